@@ -1,1 +1,1 @@
-"""Specialist agents for PyTorch whose every judgement is a certificate that rests on recorded evidence."""
+"""Specialist agents for PyTorch whose verdicts are certificates based on recorded evidence."""

@@ -1,23 +1,23 @@
-"""Every error that esper-agents raises on purpose, and every code it exits with.
+"""The error classes and exit codes of esper-agents.
 
 EsperError
 ├── UsageError ............... 2  wrong usage or bad input
-│   ├── NotFoundError ........ 2  a name that nothing answers to (nearest names offered)
-│   │   └── NoCertificatesError ... 2  the latest certificate of a project that has none
+│   ├── NotFoundError ........ 2  an unknown name (the message suggests similar names)
+│   │   └── NoCertificatesError ... 2  `latest` in a project without certificates
 │   ├── InputFileError ....... 2  a path that cannot be reviewed
 │   └── DefinitionError ...... 2  an agent or configuration file that cannot be used
 ├── EvidenceError ............ 4  something could not be measured or read
-├── IntegrityError ........... 7  a certificate or archive that is not what it was
-│   └── NewerRecordError ..... 4  a record that a newer esper-agents issued, which this one cannot judge
-├── NotCurrentError .......... 8  a certificate that is genuine, and counts no more
+├── IntegrityError ........... 7  a certificate or archive that was modified
+│   └── NewerRecordError ..... 4  a record of a newer esper-agents, which this version cannot verify
+├── NotCurrentError .......... 8  an authentic certificate that was revoked or superseded
 ├── BusyError ................ 75 another process owns the session
-│   └── LeaseLostError ....... 75 the lease went to another owner while this one was working
-├── DriftError ............... 1  a playbook no longer makes the moves that the ledger recorded
-├── ReasonerError ............ 1  a reasoner made a move that cannot be carried out
-├── ModelError ............... 1  a language model's server gave no answer that can be used
-│   └── ModelBusyError ....... 75 it cannot be reached, or takes no more requests for now
-│       └── OverloadedError .. 75 it is there, and takes no more requests for a model for now
-└── StorageError ............. 1  the database or its disk does not work
+│   └── LeaseLostError ....... 75 another process took the lease during the run
+├── DriftError ............... 1  a playbook decides other actions than the ledger recorded
+├── ReasonerError ............ 1  a reasoner returned an action that cannot be carried out
+├── ModelError ............... 1  the model server returned no usable response
+│   └── ModelBusyError ....... 75 the model server is unreachable or accepts no requests
+│       └── OverloadedError .. 75 the model server is overloaded for one model
+└── StorageError ............. 1  the database or its disk failed
     └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the command line exits with, for verdicts and for errors alike."""
+    """Exit codes of the command line, for verdicts and errors."""
 
     DONE = 0
     FAILED = 1
@@ -58,12 +58,12 @@ def _rebuild(cls: type[EsperError], state: dict[str, object]) -> EsperError:
 
 
 class EsperError(Exception):
-    """One line that says what is wrong and one that says how to mend it.
+    """An error with one line for the problem and one for the fix.
 
     Attributes:
-        problem: What is wrong; lower case, no full stop.
-        remedy: A command or an edit that mends it and can be made now.
-        exit_code: What the command line exits with.
+        problem: Description of the problem; lower case, no full stop.
+        remedy: A command or an edit that fixes it and can be made now.
+        exit_code: Exit code of the command line.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
@@ -74,21 +74,21 @@ class EsperError(Exception):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[Callable[..., EsperError], tuple[type[EsperError], dict[str, object]]]:
-        """Survive pickling whatever the subclass's own signature is."""
+        """Support pickling whatever the signature of the subclass is."""
         return _rebuild, (type(self), dict(self.__dict__))
 
 
 class UsageError(EsperError):
-    """The person asked for something that cannot be done as asked."""
+    """An invalid request by the user."""
 
     exit_code = ExitCode.USAGE
 
 
 class NotFoundError(UsageError):
-    """A name that nothing answers to.
+    """An unknown name.
 
     Attributes:
-        what: The kind of thing, such as `agent`.
+        what: The type of object, such as `agent`.
         name: The name that was given.
     """
 
@@ -101,11 +101,11 @@ class NotFoundError(UsageError):
 
 
 class NoCertificatesError(NotFoundError):
-    """The latest certificate of a project was asked for, and the project has none."""
+    """A reference to the latest certificate of a project without certificates."""
 
     def __init__(self) -> None:
         UsageError.__init__(
-            self, "the project has no certificates", remedy='make one: esper submit "review this code" FILE'
+            self, "the project has no certificates", remedy='create one: esper submit "review this code" FILE'
         )
         self.what = "certificate"
         self.name = "latest"
@@ -115,7 +115,7 @@ class InputFileError(UsageError):
     """A path that cannot be reviewed.
 
     Attributes:
-        path: The path as the person gave it.
+        path: The path as the user gave it.
     """
 
     def __init__(self, path: str, problem: str, *, remedy: str) -> None:
@@ -128,7 +128,7 @@ class DefinitionError(UsageError):
 
     Attributes:
         path: The file.
-        line: The line, from 1, or None where the whole file is meant.
+        line: The line, from 1, or None if the problem concerns the whole file.
     """
 
     def __init__(self, path: str, problem: str, *, remedy: str, line: int | None = None) -> None:
@@ -139,25 +139,25 @@ class DefinitionError(UsageError):
 
 
 class EvidenceError(EsperError):
-    """Something could not be measured or read; never a zero, and the verdict stays undecided."""
+    """Something could not be measured or read; this is never reported as zero, and the verdict stays undecided."""
 
     exit_code = ExitCode.UNDECIDED
 
 
 class IntegrityError(EsperError):
-    """A certificate or archive that is not what it was when it was issued."""
+    """A certificate or archive that was modified after it was issued."""
 
     exit_code = ExitCode.TAMPERED
 
 
 class NewerRecordError(IntegrityError):
-    """A record that a newer esper-agents issued. It may be all that it should be; this program cannot tell."""
+    """A record issued by a newer esper-agents; it may be valid, but this version cannot verify it."""
 
     exit_code = ExitCode.UNDECIDED
 
 
 class NotCurrentError(EsperError):
-    """A certificate that is what was issued and counts no more: something revoked or superseded it."""
+    """An authentic certificate that is no longer current because it was revoked or superseded."""
 
     exit_code = ExitCode.NOT_CURRENT
 
@@ -169,40 +169,40 @@ class BusyError(EsperError):
 
 
 class LeaseLostError(BusyError):
-    """The lease went to another owner while this one was working; nothing of it was written."""
+    """Another process took the lease during the run; no later write of this process was stored."""
 
 
 class DriftError(EsperError):
-    """A playbook no longer makes the moves that the ledger recorded."""
+    """A playbook decides other actions than the ledger recorded."""
 
 
 class ReasonerError(EsperError):
-    """A reasoner made a move that cannot be carried out."""
+    """A reasoner returned an action that cannot be carried out."""
 
 
 class ModelError(EsperError):
-    """A language model's server gave no answer that can be used; the session goes on where it was.
+    """A model server returned no usable response; the session can be resumed at the same step.
 
     Attributes:
-        used: What its answers have used all the same, as the record of a decision says it; empty where nothing.
+        used: Usage of its responses nevertheless, in the form of a decision's record; empty if there was none.
     """
 
     used: Mapping[str, object] = MappingProxyType({})
 
 
 class ModelBusyError(ModelError):
-    """The server cannot be reached, or takes no more requests for now."""
+    """The model server is unreachable or accepts no requests at present."""
 
     exit_code = ExitCode.BUSY
 
 
 class OverloadedError(ModelBusyError):
-    """The server is there, and takes no more requests for a model for now; it may take some for another."""
+    """The model server is overloaded for one model at present; it may accept requests for another."""
 
 
 class StorageError(EsperError):
-    """The database, or the disk under it, does not work."""
+    """A failure of the database or of its disk."""
 
 
 class NewerDatabaseError(StorageError):
-    """The database was written by a newer esper-agents."""
+    """A database written by a newer esper-agents."""

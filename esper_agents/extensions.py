@@ -1,4 +1,4 @@
-"""What other Python packages bring by entry points, each with the distribution and version that it comes from."""
+"""Extensions that other Python packages provide through entry points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-# A module of somebody else may raise anything of these while it is defined.
+# Importing a third-party module may raise any of these.
 _WHAT_IMPORTS_RAISE = (
     *(ImportError, SyntaxError, OSError, ValueError),
     *(AttributeError, LookupError, NameError, RuntimeError, TypeError),
@@ -28,12 +28,12 @@ _WHAT_IMPORTS_RAISE = (
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Something that another package brings.
+    """An object that another package provides.
 
     Attributes:
-        where: Group and name of the entry point, as messages have it.
+        where: Group and name of the entry point, for messages.
         name: The entry point's name.
-        thing: What it names.
+        thing: The object that it refers to.
         provider: Distribution and version, such as `birds 1.0`.
     """
 
@@ -43,7 +43,7 @@ class Extension:
     provider: str
 
     def provider_of(self, defined: object) -> str:
-        """Return the provider with the digest of the file that defines a class or function of it."""
+        """Return the provider with the digest of the file that defines one of its classes or functions."""
         try:
             source = inspect.getsourcefile(defined)  # type: ignore[arg-type] # raises TypeError for what has none
             digest = sha256(Path(source).read_bytes()).hexdigest() if source else ""
@@ -53,16 +53,16 @@ class Extension:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders that it stands for: a path, or the package whose folder it is.
+        """The folders that it provides: a path, or the folders of a package.
 
         Raises:
-            DefinitionError: It is neither.
+            DefinitionError: It is neither a path nor a package.
         """
         if isinstance(self.thing, (str, Path)):
             return (Path(self.thing),)
         places = getattr(self.thing, "__path__", None) or [Path(each).parent for each in self._file()]
         if not isinstance(self.thing, ModuleType) or not places:
-            remedy = "let it name a `pathlib.Path` or a package"
+            remedy = "make it name a `pathlib.Path` or a package"
             raise DefinitionError(self.where, "is neither a path nor a package", remedy=remedy)
         return tuple(map(Path, places))
 
@@ -78,12 +78,12 @@ def extension_points(group: str) -> tuple[EntryPoint, ...]:
 
 @cache
 def _all_points(_: tuple[str, ...]) -> Any:
-    # Looking through what is installed takes 7 ms, and there are several groups.
+    # Scanning the installed distributions takes 7 ms, and there are several groups.
     return entry_points()
 
 
 def load_extension(point: EntryPoint) -> Extension:
-    """Return what an entry point names.
+    """Return the object that an entry point refers to.
 
     Raises:
         DefinitionError: It cannot be imported.
@@ -93,14 +93,14 @@ def load_extension(point: EntryPoint) -> Extension:
     try:
         return Extension(where, point.name, point.load(), provider)
     except _WHAT_IMPORTS_RAISE as error:
-        remedy = f"install or mend {provider}, which names it"
+        remedy = f"install or repair {provider}, which provides it"
         raise DefinitionError(where, f"cannot be imported: {error}", remedy=remedy) from error
 
 
 def extensions(group: str) -> Iterator[Extension]:
-    """Yield what other packages bring to a group, by name.
+    """Yield the extensions that other packages provide for a group, sorted by name.
 
     Raises:
-        DefinitionError: Something of it cannot be imported.
+        DefinitionError: One of them cannot be imported.
     """
     yield from map(load_extension, extension_points(group))

@@ -1,4 +1,4 @@
-"""Where our data folders and the program's own files are."""
+"""Locations of the data directory and of the packaged data folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 @cache
 def data_folder(name: str) -> Path:
-    """Return one of the data folders: from the wheel where it is packed, else from the checkout.
+    """Return a packaged data folder: from the wheel if installed, else from the checkout.
 
     Args:
         name: `prompts`, `certificates`, `memory` or `alembic`.
@@ -21,7 +21,7 @@ def data_folder(name: str) -> Path:
 
 
 def home() -> Path:
-    """Return the folder that everything the program writes lives in; `ESPER_HOME` moves it."""
+    """Return the data directory, which contains all files that the program writes; `ESPER_HOME` overrides it."""
     from platformdirs import user_data_path
 
     moved = os.environ.get("ESPER_HOME")
@@ -29,7 +29,7 @@ def home() -> Path:
 
 
 def project_home(key: str) -> Path:
-    """Return the folder in which the program keeps what belongs to one project.
+    """Return the folder in the data directory for one project.
 
     Args:
         key: `domain.project.Project.key`.

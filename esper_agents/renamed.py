@@ -1,6 +1,6 @@
-"""Names of version 0.1.0 that version 0.2 has renamed: public types, and the imports of recorded playbooks.
+"""Deprecated names from version 0.1.0: public types, and imports of recorded playbooks.
 
-Both are kept for one release.
+Both remain available for one release.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# Modules that the playbooks of 0.1.0 import: where their content is now, and the names that differ there. Sessions
-# keep the source of the playbook that they began with, and `resume --definitions recorded` runs it.
+# Modules imported by the playbooks of 0.1.0: their current modules, and the names that differ there. A session stores
+# the source of its recorded playbook, and `resume --definitions recorded` runs it.
 _MOVED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "esper_agents.domain.move": ("esper_agents.domain.agent_action", {"Answer": "UserAnswer", "UseTools": "CallTools"}),
     "esper_agents.domain.reproduction": ("esper_agents.domain.reproduction", {"Again": "ReproductionOutcome"}),
@@ -47,7 +47,7 @@ _MOVED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 def aliases(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a module's `__getattr__` that answers to earlier names with a DeprecationWarning.
+    """Return a module `__getattr__` that resolves earlier names with a DeprecationWarning.
 
     Args:
         module: The module's name.
@@ -57,7 +57,7 @@ def aliases(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        message = f"{module}.{name} is now {module}.{names[name]}; the earlier name goes with the next release"
+        message = f"{module}.{name} is now {module}.{names[name]}; the earlier name will be removed in the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return getattr(sys.modules[module], names[name])
 
@@ -71,7 +71,7 @@ def import_recorded(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> Any:
-    """Import for the source of a recorded playbook, as `builtins.__import__` does, by the names of 0.1.0 too."""
+    """Import like `builtins.__import__`, with names of 0.1.0 resolved, for the source of a recorded playbook."""
     if name not in _MOVED or not fromlist:
         return builtins.__import__(name, globals_, locals_, fromlist or (), level)
     current, names = _MOVED[name]

@@ -1,4 +1,4 @@
-"""Runs git so that nothing in a repository's own configuration or attributes runs, and nothing is fetched."""
+"""Run git safely: nothing from the repository's configuration or attributes runs, no fetches."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ if TYPE_CHECKING:
     from typing import IO
 
 _TIMEOUT_S = 30
-# A repository may carry configuration of its own; none of it may start a program.
+# A repository may bring its own configuration; none of it may start a program.
 _INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
-# What makes git look at another repository than the one it is asked about; hooks of git set these.
+# Variables that make git use a different repository than the given one; git hooks set them.
 _ELSEWHERE = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"))
-# A partial clone fetches what it lacks, by programs that its configuration names. Older gits know only the second.
+# A partial clone fetches missing objects through programs that its configuration names. Older gits know only the second
+# variable.
 _OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
-# Where the signing key is: nothing that we start needs to know.
+# Environment variable with the location of the signing key; no child process needs it.
 _KEY_FILE = "ESPER_SIGNING_KEY_FILE"
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
-# What git says of a path inside a submodule that was not fetched.
+# Git's message about a path inside a submodule that was not fetched.
 _TOO_DEEP = b"in submodule"
 _ORIGIN = "remote.origin.url"
 _OF_REPOSITORY = frozenset(("local", "worktree"))
 
 
 def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | None = None) -> str | None:
-    """Return what git prints, or None where it fails or is not installed.
+    """Return git's output, or None if it fails or is not installed.
 
     Args:
         root: A folder of the repository.
         arguments: Command and options.
-        emptied: Settings that are to do nothing, such as the filters of `configured`.
-        index: The index to look at instead of the repository's own.
+        emptied: Settings to disable, such as the filters of `configured`.
+        index: The index file to use instead of the repository's own.
     """
     environment = _environment(emptied) | ({"GIT_INDEX_FILE": str(index)} if index else {})
     try:
-        # A session of its own: Ctrl-C is for us, and a git that died of it would be taken for "not under git".
+        # A process group of its own: Ctrl-C is for this process, and a git killed by it would look like "not under
+        # git".
         done = subprocess.run(
             _command(root, arguments),
             stdin=subprocess.DEVNULL,
@@ -53,18 +55,18 @@ def git(root: Path, *arguments: str, emptied: Sequence[str] = (), index: Path | 
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # What is not UTF-8 is shown escaped: it goes into the ledger, and no path of a project may be so.
+    # Bytes that are not UTF-8 are escaped, because the ledger stores text and no project path may contain them.
     return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
 
 
 def ignored_paths(root: str, paths: Sequence[str]) -> set[str]:
-    """Return those of these paths that git ignores; files that it tracks are not ignored.
+    """Return the given paths that git ignores; files tracked by git are not ignored.
 
-    Whose the repository is does not matter: nothing of its own configuration runs.
+    The owner of the repository does not matter, because nothing of its configuration runs.
 
     Args:
         root: The folder of the repository.
-        paths: Files and folders in it, none of them beyond a link.
+        paths: Files and folders in the repository, none of them behind a symbolic link.
     """
     try:
         done = subprocess.run(
@@ -79,7 +81,7 @@ def ignored_paths(root: str, paths: Sequence[str]) -> set[str]:
     except (OSError, subprocess.TimeoutExpired):
         return set()
     if done.returncode > 1 and len(paths) > 1 and _TOO_DEEP in done.stderr:
-        # One path lies in a repository that is not there: the others are asked about without it.
+        # One path lies in a missing submodule: ask about the others without it.
         half = len(paths) // 2
         return ignored_paths(root, paths[:half]) | ignored_paths(root, paths[half:])
     return {os.fsdecode(each) for each in done.stdout.split(b"\0") if each}
@@ -87,12 +89,12 @@ def ignored_paths(root: str, paths: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class RunningGit:
-    """A git to talk to.
+    """A running git process.
 
     Attributes:
         ask: Its standard input.
         answers: Its standard output.
-        wait: Waits for its end and returns its exit code.
+        wait: Function that waits for its end and returns its exit code.
     """
 
     ask: IO[bytes]
@@ -102,9 +104,9 @@ class RunningGit:
 
 @contextmanager
 def running_git(root: Path, *arguments: str) -> Iterator[RunningGit]:
-    """Yield a git that runs; it is gone when the block ends.
+    """Yield a running git process, which is terminated at the end of the block.
 
-    Objects are what their names say: replacements that a repository holds do not count.
+    Object names are resolved literally: replacement refs of the repository are ignored.
 
     Args:
         root: A folder of the repository.
@@ -130,20 +132,20 @@ def running_git(root: Path, *arguments: str) -> Iterator[RunningGit]:
 
 
 def toplevel(folder: Path) -> Path | None:
-    """Return the work tree that a folder lies in; None where git knows of none."""
+    """Return the git work tree that contains a folder, or None."""
     found = git(folder, "rev-parse", "--show-toplevel")
     top = Path(found.rstrip("\n")).resolve() if found and found.strip() else None
-    # A repository may claim any folder for its work tree; only one that we are in is ours.
+    # A repository may declare any folder as its work tree; accept only one that contains this folder.
     return top if top is not None and folder.resolve().is_relative_to(top) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What git's configuration says that matters here, all of it asked at once.
+    """Relevant values of git's configuration, read in one call.
 
     Attributes:
-        filters: The settings by which the repository itself names programs to run on its files; the user's own stand.
-        origin: The address of `origin`; empty where there is none.
+        filters: Settings of the repository itself that name filter programs; the user's own settings are kept.
+        origin: The URL of `origin`; empty if there is none.
     """
 
     filters: tuple[str, ...]
@@ -151,7 +153,7 @@ class Configured:
 
 
 def configured(root: Path) -> Configured:
-    """Return what git's configuration says."""
+    """Return the relevant values of git's configuration."""
     said = git(root, "config", "-z", "--show-scope", "--get-regexp", rf"{_FILTERS}|^{re.escape(_ORIGIN)}$") or ""
     parts = said.split("\0")
     settings = [(scope, *each.partition("\n")[::2]) for scope, each in zip(parts[::2], parts[1::2], strict=False)]
@@ -167,7 +169,7 @@ def _command(root: Path, arguments: Sequence[str]) -> list[str]:
 def _environment(emptied: Sequence[str]) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if name not in {*_ELSEWHERE, _KEY_FILE}} | _OFFLINE
     first = int(kept.get("GIT_CONFIG_COUNT") or 0)
-    # Not `-c`: the name of a filter may hold `=`.
+    # Not `-c`: the name of a filter may contain `=`.
     for number, name in enumerate(emptied, first):
         kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
     return kept | {"GIT_CONFIG_COUNT": str(first + len(emptied))}

@@ -1,1 +1,1 @@
-"""Specialists: their definitions, the registry of all of them, and the router."""
+"""Specialist agents: their definitions, the registry and the router."""

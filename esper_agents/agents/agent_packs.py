@@ -1,4 +1,4 @@
-"""Packs that a definition names beside its own: those that are installed are offered, the others recommended."""
+"""Packs named by an agent definition: offer the installed ones, recommend the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent import Agent
 
 _NAME = r"[a-z0-9][a-z0-9_.-]{1,62}[a-z0-9]"
-# As definitions look for a pack: `plugins/NAME/plugin.json`, `plugins/NAME/.claude-plugin/plugin.json`.
+# Path patterns by which definitions look for a pack: `plugins/NAME/plugin.json`,
+# `plugins/NAME/.claude-plugin/plugin.json`.
 _LOOKED_FOR = re.compile(rf"\bplugins/({_NAME})/(?:\.claude-plugin/)?(?:plugin\.json|skills\b|agents\b|commands\b)")
 _RECOMMENDED = re.compile(
     rf"\brecommend(?:ed)?\b\s*:?\s*[`*\"']*({_NAME})[`*\"']*\s*(?:for|:|-)\s+([^\n\"')]+)", re.IGNORECASE
@@ -28,14 +29,14 @@ _LONGEST = 160
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A pack that a definition names.
+    """A pack named by a definition.
 
     Attributes:
-        name: As it stands there.
-        what_for: What it is said to be good for, or empty.
-        agents: The agents it brings; none where it is missing.
-        skills: The skills it brings, as `pack:skill`.
-        commands: The commands it brings.
+        name: The name as written there.
+        what_for: The purpose that the definition states, or empty.
+        agents: The agents it provides; none if it is missing.
+        skills: The skills it provides, as `pack:skill`.
+        commands: The commands it provides.
     """
 
     name: str
@@ -47,11 +48,11 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Packs:
-    """The packs that a definition names.
+    """The packs named by a definition.
 
     Attributes:
-        present: Those that are installed, with what they offer.
-        missing: Those that are not; they are recommended.
+        present: The installed packs, with their contents.
+        missing: The packs that are not installed; they are recommended.
     """
 
     present: tuple[Pack, ...] = ()
@@ -59,7 +60,7 @@ class Packs:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Each pack in one line, for people and for an agent's brief."""
+        """One line per pack, for users and for an agent's brief."""
         offered = (f"{each.name} is installed{_for(each)}; it offers {_offer(each)}" for each in self.present)
         wanted = (
             f"{each.name} is not installed{_for(each)}; recommended: esper plugins add PATH" for each in self.missing
@@ -76,13 +77,13 @@ def _offer(pack: Pack) -> str:
 
 
 def packs_of(agent: Agent, plugins: Iterable[Plugin]) -> Packs:
-    """Return the packs that an agent's text and skills name, and which of them are there.
+    """Return the packs named in an agent's text and skills, divided into installed and missing ones.
 
-    What the text says is looked at and never run.
+    The text is only read; nothing in it is run.
 
     Args:
         agent: The agent.
-        plugins: What is installed.
+        plugins: The installed plugins.
     """
     known = {each.name: each for each in plugins}
     own = agent.name.rpartition(":")[0]
@@ -94,10 +95,11 @@ def packs_of(agent: Agent, plugins: Iterable[Plugin]) -> Packs:
 
 
 def _named(agent: Agent) -> Mapping[str, str]:
-    """Return what each pack is said to be good for, in the order in which they are named."""
+    """Return the stated purpose of the packs, in the order of their appearance."""
     why = {name.lower(): _tidied(said) for name, said in _RECOMMENDED.findall(agent.body)}
     looked_for = [each.lower() for each in _LOOKED_FOR.findall(agent.body)]
-    # A recommendation alone may mean a library: the name has to look like a pack's, or be looked for, too.
+    # A recommendation alone may mean a library; the name must also look like a pack's name, or appear in a path
+    # pattern.
     recommended = [each for each in why if "-" in each]
     of_skills = [found[1] for each in agent.skills if (found := _OF_A_SKILL.fullmatch(each))]
     names = (*looked_for, *recommended, *_SENT_TO.findall(agent.body), *of_skills)

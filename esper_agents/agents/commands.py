@@ -1,4 +1,7 @@
-"""Commands: task templates in Markdown, filled with arguments as text; nothing in one is run, and no file is read."""
+"""Commands: Markdown task templates, filled with arguments as plain text.
+
+Nothing in a template is run, and no file that it mentions is read.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,14 @@ class Command:
     """A task template.
 
     Attributes:
-        name: How it is called; a plugin's are `plugin:NAME`.
-        description: What it is for, or empty.
-        argument_hint: What it is given, such as `FILE [BATCH]`, or empty.
-        tools: The only tools beyond reading ones that it may use, as it names them; None where it does not say.
-        agent: Who is to be given the task, or empty.
+        name: The command's name; a plugin's commands are `plugin:NAME`.
+        description: Its purpose, or empty.
+        argument_hint: Its arguments, such as `FILE [BATCH]`, or empty.
+        tools: The only tools beyond read-only ones that it may use; None if the file has no such field.
+        agent: The agent that receives the task, or empty.
         body: The template.
-        inert: Parts that would run a shell or read a file elsewhere and are plain text here.
-        path: Where it was read from.
+        inert: Parts that would run a shell or read a file in Claude Code, and are plain text here.
+        path: Path of the file.
         sha256: Digest of its bytes.
     """
 
@@ -62,22 +65,22 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The commands there are.
+    """The available commands.
 
     Attributes:
-        commands: By name, ours first.
-        refused: Files that cannot be used.
+        commands: Commands by name, bundled ones first.
+        refused: Errors for files that cannot be used.
     """
 
     commands: Mapping[str, Command]
     refused: tuple[DefinitionError, ...]
 
     def get(self, name: str) -> Command:
-        """Return a command by its name, or by what stands behind the colon where only one plugin has that.
+        """Return a command by its name, or by the part after the colon if only one plugin has it.
 
         Raises:
-            NotFoundError: There is none.
-            UsageError: Several plugins have one.
+            NotFoundError: There is no such command.
+            UsageError: More than one plugin has such a command.
         """
         wanted = name.removeprefix("/")
         if wanted in self.commands:
@@ -92,7 +95,7 @@ class Commands:
 
 
 def load_commands(plugins: Sequence[Plugin]) -> Commands:
-    """Return the commands that come with the program, and those of plugins."""
+    """Return the bundled commands and those of plugins."""
     found: dict[str, Command] = {}
     refused: list[DefinitionError] = []
     ours = [(path, "") for path in sorted((data_folder("prompts") / "commands").glob("*.md"))]
@@ -104,16 +107,16 @@ def load_commands(plugins: Sequence[Plugin]) -> Commands:
             refused.append(error)
             continue
         if found.setdefault(command.name, command) is not command:
-            problem = f"the name {command.name!r} is taken by {found[command.name].path}"
+            problem = f"the name {command.name!r} is already used by {found[command.name].path}"
             refused.append(DefinitionError(str(path), problem, remedy="rename the file"))
     return Commands(MappingProxyType(found), tuple(refused))
 
 
 def load_command(path: Path, *, namespace: str = "") -> Command:
-    """Return the command that a file is; its name is the file's.
+    """Return the command defined by a file; its name is the file's name.
 
     Raises:
-        DefinitionError: The file cannot be read, or says nothing.
+        DefinitionError: The file cannot be read, or is empty.
     """
     notes = DefinitionWarnings(str(path))
     try:
@@ -121,10 +124,10 @@ def load_command(path: Path, *, namespace: str = "") -> Command:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
-        raise notes.refusal(reason, remedy="make it a file that you may read") from error
+        raise notes.refusal(reason, remedy="make it a readable file") from error
     document = read_document(decode(raw, notes), notes)
     if not document.body.strip():
-        raise notes.refusal("nothing stands below the front matter", remedy="write what the task is")
+        raise notes.refusal("there is no text below the front matter", remedy="write the task")
     fields, name = FieldReader(document.fields, notes), as_name(path.stem) or f"command-{sha256(raw).hexdigest()[:8]}"
     return Command(
         name=f"{namespace}:{name}" if namespace else name,
@@ -140,7 +143,7 @@ def load_command(path: Path, *, namespace: str = "") -> Command:
 
 
 def _hint(document: FrontMatterDocument) -> str:
-    """Return what a command says that it is given; `[FILE]` without quotes is a list to YAML."""
+    """Return the argument hint of a command; YAML parses `[FILE]` without quotes as a list."""
     field = document.fields.get("argument-hint")
     if field is None:
         return ""
@@ -153,14 +156,15 @@ def _inert(body: str) -> tuple[str, ...]:
 
 
 def filled(command: Command, arguments: Sequence[str]) -> str:
-    r"""Return the request that a command makes of arguments.
+    r"""Return the request of a command with its arguments filled in.
 
-    `$ARGUMENTS` is all of them. `$1` is the first one; where the text has `$0` or `$ARGUMENTS[0]`, it counts from zero,
-    and `$1` is the second. One that is not given is empty. A text that has no place for arguments gets them at its end.
-    Arguments are text: what looks like a place in one is not filled in turn.
+    `$ARGUMENTS` stands for all arguments. `$1` is the first one; if the text has `$0` or `$ARGUMENTS[0]`, it counts
+    from zero,
+    and `$1` is the second. A missing argument is empty text. Without a placeholder, the arguments are appended.
+    Arguments are plain text: a placeholder inside an argument is not filled.
 
     Raises:
-        UsageError: It has a place for arguments and there are none, or the request would be too long.
+        UsageError: The template has placeholders and there are no arguments, or the request is too long.
     """
     first = 0 if _FROM_ZERO.search(command.body) else 1
 
@@ -173,11 +177,11 @@ def filled(command: Command, arguments: Sequence[str]) -> str:
 
     request, places = _PLACE.subn(part, command.body)
     if places and not arguments:
-        remedy = f"give it {command.argument_hint or 'files, folders or words'}; a dot is the whole project"
-        raise UsageError(f"the command {command.name!r} is given nothing to work on", remedy=remedy)
+        remedy = f"pass {command.argument_hint or 'files, folders or words'}; a dot is the whole project"
+        raise UsageError(f"the command {command.name!r} needs arguments", remedy=remedy)
     if arguments and not places:
         request = f"{request}\n\n{' '.join(arguments)}"
     if len(request) > _MOST_CHARACTERS:
         problem = f"the request of {command.name!r} would have {len(request)} characters"
-        raise UsageError(problem, remedy=f"{_MOST_CHARACTERS} are the most: name a file instead of its text")
+        raise UsageError(problem, remedy=f"use at most {_MOST_CHARACTERS}: name a file instead of its text")
     return request.strip()

@@ -1,4 +1,4 @@
-"""Companion changes that skills declare in their front matter: a change here demands a change there."""
+"""Companion changes declared in skill front matter: a change here requires a change there."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LOOKS = "write `companions:` as a list of `when:`, `then:` and `why:`, globs in
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the skills of a project declare.
+    """The companion rules declared by the skills of a project.
 
     Attributes:
-        companions: The demands, by file and in order.
-        unreadable: The skills whose demands cannot be understood, each with why.
+        companions: The rules, by file and in order.
+        unreadable: The skills whose rules cannot be parsed, with the reasons.
     """
 
     companions: tuple[CompanionRule, ...]
@@ -37,7 +37,7 @@ class Declared:
 
 
 def declared_companions(root: Path) -> Declared:
-    """Return the companion changes that the skills of a project declare, and those that come with the program.
+    """Return the companion rules declared by the skills of a project and by the bundled skills.
 
     Args:
         root: The project; `SKILL.md` is read in each folder of `.esper/skills` and `.claude/skills`.
@@ -56,10 +56,10 @@ def declared_companions(root: Path) -> Declared:
 
 
 def companions_of(where: SkillFile) -> list[CompanionRule]:
-    """Return the companion changes that one skill declares.
+    """Return the companion rules declared by one skill.
 
     Raises:
-        DefinitionError: The file cannot be used, or what it declares cannot be understood.
+        DefinitionError: The file cannot be used, or its companion rules cannot be parsed.
     """
     notes = DefinitionWarnings(where.path)
     raw = read_bytes(where, where.file, notes)
@@ -69,16 +69,16 @@ def companions_of(where: SkillFile) -> list[CompanionRule]:
     if declared is None:
         return []
     if not isinstance(declared.content, list):
-        raise notes.refusal("its companions are no list", remedy=_LOOKS, line=declared.line)
+        raise notes.refusal("`companions` is not a list", remedy=_LOOKS, line=declared.line)
     return [_companion(each, notes, declared.line) for each in declared.content]
 
 
 def _companion(held: FieldContent, notes: DefinitionWarnings, line: int) -> CompanionRule:
     if not isinstance(held, dict) or not held.keys() <= {"when", "then", "why"}:
-        raise notes.refusal("one of its companions is no `when`, `then` and `why`", remedy=_LOOKS, line=line)
+        raise notes.refusal("a companion rule does not consist of `when`, `then` and `why`", remedy=_LOOKS, line=line)
     why = held.get("why", "")
     if not isinstance(why, str):
-        raise notes.refusal("the `why` of a companion is no text", remedy=_LOOKS, line=line)
+        raise notes.refusal("the `why` of a companion rule is not text", remedy=_LOOKS, line=line)
     try:
         return CompanionRule(_globs(held.get("when")), _globs(held.get("then")), why, notes.path)
     except UsageError as error:

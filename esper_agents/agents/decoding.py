@@ -1,4 +1,4 @@
-"""Turns the bytes of a definition into clean text: encodings, mojibake, line ends, control characters."""
+"""Decode the bytes of a definition: encodings, mojibake, line ends, control characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 1_000_000
 _SAVE_AS_UTF8 = "save the file as UTF-8 without a byte-order mark"
 _ROUNDS_OF_MENDING = 3
 
-# Windows-1252 leaves five bytes undefined; programs that garble text pass them through as they are.
+# Windows-1252 leaves five bytes undefined; programs that garble text keep them unchanged.
 _CP1252 = {byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0x100)}
 _BYTE_OF = {character: byte for byte, character in _CP1252.items()}
 
@@ -24,30 +24,30 @@ def _class_of(first: int, last: int) -> str:
 
 
 _CONTINUATION = _class_of(0x80, 0xBF)
-# Only what typists and models really write: Latin-1 letters, punctuation, arrows and drawing, emoji. A wider net
-# would mend proper French such as a quotation that ends in a letter with an accent and a guillemet.
+# Only characters in common use: Latin-1 letters, punctuation, arrows, line drawing, emoji. A wider set would change
+# correct French, such as a quotation that ends in an accented letter and a guillemet.
 _MOJIBAKE = re.compile(
     f"{_class_of(0xC2, 0xC3)}{_CONTINUATION}|{_CP1252[0xE2]}{_CONTINUATION}{{2}}|{_CP1252[0xF0]}{_CONTINUATION}{{3}}"
     f"|{_CP1252[0xEF]}{_CONTINUATION}{{2}}"
 )
 _LINE_END = re.compile(r"\r\n?")
-# Control characters, characters that reorder or hide text, halves of characters, and invisible tags.
+# Control characters, characters that reorder or hide text, surrogates, and invisible tags.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
 
 
 def decode(raw: bytes, notes: DefinitionWarnings) -> str:
-    """Return the text of a definition with line feeds only, noting whatever had to be mended.
+    """Return the text of a definition with line feeds only, and record a warning for every correction.
 
     Raises:
-        DefinitionError: Too long, empty, binary, or in no encoding that can be told.
+        DefinitionError: The file is too long, empty, binary, or in an unknown encoding.
     """
     if len(raw) > MAX_BYTES:
         raise notes.refusal(f"larger than {MAX_BYTES} bytes", remedy="move reference material into a skill")
     text = _decode_bytes(raw, notes)
     if "\0" in text:
-        raise notes.refusal("holds NUL bytes, so it is no text file", remedy="replace it with a Markdown file")
+        raise notes.refusal("contains NUL bytes, so it is not a text file", remedy="replace it with a Markdown file")
     if not text.strip():
         raise notes.refusal("the file is empty", remedy="write a description and instructions, or delete the file")
     return _without_unsafe(_with_line_feeds(_mended(text, notes), notes), notes)
@@ -72,7 +72,9 @@ def _decode_marked(raw: bytes, encoding: str, notes: DefinitionWarnings) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise notes.refusal(f"is not the {encoding} that its mark promises", remedy=_SAVE_AS_UTF8) from error
+        raise notes.refusal(
+            f"is not valid {encoding}, which its byte-order mark declares", remedy=_SAVE_AS_UTF8
+        ) from error
 
 
 def _decode_legacy(raw: bytes, line: int, notes: DefinitionWarnings) -> str:
@@ -94,7 +96,9 @@ def _mended(text: str, notes: DefinitionWarnings) -> str:
             count, line, first = len(found), text.count("\n", 0, found[0].start()) + 1, found[0][0]
         text = _MOJIBAKE.sub(lambda match: _mend(match[0]) or match[0], text)
     if count:
-        notes.add(line, f"{count} garbled characters such as {first!r} were mended", "save the mended text as UTF-8")
+        notes.add(
+            line, f"{count} garbled characters such as {first!r} were corrected", "save the corrected text as UTF-8"
+        )
     return text
 
 
@@ -121,5 +125,5 @@ def _without_unsafe(text: str, notes: DefinitionWarnings) -> str:
 
 
 def remove_unsafe(text: str) -> str:
-    """Return text without characters that control a terminal, or that reorder or hide what a person reads."""
+    """Return text without terminal control characters and without characters that reorder or hide text."""
     return _UNSAFE.sub("", text)

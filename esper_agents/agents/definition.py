@@ -1,4 +1,4 @@
-"""Reads one agent definition, ours or any Claude Code subagent file, into `domain.agent.Agent`."""
+"""Read an agent definition or Claude Code subagent file into `domain.agent.Agent`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODEL = re.compile(r"[\w.:/@\[\]-]{1,100}")
 _MODEL_NAMES = frozenset(("opus", "sonnet", "haiku", "inherit"))
 _HEADING = re.compile(r"#{1,6}\s+(.+)$")
 _LITERAL_LINE_FEED = re.compile(r"\\r?\\n|\\n")
-# What a name says of the role and not of the subject.
+# Words of a name that state the role and not the subject.
 _ROLE = re.compile(
     r"(?:agent|analyst|architect|debugger|developer|diagnostician|engineer|expert|helper|manager|reviewer|specialist"
     r"|tester|ultimate|writer)$"
@@ -37,32 +37,32 @@ _ROLE = re.compile(
 
 
 def load_definition(path: Path, *, namespace: str = "") -> Agent:
-    """Return the agent that a file defines.
+    """Return the agent defined by a file.
 
     Args:
-        path: The file. A link is followed: who walks a folder says which links may be.
-        namespace: Put before the name with a colon, such as `project`.
+        path: The file. A symbolic link is followed; the caller decides which links are allowed.
+        namespace: Prefix of the name, joined with a colon, such as `project`.
 
     Raises:
-        DefinitionError: The file cannot be read or used: not there, binary, empty, too long, no text at all.
+        DefinitionError: The file cannot be used: missing, binary, empty, too long, or without text.
     """
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
-        raise DefinitionWarnings(str(path)).refusal(reason, remedy="make it a file that you may read") from error
+        raise DefinitionWarnings(str(path)).refusal(reason, remedy="make it a readable file") from error
     return read_definition(raw, path=str(path), stem=path.stem, namespace=namespace)
 
 
 def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") -> Agent:
-    """Return the agent that these bytes define; see `load_definition`.
+    """Return the agent defined by these bytes; see `load_definition`.
 
     Args:
         raw: The bytes of the file.
-        path: How messages and the agent name the file.
-        stem: The name of the agent where the text does not say one.
-        namespace: Put before the name with a colon.
+        path: Name of the file in messages and in the agent.
+        stem: The agent's name if the text does not state one.
+        namespace: Prefix of the name, joined with a colon.
 
     Raises:
         DefinitionError: The bytes cannot be used.
@@ -73,7 +73,7 @@ def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") ->
     name = _name(fields, stem, digest, notes)
     description = read_description(fields, document, notes)
     if not document.body.strip():
-        notes.add(1, "no instructions stand below the front matter", "write what the agent does and how")
+        notes.add(1, "there are no instructions below the front matter", "describe what the agent does and how")
     scope = scope_parsing.read_scope(description, document.body)
     examples = (
         fields.examples() if fields.has("examples") else example_parsing.read_examples(description, document.body)
@@ -106,7 +106,7 @@ def read_definition(raw: bytes, *, path: str, stem: str, namespace: str = "") ->
 def _name(fields: FieldReader, stem: str, digest: str, notes: DefinitionWarnings) -> str:
     written = one_line(fields.text("name"))
     if not written:
-        notes.add(fields.line("name"), f"no name; the file's name is taken: {shorten(stem)}", "write `name:`")
+        notes.add(fields.line("name"), f"no name; using the file's name: {shorten(stem)}", "write `name:`")
     name = as_name(written) or as_name(stem) or f"agent-{digest[:8]}"
     if written and name != written:
         notes.add(fields.line("name"), f"name {shorten(written)} is read as {name!r}", f"write `name: {name}`")
@@ -119,39 +119,39 @@ def _model(fields: FieldReader, notes: DefinitionWarnings) -> str:
         return written.lower() or "inherit"
     if _MODEL.fullmatch(written):
         return written
-    notes.add(fields.line("model"), f"{shorten(written)} is no model's name", "write `model: inherit`")
+    notes.add(fields.line("model"), f"{shorten(written)} is not a model name", "write `model: inherit`")
     return "inherit"
 
 
 def as_name(text: str) -> str:
-    """Return a name that is safe as a file's name and in a command: small letters, digits, `-`, `_` and `.`."""
+    """Return a name that is safe as a file name and in a command: lower-case letters, digits, `-`, `_` and `.`."""
     plain = unicodedata.normalize("NFKC", text).lower()
     return _DASHES.sub("-", _NOT_IN_NAME.sub("-", plain)).strip("-._")[:_MOST_NAME_CHARACTERS].strip("-._")
 
 
 def read_description(fields: FieldReader, document: FrontMatterDocument, notes: DefinitionWarnings) -> str:
-    """Return what a file says that it is for; the first words of its body where no field does.
+    """Return the description of a file, or the first words of its body if there is no description field.
 
     Raises:
-        DefinitionError: It says nothing at all.
+        DefinitionError: The file has neither.
     """
     written = fields.text("description")
     if fields.is_bare("description") and _LITERAL_LINE_FEED.search(written):
         notes.add(
-            fields.line("description"), "description holds a literal `\\n`", "put it in a `|` block on several lines"
+            fields.line("description"), "description contains a literal `\\n`", "put it in a `|` block on several lines"
         )
         written = _LITERAL_LINE_FEED.sub("\n", written).strip()
     if written:
         return written
     found = _first_words(document.body)
     if not found:
-        raise notes.refusal("holds neither a description nor instructions", remedy="write `description:` and a body")
+        raise notes.refusal("has neither a description nor instructions", remedy="write `description:` and a body")
     notes.add(1, "no description; taken from the first lines of the body", "write `description:`")
     return found
 
 
 def _first_words(body: str) -> str:
-    """Return the first heading and the first paragraph of a body, as one line."""
+    """Return the first heading and the first paragraph of a body as one line."""
     heading, paragraph = "", list[str]()
     for line in body.split("\n"):
         match = _HEADING.match(line)

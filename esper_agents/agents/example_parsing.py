@@ -1,4 +1,4 @@
-"""Reads examples and neighbours out of a definition's text: quoted requests, and agents that are named."""
+"""Parse examples and neighbours out of a definition's text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SENT_TO = re.compile(
 
 
 def read_examples(description: str, body: str) -> tuple[Example, ...]:
-    """Return the requests that the text quotes as ones for this agent or for another."""
+    """Return the example requests that the text quotes for this agent or for another."""
     found: dict[str, Example] = {}
     for example in _quoted(description, body):
         found.setdefault(example.text, example)
@@ -93,7 +93,7 @@ def _example(spoken: str, *, is_for: bool, instead: str = "") -> Iterator[Exampl
 
 
 def read_neighbours(own_name: str, body: str, examples: Iterable[Example]) -> tuple[str, ...]:
-    """Return the agents that the text names as those to hand work to, in the order in which it names them."""
+    """Return the agents that the text names as handoff targets, in order of appearance."""
     named = [example.instead for example in examples if re.fullmatch(_NAME, example.instead)]
     for line in body.split("\n"):
         named.extend(_named_in(line))
@@ -101,7 +101,7 @@ def read_neighbours(own_name: str, body: str, examples: Iterable[Example]) -> tu
 
 
 def read_passed_on(body: str) -> tuple[str, ...]:
-    """Return the subjects that lines such as `**Security** → security-architect` give away, each with its new owner."""
+    """Return the subjects, with their owners, that lines such as `**Security** → security-architect` delegate."""
     found = []
     for line in body.split("\n"):
         arrow = _ARROW.match(line)

@@ -1,4 +1,4 @@
-"""Writes the registry as one Markdown document: a roster, then what each agent does and does not do."""
+"""Export the registry as one Markdown document: a roster, then each agent's scope."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from esper_agents.agents.registry import Registry
     from esper_agents.domain.agent import Agent, Example
 
-# What begins markup wherever it stands, in CommonMark and in GitHub's dialect.
+# Characters that begin markup anywhere in a line, in CommonMark and in GitHub's dialect.
 _SPECIAL = re.compile(r"[\\`*_\[\]|<>~$&@]|:(?=//)|(?<=\bwww)\.")
-# What begins a heading, a list, a quotation or a rule at the start of a text.
+# Characters that begin a heading, a list, a quotation or a rule at the start of a text.
 _BLOCK_START = re.compile(r"(?:[#+=-]|\d+(?=[.)]))")
-# A pipe or an angle bracket behind a backslash is still markup to some readers of tables; a reference is to none.
+# Some table readers still treat an escaped pipe or angle bracket as markup; a character reference is safe in all of
+# them.
 _REFERENCE = frozenset("|<>&`@:.")
 
 
 def escape(text: str) -> str:
-    """Return untrusted text as one line of Markdown that shows it and does nothing else."""
+    """Return untrusted text escaped as one line of inert Markdown."""
     line = _SPECIAL.sub(_escaped, " ".join(text.split()))
     start = _BLOCK_START.match(line)
     return f"{_reference(line[0])}{line[1:]}" if start else line
@@ -35,7 +36,7 @@ def _reference(character: str) -> str:
 
 
 def render_registry(registry: Registry) -> str:
-    """Return the document; the same registry always gives the same text."""
+    """Return the registry as a Markdown document; equal registries give equal text."""
     lines = ["# Agents", "", "| agent | domain | model | what it is for |", "| --- | --- | --- | --- |"]
     for agent in registry.agents.values():
         cells = (agent.name, agent.domain, agent.model, _first_sentences(agent.description))
@@ -53,7 +54,7 @@ def _section(agent: Agent) -> Iterator[str]:
     yield f"## {escape(agent.name)}"
     yield ""
     yield escape(agent.description)
-    tools = ("every tool it is permitted",) if agent.tools is None else agent.tools or ("none",)
+    tools = ("every permitted tool",) if agent.tools is None else agent.tools or ("none",)
     for title, items in (
         ("Handles", agent.handles),
         ("Declines", agent.declines),

@@ -1,4 +1,4 @@
-"""Finds the front matter of a definition and reads it: as YAML where it is YAML, line by line where it is not."""
+"""Find the front matter of a definition; parse it as YAML or else line by line."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NOT_PROSE = re.compile(r"[\s#\-*>|]")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterDocument:
-    """A definition, taken apart.
+    """A definition split into front matter and body.
 
     Attributes:
-        fields: The front matter; empty where there is none.
-        body: What stands below it.
+        fields: The front matter; empty if there is none.
+        body: The text below it.
     """
 
     fields: Mapping[str, FrontMatterField]
@@ -41,7 +41,7 @@ class _Parts:
 
 
 def read_document(text: str, notes: DefinitionWarnings) -> FrontMatterDocument:
-    """Return the fields and the body of a definition; never fails, whatever the text holds."""
+    """Return the fields and the body of a definition; accepts any text without an error."""
     parts = _take_apart(text.split("\n"), notes)
     front = _without_tabs(parts.front, parts.first_line, notes)
     return FrontMatterDocument(_read_fields(front, parts.first_line, notes), "\n".join(parts.body).strip("\n"))
@@ -71,7 +71,7 @@ def _take_apart(lines: Sequence[str], notes: DefinitionWarnings) -> _Parts:
     if not _FENCE_LINE.match(lines[start]):
         return _without_opening(lines, start, notes)
     if start:
-        notes.add(1, "something stands above the front matter", "start the file with its opening `---`")
+        notes.add(1, "there is text above the front matter", "start the file with its opening `---`")
     return _with_opening(lines, start, notes)
 
 
@@ -80,7 +80,7 @@ def _after(lines: Sequence[str], index: int) -> str:
 
 
 def _unfenced(lines: Sequence[str], start: int, notes: DefinitionWarnings) -> Sequence[str]:
-    notes.add(start + 1, "the whole definition stands in a code fence", "delete the line with the fence, and its end")
+    notes.add(start + 1, "the whole definition is inside a code fence", "delete the line with the fence, and its end")
     last = max(index for index, line in enumerate(lines) if line.strip())
     closes = lines[last].startswith("```") and last > start
     return ["" if index == start or (closes and index == last) else line for index, line in enumerate(lines)]
@@ -101,12 +101,12 @@ def _with_opening(lines: Sequence[str], start: int, notes: DefinitionWarnings) -
     parts = _closed(lines, start + 1, notes)
     if any(KEY_LINE.match(line) for line in parts.front):
         return parts
-    notes.add(start + 1, "no `name:` or other field stands in the front matter", "write name and description into it")
+    notes.add(start + 1, "the front matter has no `name:` or other field", "write name and description into it")
     return _Parts([], start + 1, lines)
 
 
 def _closed(lines: Sequence[str], first: int, notes: DefinitionWarnings) -> _Parts:
-    """Return the parts of a file whose front matter begins at `first`, wherever it ends."""
+    """Return the parts of a file whose front matter begins at line `first`, with or without a closing line."""
     end = next((index for index in range(first, len(lines)) if _CLOSING_LINE.match(lines[index])), None)
     if end is not None and not _runs_into_body(lines[first:end]):
         return _Parts(lines[first:end], first + 1, lines[end + 1 :])
@@ -120,7 +120,7 @@ def _is_end(line: str) -> bool:
 
 
 def _runs_into_body(front: Sequence[str]) -> bool:
-    """Return whether the `---` that was found is a rule of the body: a heading after a gap, and prose under it."""
+    """Return whether the closing `---` is a rule of the body: it follows a heading after a gap, and prose."""
     for index in range(1, len(front)):
         if _HEADING.match(front[index]) and not front[index - 1].strip():
             below = [line for line in front[index + 1 :] if line.strip()]

@@ -1,4 +1,4 @@
-"""Turns the fields of front matter into what an agent holds, whatever shape they were written in."""
+"""Convert front matter fields of any accepted form into typed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _OURS = frozenset(("name", "description", "model", "tools", "skills", "domain", "handles", "declines"))
 _KNOWN = _OURS | {"hands_off_to", "examples", "disallowedtools"}
-# Fields of Claude Code that say how to show or run an agent there, and nothing that matters here.
+# Claude Code fields about display and execution there, without meaning here.
 _WITHOUT_EFFECT = frozenset(("color", "background", "effort", "isolation", "maxturns", "memory", "initialprompt"))
 _GRANTS = frozenset(("permissionmode", "mcpservers", "hooks"))
 _ALIASES = {"allowed_tools": "tools", "allowedtools": "tools"}
@@ -30,12 +30,12 @@ _LONGEST_LIST = 10_000
 
 
 def one_line(text: str) -> str:
-    """Return text with every run of white space as one space."""
+    """Return text with every run of white space replaced by one space."""
     return " ".join(text.split())
 
 
 class FieldReader:
-    """The front matter of one definition, read field by field; what is odd goes into the notes."""
+    """Reader of the front matter fields of one definition; it records warnings."""
 
     def __init__(self, fields: Mapping[str, FrontMatterField], notes: DefinitionWarnings) -> None:
         self._notes = notes
@@ -49,27 +49,27 @@ class FieldReader:
                 notes.add(field.line, f"{written!r} is read as `tools`", "write `tools:`")
 
     def has(self, key: str) -> bool:
-        """Return whether the front matter has the field, be it empty."""
+        """Return whether the front matter has the field, even if it is empty."""
         return key in self._fields
 
     def line(self, key: str) -> int:
-        """Return the line of the field in the file, or 1."""
+        """Return the line number of the field in the file, or 1."""
         return self._fields[key].line if key in self._fields else 1
 
     def is_bare(self, key: str) -> bool:
-        """Return whether the field is text in which a backslash and an `n` are meant as a line feed."""
+        """Return whether the field is text in which a backslash and an `n` mean a line feed."""
         return key in self._fields and self._fields[key].is_bare
 
     def text(self, key: str) -> str:
-        """Return the field as text; lists and mappings are joined, and noted."""
+        """Return the field as text; lists and mappings are joined, with a warning."""
         content: FieldContent = self._fields[key].content if key in self._fields else ""
         if isinstance(content, str):
             return content.strip()
-        self._notes.add(self.line(key), f"`{key}` is no text", f"write `{key}:` with text behind it")
+        self._notes.add(self.line(key), f"`{key}` is not text", f"write `{key}:` followed by text")
         return "\n".join(_flat(content)).strip()
 
     def items(self, key: str, *, separator: re.Pattern[str] = re.compile(r"\n")) -> tuple[str, ...]:
-        """Return the field as a list: a YAML list, or text cut at the separator."""
+        """Return the field as a list: a YAML list, or text split at the separator."""
         content: FieldContent = self._fields[key].content if key in self._fields else ""
         if isinstance(content, str):
             parts = [part.strip().removeprefix("- ").strip("\"'") for part in separator.split(content[:_LONGEST_LIST])]
@@ -79,7 +79,7 @@ class FieldReader:
         return tuple(dict.fromkeys(part for part in plain if part))[:_MOST_LISTED]
 
     def tools(self) -> tuple[str, ...] | None:
-        """Return the tools as the definition names them, less those it forbids; None where it does not say."""
+        """Return the tools named by the definition, without those it forbids; None if it has no such field."""
         if not self.has("tools"):
             self._note_forbidden_without_tools()
             return None
@@ -89,7 +89,7 @@ class FieldReader:
         has_spaces_only = isinstance(content, str) and "," not in content and "\n" not in content
         tools = self.items("tools", separator=_SPACE if has_spaces_only else re.compile(f"{_COMMA.pattern}|\n"))
         if one_line(str(content)).lower() in _EVERY_TOOL or tools == ("*",):
-            self._notes.add(self.line("tools"), "`tools` names every tool", "leave the line out")
+            self._notes.add(self.line("tools"), "`tools` names every tool", "delete the line")
             return None
         if not tools and isinstance(content, str):
             self._notes.add(self.line("tools"), "`tools` is empty, so it may use none", "name tools, or write `[]`")
@@ -103,7 +103,7 @@ class FieldReader:
             )
 
     def examples(self) -> tuple[Example, ...]:
-        """Return the examples of the front matter; one that has no text is left out, and noted."""
+        """Return the examples of the front matter; an example without text is omitted, with a warning."""
         content = self._fields["examples"].content
         written = content if isinstance(content, list) else [content]
         read = (self._example(each) for each in written[:_MOST_LISTED] if each)
@@ -121,7 +121,7 @@ class FieldReader:
         return Example(one_line(text), is_for not in _NO, one_line(instead) if isinstance(instead, str) else "")
 
     def note_unknown(self) -> None:
-        """Note the fields that nothing here reads."""
+        """Record a warning for every unknown field."""
         for key, field in self._fields.items():
             if key in _GRANTS:
                 self._notes.add(
@@ -136,7 +136,7 @@ class FieldReader:
 
 
 def _flat(content: FieldContent) -> Iterable[str]:
-    """Return all the text inside nested lists and mappings, mappings as `key: value`."""
+    """Yield all text inside nested lists and mappings, mappings as `key: value`."""
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):

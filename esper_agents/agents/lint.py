@@ -1,4 +1,4 @@
-"""Says at which line an agent definition could mislead the router, a person or the agent itself."""
+"""Lint agent definitions: report lines that could mislead the router, a user or the agent."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def lint_agent(
     unknown: Collection[str] = (),
     missing: Collection[tuple[str, str]] = (),
 ) -> tuple[DefinitionWarning, ...]:
-    """Return every warning about one definition by line, with what was odd on reading it.
+    """Return all warnings about one definition by line, including those from reading it.
 
     Args:
-        agent: The agent; its file is read again to find the lines.
-        agents: Names of all agents there are.
-        tools: Names of all tools there are, to choose from in place of an unknown one.
+        agent: The agent; its file is read again to locate the lines.
+        agents: Names of all known agents.
+        tools: Names of all known tools, for suggestions.
         unknown: Tools of the definition that exist neither here nor in Claude Code.
-        missing: Tools of the definition that cannot be offered, each with why; unknown ones are passed over.
+        missing: Tools of the definition that cannot be offered, with the reasons; unknown ones are ignored.
     """
     notes, lines = DefinitionWarnings(agent.path), _lines(agent.path)
     short_name = agent.name.rpartition(":")[2]
@@ -46,7 +46,7 @@ def lint_agent(
     if not agent.examples:
         notes.add(1, "no examples of requests", "add `examples:` with requests for it and against it")
     elif all(example.is_for for example in agent.examples):
-        notes.add(_line_of("example", lines), "no example of a request for somebody else", "add one with `for: false`")
+        notes.add(_line_of("example", lines), "no example of a request for another agent", "add one with `for: false`")
     for tool in unknown:
         remedy = _nearest(_bare(tool), tools) or "delete it, or install the package that provides it"
         notes.add(_line_of(tool, lines), f"unknown tool {shorten(tool)}", remedy)

@@ -1,4 +1,4 @@
-"""Reads front matter that is no YAML, key by key, so that one bad field does not spoil the others."""
+"""Parse front matter that is not valid YAML, key by key, isolating bad fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KEY_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]{0,40})[ \t]*:(?:[ \t]+(?P<rest>.*))?$")
 _MOST_FIELDS = 200
 _CAPITALS = frozenset(("Name", "Description", "Tools", "Model"))
-# Lines of a conversation inside a description that goes on without being indented.
+# Lines of a dialogue inside a description that continues without indentation.
 _SPEECH = frozenset(("user", "assistant", "human", "context", "action", "commentary"))
 _BLOCK_MARK = re.compile(r"[|>][+-]?\d?[+-]?\s*$")
 _ITEM = re.compile(r"\s*[-*]\s+(?P<item>.*)$")
@@ -40,13 +40,13 @@ class _Block:
 
 
 def read_loosely(front: Sequence[str], first_line: int) -> FrontMatterFields:
-    """Return the fields that can be made out; every field that is YAML by itself is read as YAML."""
+    """Return all fields that can be recognized; a field that is valid YAML on its own is parsed as YAML."""
     fields: dict[str, FrontMatterField] = {}
     remarks: list[YamlWarning] = []
     for block in _blocks(front, first_line, remarks):
         if block.key in fields:
             remarks.append(
-                YamlWarning(block.line, f"second {block.key!r}; the first one counts", "delete one of the two")
+                YamlWarning(block.line, f"second {block.key!r}; the first one is used", "delete one of the two")
             )
             continue
         fields[block.key] = _read_block(block, remarks)
@@ -56,10 +56,10 @@ def read_loosely(front: Sequence[str], first_line: int) -> FrontMatterFields:
 def _blocks(front: Sequence[str], first_line: int, remarks: list[YamlWarning]) -> Iterable[_Block]:
     starts = _starts(front)
     if len(starts) > _MOST_FIELDS:
-        remarks.append(YamlWarning(first_line + starts[_MOST_FIELDS], "further fields were not read", "delete them"))
+        remarks.append(YamlWarning(first_line + starts[_MOST_FIELDS], "additional fields were ignored", "delete them"))
         front, starts = front[: starts[_MOST_FIELDS]], starts[:_MOST_FIELDS]
     if any(line.strip() for line in front[: starts[0] if starts else len(front)]):
-        remarks.append(YamlWarning(first_line, "text above the first field was not read", "delete it"))
+        remarks.append(YamlWarning(first_line, "text above the first field was ignored", "delete it"))
     for start, end in pairwise((*starts, len(front))):
         match = KEY_LINE.match(front[start])
         if match:

@@ -1,4 +1,4 @@
-"""Plugins that a person has added: copies in the home, each under the digest of what it was when it was added."""
+"""Installed plugins: copies in the data directory, stored by the digest at installation."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SCRATCH = ".esper-"
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The plugins that a person has added.
+    """The installed plugins.
 
     Attributes:
-        plugins: By name.
-        refused: Those whose files are not what was added; they do not stop the others.
+        plugins: The plugins by name.
+        refused: Errors for plugins whose files have changed since installation; the others remain usable.
     """
 
     plugins: tuple[Plugin, ...] = ()
@@ -41,7 +41,7 @@ class Installed:
 
 
 def installed_plugins() -> Installed:
-    """Return the plugins that were added; one whose files have changed since is refused."""
+    """Return the installed plugins; one whose files have changed since installation is rejected."""
     plugins: list[Plugin] = []
     refused: list[DefinitionError] = []
     folder = plugins_folder()
@@ -54,17 +54,17 @@ def installed_plugins() -> Installed:
 
 
 def plugins_with(folders: Sequence[Path]) -> Installed:
-    """Return the plugins that were added with those of further folders, which go before one of the same name.
+    """Return the installed plugins together with those of additional folders, which take precedence.
 
     Raises:
-        DefinitionError: One of the folders cannot be used, or two of them share a name.
+        DefinitionError: One of the folders cannot be used, or two of them have the same name.
     """
     further: dict[str, Plugin] = {}
     for folder in folders:
         plugin = load_plugin(folder)
         if other := further.get(plugin.name):
             problem = f"is a plugin named {plugin.name!r}, as {str(other.folder)!r} is"
-            raise DefinitionError(str(folder), problem, remedy="leave one of them out")
+            raise DefinitionError(str(folder), problem, remedy="omit one of them")
         further[plugin.name] = plugin
     added = installed_plugins()
     rest = (each for each in added.plugins if each.name not in further)
@@ -78,18 +78,18 @@ def _as_added(folder: Path, name: str, digest: str) -> Plugin:
     except DefinitionError as error:
         raise DefinitionError(error.path, f"plugin {name!r}: {error.problem}", remedy=remedy) from error
     if plugin.sha256 != digest:
-        problem = f"plugin {name!r} is not what was added any more"
+        problem = f"plugin {name!r} has changed since it was added"
         raise DefinitionError(str(plugin.folder), problem, remedy=remedy)
     return replace(plugin, name=name)
 
 
 def add_plugin(source: Path) -> Plugin:
-    """Copy what is used of a plugin into the home, in place of one of the same name, and return the copy.
+    """Copy the used files of a plugin into the data directory, replacing one of the same name, and return the copy.
 
     Raises:
         DefinitionError: It cannot be used; see `plugins.read_plugin`.
-        StorageError: The home cannot be written.
-        BusyError: Another process has been changing its plugins for long.
+        StorageError: The data directory is not writable.
+        BusyError: Another process held the lock on the plugin folder for too long.
     """
     read = read_plugin(source)
     name, digest = read.plugin.name, read.plugin.sha256
@@ -101,12 +101,12 @@ def add_plugin(source: Path) -> Plugin:
 
 
 def remove_plugin(name: str) -> str:
-    """Take a plugin out of the home and return the digest it had.
+    """Remove a plugin from the data directory and return its digest.
 
     Raises:
-        NotFoundError: There is none of that name.
-        StorageError: The home cannot be written.
-        BusyError: Another process has been changing its plugins for long.
+        NotFoundError: There is no plugin of that name.
+        StorageError: The data directory is not writable.
+        BusyError: Another process held the lock on the plugin folder for too long.
     """
     with _changing() as folder:
         known = dict(_read_index(folder))
@@ -118,13 +118,13 @@ def remove_plugin(name: str) -> str:
 
 
 def plugins_folder() -> Path:
-    """Return where added plugins lie."""
+    """Return the folder of the installed plugins."""
     return home() / "plugins"
 
 
 @contextmanager
 def _changing() -> Iterator[Path]:
-    """Yield the folder of added plugins while nobody else changes it; what none of them needs is gone afterwards."""
+    """Yield the folder of the installed plugins under a lock; remove unused copies afterwards."""
     folder = plugins_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -138,12 +138,12 @@ def _changing() -> Iterator[Path]:
         finally:
             locks.release(lock)
     except OSError as error:
-        problem = f"{str(folder)!r} cannot be written: {(error.strerror or 'no reason given').lower()}"
-        raise StorageError(problem, remedy="make it a folder that you may write, or set ESPER_HOME") from error
+        problem = f"{str(folder)!r} cannot be written: {(error.strerror or 'unknown reason').lower()}"
+        raise StorageError(problem, remedy="make it a writable folder, or set ESPER_HOME") from error
 
 
 def _copy(read: PluginFiles, target: Path) -> None:
-    """Write a plugin's files to a new folder that appears whole or not at all."""
+    """Write a plugin's files to a new folder atomically."""
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=_SCRATCH))
     for path, data in read.contents.items():
         file = scratch / PurePosixPath(path)
@@ -153,10 +153,10 @@ def _copy(read: PluginFiles, target: Path) -> None:
 
 
 def _read_index(folder: Path) -> Mapping[str, str]:
-    """Return the digests of the added plugins by name.
+    """Return the digests of the installed plugins by name.
 
     Raises:
-        DefinitionError: The index is not what this program writes.
+        DefinitionError: The index was not written by this program.
     """
     file = folder / _INDEX
     try:

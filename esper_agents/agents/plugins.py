@@ -1,4 +1,4 @@
-"""Plugins: a folder of agents, commands and skills in the Claude Code format, read as it is; nothing of it is run."""
+"""Plugins: folders of agents, commands and skills in the Claude Code format; nothing is run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MANIFEST = ".claude-plugin/plugin.json"
 _MARKETPLACE = ".claude-plugin/marketplace.json"
-# What stands before the names of a project's agents.
+# Prefix of the names of a project's own agents.
 _TAKEN_NAMES = frozenset(("project", "esper-agents"))
 _NOT_LOOKED_INTO = frozenset((".git", "node_modules", "__pycache__", ".venv"))
 NO_DEFINITIONS = frozenset(("readme.md", "claude.md", "agents.md", "contributing.md", "changelog.md", "license.md"))
@@ -36,7 +36,7 @@ _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class PluginPart(StrEnum):
-    """What a file of a plugin is, by the folder that it stands in unless the manifest names others."""
+    """Type of a plugin file, by its folder unless the manifest names other folders."""
 
     AGENTS = "agents"
     COMMANDS = "commands"
@@ -45,17 +45,17 @@ class PluginPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin as it was read.
+    """A plugin as read from its folder.
 
     Attributes:
-        name: What stands before the names of its agents, commands and skills, with a colon.
-        version: As its manifest says it, or empty.
-        description: As its manifest says it, or empty.
-        folder: Where it is.
+        name: Prefix of the names of its agents, commands and skills, followed by a colon.
+        version: Version in its manifest, or empty.
+        description: Description in its manifest, or empty.
+        folder: Path of the folder.
         sha256: Digest of the paths and bytes of its files.
         files: The files of each part, relative to the folder, in order.
-        skill_folders: The folders that hold one folder for each skill.
-        passed_over: What else there is: hooks, servers, scripts, pictures.
+        skill_folders: The folders that contain one folder per skill.
+        passed_over: Ignored files: hooks, servers, scripts, pictures.
     """
 
     name: str
@@ -69,13 +69,13 @@ class Plugin:
 
     @property
     def provider(self) -> str:
-        """Name, version and digest in one line, as certificates have it."""
+        """Name, version and digest in one line, in the form used by certificates."""
         version = f" {self.version}" if self.version else ""
         return f"plugin {self.name}{version} sha256:{self.sha256}"
 
     @property
     def names(self) -> Mapping[PluginPart, tuple[str, ...]]:
-        """What each part offers, as `plugin:NAME`; the agents' own names may differ from their files'."""
+        """Names in each part, as `plugin:NAME`; an agent's own name may differ from its file's name."""
         named = {part: [each.stem for each in self.paths(part)] for part in (PluginPart.AGENTS, PluginPart.COMMANDS)}
         named[PluginPart.SKILLS] = [
             each.parent.name for each in self.paths(PluginPart.SKILLS) if each.name.lower() == _SKILL
@@ -83,18 +83,18 @@ class Plugin:
         return {part: tuple(f"{self.name}:{each}" for each in names) for part, names in named.items()}
 
     def paths(self, part: PluginPart) -> tuple[Path, ...]:
-        """Return where the definitions of a part are; documents that are no definitions are left out."""
+        """Return the paths of the definitions of a part, without other documents."""
         named = (PurePosixPath(each) for each in self.files[part])
         return tuple(self.folder / each for each in named if each.name.lower() not in NO_DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginFiles:
-    """A plugin with the bytes of its files, which are what its digest is of.
+    """A plugin with the bytes of its files, over which its digest is computed.
 
     Attributes:
         plugin: The plugin.
-        contents: Bytes by path, the manifest included.
+        contents: Bytes by path, including the manifest.
     """
 
     plugin: Plugin
@@ -102,18 +102,18 @@ class PluginFiles:
 
 
 def load_plugin(folder: Path) -> Plugin:
-    """Return the plugin that a folder is; see `read_plugin`."""
+    """Return the plugin in a folder; see `read_plugin`."""
     return read_plugin(folder).plugin
 
 
 def read_plugin(folder: Path) -> PluginFiles:
-    """Return the plugin that a folder is, with the bytes of all that is used of it.
+    """Return the plugin in a folder, with the bytes of all used files.
 
     Raises:
-        DefinitionError: It is no plugin, or something in it that would be used is a link, binary or too large.
+        DefinitionError: It is not a plugin, or a file to be used is a link, binary or too large.
     """
     if not folder.is_dir():
-        raise DefinitionError(str(folder), "is no folder", remedy="name the folder that holds `.claude-plugin`")
+        raise DefinitionError(str(folder), "is not a folder", remedy="name the folder that contains `.claude-plugin`")
     found = tuple(_walk(folder))
     contents = {MANIFEST: _bytes_of(folder, MANIFEST)} if MANIFEST in found else {}
     manifest = _Manifest(folder, _members(folder, contents.get(MANIFEST)))
@@ -125,7 +125,7 @@ def read_plugin(folder: Path) -> PluginFiles:
         contents[each] = _bytes_of(folder, each)
         size += len(contents[each])
         if size > _MOST_BYTES:
-            raise DefinitionError(str(folder), f"has more than {_MOST_BYTES} bytes", remedy="leave out what is large")
+            raise DefinitionError(str(folder), f"has more than {_MOST_BYTES} bytes", remedy="remove large files")
     plugin = Plugin(
         name=manifest.name(),
         version=version if _VERSION.fullmatch(version := manifest.text("version")) else "",
@@ -140,7 +140,7 @@ def read_plugin(folder: Path) -> PluginFiles:
 
 
 def _digest(contents: Mapping[str, bytes]) -> str:
-    # What ends a line is what no path can hold.
+    # Line separators cannot occur in a valid path here.
     lines = "".join(f"{sha256(contents[path]).hexdigest()} {path}\0" for path in sorted(contents))
     return sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -148,15 +148,15 @@ def _digest(contents: Mapping[str, bytes]) -> str:
 def _no_plugin(folder: Path, found: tuple[str, ...]) -> DefinitionError:
     if _MARKETPLACE in found:
         return DefinitionError(str(folder), "is a marketplace of plugins", remedy="name the folder of one of them")
-    problem = f"is no plugin: it holds neither {MANIFEST} nor agents, commands or skills"
-    return DefinitionError(str(folder), problem, remedy="name the folder that holds `.claude-plugin`")
+    problem = f"is not a plugin: it contains neither {MANIFEST} nor agents, commands or skills"
+    return DefinitionError(str(folder), problem, remedy="name the folder that contains `.claude-plugin`")
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    """Yield the files of a folder by their paths in it, in order; a link is not followed, and stands for itself.
+    """Yield the relative paths of the files of a folder, in order; a link is yielded itself and not followed.
 
     Raises:
-        DefinitionError: There are too many, or a folder cannot be read.
+        DefinitionError: The folder has too many files, or cannot be read.
     """
     count = 0
     for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
@@ -165,7 +165,7 @@ def _walk(folder: Path) -> Iterator[str]:
         folders[:] = sorted(each for each in folders if each not in (*_NOT_LOOKED_INTO, *links))
         count += len(files) + len(links) + len(folders)
         if count > _MOST_FILES:
-            raise DefinitionError(str(folder), f"holds more than {_MOST_FILES} files", remedy="leave some of them out")
+            raise DefinitionError(str(folder), f"contains more than {_MOST_FILES} files", remedy="remove some of them")
         yield from ((inside / each).as_posix() for each in sorted((*files, *links)))
 
 
@@ -175,14 +175,14 @@ def _refuse_unreadable(error: OSError) -> None:
 
 
 def _link(path: Path) -> DefinitionError:
-    return DefinitionError(str(path), "is a link", remedy="put a copy in its place")
+    return DefinitionError(str(path), "is a link", remedy="replace it with a copy")
 
 
 def _bytes_of(folder: Path, path: str) -> bytes:
     """Return the bytes of a text file.
 
     Raises:
-        DefinitionError: It is a link, no plain file, too large, binary, or cannot be read.
+        DefinitionError: It is a link, not a regular file, too large, binary, or unreadable.
     """
     place = folder / path
     if place.is_symlink():
@@ -191,11 +191,11 @@ def _bytes_of(folder: Path, path: str) -> bytes:
         read = read_plain(place, MAX_BYTES, follow=False)
     except (OSError, ValueError) as error:
         problem = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DefinitionError(str(place), problem, remedy="make it a file that you may read") from error
+        raise DefinitionError(str(place), problem, remedy="make it a readable file") from error
     if read is None:
-        raise DefinitionError(str(place), "is no plain file", remedy="delete it, or put a text file in its place")
+        raise DefinitionError(str(place), "is not a regular file", remedy="delete it, or replace it with a text file")
     if len(read.data) > MAX_BYTES:
-        raise DefinitionError(str(place), f"is larger than {MAX_BYTES} bytes", remedy="cut it into several sheets")
+        raise DefinitionError(str(place), f"is larger than {MAX_BYTES} bytes", remedy="split it into sheets")
     if b"\0" in read.data and not read.data.startswith(_WIDE_MARKS):
         raise DefinitionError(str(place), "is binary", remedy="replace it with a Markdown file, or delete it")
     return read.data
@@ -209,14 +209,16 @@ def _members(folder: Path, data: bytes | None) -> Mapping[str, Any]:
         found = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        raise DefinitionError(where, "is no JSON", remedy="write one JSON object with a `name`", line=line) from error
+        raise DefinitionError(
+            where, "is not valid JSON", remedy="write one JSON object with a `name`", line=line
+        ) from error
     if not isinstance(found, dict):
-        raise DefinitionError(where, "is no JSON object", remedy='write {"name": "..."}')
+        raise DefinitionError(where, "is not a JSON object", remedy='write {"name": "..."}')
     return found
 
 
 class _Manifest:
-    """What `plugin.json` says, read carefully: names become safe, and paths that lead out are refused."""
+    """Parser of `plugin.json`: it makes names safe and rejects paths that leave the plugin."""
 
     def __init__(self, folder: Path, members: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -235,31 +237,31 @@ class _Manifest:
         return name
 
     def part_of(self, path: str) -> PluginPart | None:
-        """Return what a file is, or a link where a folder should be; None for what is not used."""
+        """Return the part that a file, or a link in place of a folder, belongs to; None if it is not used."""
         place = PurePosixPath(path)
         is_link_to_folder = not place.suffix and (self.folder / path).is_symlink()
         if place.suffix.lower() != ".md" and not is_link_to_folder:
             return None
         fitting = [(root, part) for root, part in self.roots if place.is_relative_to(root)]
-        # The narrower folder counts where one that the manifest names holds another.
+        # If folders named by the manifest are nested, the innermost one decides.
         return max(fitting, key=lambda each: len(each[0].parts))[1] if fitting else None
 
     def _roots(self, part: PluginPart) -> Iterator[PurePosixPath]:
-        """Yield the folders and files that a part stands in: its own folder, and those that the manifest names.
+        """Yield the folders and files of a part: its default folder, and those named by the manifest.
 
         Raises:
-            DefinitionError: One of them is no path within the plugin.
+            DefinitionError: One of them is not a path within the plugin.
         """
         yield PurePosixPath(part)
         named = self.members.get(part, [])
         for each in [named] if isinstance(named, str) else named if isinstance(named, list) else []:
             path = PurePosixPath(str(each))
             if path.is_absolute() or ".." in path.parts:
-                problem = f"`{part}` names {str(each)[:60]!r}, which is no path within the plugin"
+                problem = f"`{part}` names {str(each)[:60]!r}, which is not a path within the plugin"
                 raise DefinitionError(str(self.folder / MANIFEST), problem, remedy=f'write "./{part}/NAME"')
             yield path
 
     def skill_folders(self, files: tuple[str, ...]) -> tuple[Path, ...]:
-        """Return the folders that hold skills, each in a folder of its own."""
+        """Return the folders that contain skills, with one folder per skill."""
         skills = [PurePosixPath(each).parent for each in files if PurePosixPath(each).name.lower() == _SKILL]
         return tuple(dict.fromkeys(self.folder / each.parent for each in skills))

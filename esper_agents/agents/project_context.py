@@ -1,4 +1,4 @@
-"""What a project says of itself in `CLAUDE.md`, `AGENTS.md` and `.esper/project.md`: data, which permits nothing."""
+"""Project context files (`CLAUDE.md`, `AGENTS.md`, `.esper/project.md`): data, never permissions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MARKDOWN = ".md"
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """What a project says of itself.
+    """The project context files of a project.
 
     Attributes:
-        documents: What can be shown; of two with the same bytes, the first.
-        refused: What cannot: links that lead out, binaries, files that are too large or cannot be read.
+        documents: The usable documents; of two with equal bytes, the first.
+        refused: Errors for the others: links that leave the project, binary, too large or unreadable files.
     """
 
     documents: tuple[ContextDocument, ...]
@@ -35,15 +35,15 @@ class ProjectContext:
 
 
 def project_context(root: Path) -> tuple[ContextDocument, ...]:
-    """Return what a project says of itself to agents; see `read_context`."""
+    """Return the project context documents for agents; see `read_context`."""
     return read_context(root).documents
 
 
 def read_context(root: Path) -> ProjectContext:
-    """Return what a project says of itself, and what of it cannot be used.
+    """Return the project context documents, and errors for those that cannot be used.
 
-    Lines such as `@docs/style.md`, by which Claude Code reads further files, stay text. Secrets are struck out. A text
-    of more than 20,000 characters is cut, and says so.
+    Lines such as `@docs/style.md`, by which Claude Code includes further files, stay text. Secrets are removed. A text
+    of more than 20,000 characters is truncated, with a remark at its end.
 
     Args:
         root: The project.
@@ -62,27 +62,27 @@ def read_context(root: Path) -> ProjectContext:
 
 
 def _document(root: Path, name: str) -> ContextDocument | None:
-    """Return one document; None where there is none.
+    """Return one document, or None if the file does not exist.
 
     Raises:
         DefinitionError: It cannot be used.
     """
     place, notes = root / name, DefinitionWarnings(name)
     try:
-        # A link could name a file with secrets in it, and what stands here is sent to a model.
+        # A link could point to a file with secrets, and the content is sent to a model.
         target = place.resolve()
         if not target.is_relative_to(root.resolve()):
-            raise notes.refusal("is a link that leads out of the project", remedy="put a copy in its place")
+            raise notes.refusal("is a link to a file outside the project", remedy="replace it with a copy")
         if target.suffix.casefold() != _MARKDOWN:
-            raise notes.refusal("is a link to what is no Markdown", remedy="put a copy in its place")
+            raise notes.refusal("is a link to a file that is not Markdown", remedy="replace it with a copy")
         read = read_plain(place, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RuntimeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise notes.refusal(reason, remedy="make it a file that you may read") from error
+        raise notes.refusal(reason, remedy="make it a readable file") from error
     if read is None:
-        raise notes.refusal("is no plain file", remedy="put a text file in its place")
+        raise notes.refusal("is not a regular file", remedy="replace it with a text file")
     if not read.data.strip():
         return None
     text = redacted(decode(read.data, notes)).value

@@ -1,4 +1,4 @@
-"""All agents there are: ours, the project's, those of other packages, and further folders."""
+"""The agent registry: bundled, project, package and extra-folder definitions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _MOST_FILES = 500
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The agents that a task may be given to.
+    """The agents that can receive a task.
 
     Attributes:
-        agents: By name, in the order ours, project, packages, plugins, further folders; by file within each.
-        refused: Files that cannot be used, each with its reason; they do not stop the others.
+        agents: Agents by name, in the order bundled, project, packages, plugins, additional folders; by file within
+            each.
+        refused: Errors for files that cannot be used; the others remain usable.
     """
 
     agents: Mapping[str, Agent]
@@ -44,7 +45,7 @@ class Registry:
         """Return an agent by its name.
 
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is no agent of this name.
         """
         try:
             return self.agents[name]
@@ -52,7 +53,7 @@ class Registry:
             raise NotFoundError("agent", name, self.agents, listing="esper agents list") from None
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """Return whom an agent hands off to, as its definition names them, known here or not.
+        """Return the handoff targets named in an agent's definition, known here or not.
 
         Raises:
             NotFoundError: There is no agent `name`.
@@ -60,10 +61,10 @@ class Registry:
         return self.get(name).hands_off_to
 
     def neighbours_known(self, name: str) -> tuple[str, ...]:
-        """Return the names, in this registry, of those neighbours that exist.
+        """Return the neighbours of an agent that exist in this registry, by their names here.
 
-        One of ours goes before a project's or a plugin's agent of the same name; only an agent of the same project or
-        plugin reaches those by their short names.
+        A bundled agent takes precedence over a project's or a plugin's agent of the same name; only an agent of the
+        same project or plugin reaches those by their short names.
 
         Raises:
             NotFoundError: There is no agent `name`.
@@ -74,13 +75,14 @@ class Registry:
 
 
 def load_registry(project_root: Path | None, *, extra: Sequence[Path] = (), plugins: Sequence[Plugin] = ()) -> Registry:
-    """Return every agent that can be found.
+    """Return the registry of all agents that can be found.
 
-    An agent never replaces one found earlier: the later file is refused.
+    An agent never replaces one found earlier: the later file is rejected.
 
     Args:
-        project_root: The project whose `.esper/agents` and `.claude/agents` are read as `project:NAME`; None for none.
-        extra: Further definitions, or folders of them, such as the user's own.
+        project_root: The project whose `.esper/agents` and `.claude/agents` are read as `project:NAME`; None for no
+            project.
+        extra: Additional definitions, or folders of them, such as the user's own.
         plugins: Plugins whose agents are `plugin:NAME`.
     """
     gathering = _Gathering()
@@ -98,7 +100,7 @@ def load_registry(project_root: Path | None, *, extra: Sequence[Path] = (), plug
 
 
 def load_definitions(paths: Sequence[Path]) -> Registry:
-    """Return the agents of these files and folders only, as `esper agents lint PATH` checks them."""
+    """Return a registry of only these files and folders, as `esper agents lint PATH` checks them."""
     gathering = _Gathering()
     gathering.take_all(paths)
     return gathering.registry()
@@ -110,11 +112,11 @@ class _Gathering:
     refused: list[DefinitionError] = field(default_factory=list)
 
     def registry(self) -> Registry:
-        """Return what was gathered."""
+        """Return the registry of the collected agents."""
         return Registry(MappingProxyType(self.agents), tuple(self.refused))
 
     def take_all(self, paths: Sequence[Path], *, provider: str = "") -> None:
-        """Take files, and every definition of folders."""
+        """Add files, and every definition in folders."""
         for path in paths:
             if path.is_dir():
                 self.take_folder(path, provider=provider)
@@ -124,13 +126,13 @@ class _Gathering:
     def take_folder(
         self, folder: Path, *, boundary: Path | None = None, namespace: str = "", provider: str = ""
     ) -> None:
-        """Take every definition in a folder, but nothing that a link leads to from outside it.
+        """Add every definition in a folder, except links to files outside it.
 
         Args:
-            folder: The folder; nothing happens where there is none.
-            boundary: What the folder itself must lie in, links followed; None for anywhere.
-            namespace: Put before the names.
-            provider: What the definitions come from.
+            folder: The folder; it may be missing.
+            boundary: Folder that must contain the resolved folder; None for no restriction.
+            namespace: Prefix of the names.
+            provider: Provider of the definitions.
         """
         try:
             if not folder.is_dir():
@@ -151,13 +153,13 @@ class _Gathering:
         markdown = (path for path in folder.iterdir() if path.suffix.lower() == ".md")
         paths = sorted(path for path in markdown if path.name.lower() not in NO_DEFINITIONS)
         if len(paths) > _MOST_FILES:
-            self._refuse(folder, f"holds more than {_MOST_FILES} definitions", "move some of them elsewhere")
+            self._refuse(folder, f"contains more than {_MOST_FILES} definitions", "move some of them elsewhere")
         return paths[:_MOST_FILES]
 
     def take(self, path: Path, *, namespace: str = "", provider: str = "") -> None:
-        """Take one definition, unless it cannot be used or its name is taken."""
+        """Add one definition, unless it cannot be used or its name is already used."""
         if not path.is_file():
-            self._refuse(path, "is no file", "name a Markdown file")
+            self._refuse(path, "is not a file", "name a Markdown file")
             return
         try:
             agent = load_definition(path, namespace=namespace)
@@ -166,12 +168,12 @@ class _Gathering:
             return
         if agent.name in self.agents:
             owner = self.agents[agent.name].path
-            self._refuse(path, f"the name {agent.name!r} is taken by {owner}", "give it another `name:`")
+            self._refuse(path, f"the name {agent.name!r} is already used by {owner}", "give it another `name:`")
         else:
             self.agents[agent.name] = replace(agent, provider=provider)
 
     def take_entry_point(self, point: EntryPoint) -> None:
-        """Take the definitions of another package: its value is a path, or a package whose folder holds them."""
+        """Add another package's definitions: its entry point is a path, or a package whose folder contains them."""
         try:
             found = load_extension(point)
             self.take_all(found.folders, provider=found.provider)
@@ -179,8 +181,8 @@ class _Gathering:
             self.refused.append(error)
 
     def _refuse_link(self, path: Path) -> None:
-        # A link could name a file with secrets in it, and the text of a definition is sent to a model.
-        self._refuse(path, "is a link that leads out of its folder", "put a copy in its place")
+        # A link could point to a file with secrets, and the text of a definition is sent to a model.
+        self._refuse(path, "is a link to a file outside its folder", "replace it with a copy")
 
     def _refuse(self, path: Path, problem: str, remedy: str) -> None:
         self.refused.append(DefinitionError(str(path), problem, remedy=remedy))

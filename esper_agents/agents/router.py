@@ -1,4 +1,4 @@
-"""Decides, without a model, which agent is given a request, and says why in the request's own words."""
+"""Select the agent for a request without a model, and explain it in the request's words."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 TRIAGE = "issue-triage-manager"
 
-# With less to be said for the best agent, a request is none of ours.
+# Minimum score of the best agent for a request to be in scope.
 _LEAST_MILLI = 1000
-# With less in all, a single word that speaks for an agent is taken for chance.
+# Minimum total; below it, a single supporting word counts as chance.
 _LONE_MILLI = 2500
-# So many statements for an agent are no chance, whatever everyday word stands beside them.
+# Number of supporting statements that rules out chance, whatever everyday words occur next to them.
 _ENOUGH_PIECES = 3
 _MOST_CANDIDATES = 5
 _MOST_CITED = 4
 _LONGEST_CITATION = 60
 _CODE_MARKS = frozenset("._()[]=:/")
-_TRY = 'say what you want to know of which code, for example: esper submit "review this training code" train.py'
+_TRY = 'state a question and the code it is about, for example: esper submit "review this training code" train.py'
 
 
 @dataclass(slots=True)
 class _Account:
-    """What speaks for and against one agent; each source counts once, at its strongest."""
+    """Evidence for and against one agent; each source counts once, at its highest weight."""
 
     pro: dict[str, Evidence] = field(default_factory=dict)
     contra: dict[str, Evidence] = field(default_factory=dict)
@@ -44,25 +44,25 @@ class _Account:
             side[evidence.source] = evidence
 
     def score_milli(self) -> int:
-        """Return the sum of all words, and of all else so that each piece counts half of the one before it.
+        """Return the sum over all words, plus the other evidence, of which every item weighs half of the one before it.
 
-        So the strongest statement decides, and many weak hints do not add up to an outright one.
+        So the strongest statement decides, and many weak hints do not add up to a strong one.
         """
         pieces = (*self.pro.values(), *self.contra.values())
         by_words = sum(each.weight_milli for each in pieces if each.is_word)
         return by_words + _halving(self.pro.values()) - _halving(self.contra.values())
 
     def untaught(self) -> list[Evidence]:
-        """Return what speaks for the agent by what it says of itself and by the lexicon."""
+        """Return the evidence for the agent from its definition and from the lexicon."""
         return [each for each in self.pro.values() if not each.is_taught]
 
     def support_milli(self) -> int:
-        """Return the same of what speaks for the agent and can be cited."""
+        """Return the total weight of that evidence, as far as it can be cited."""
         by_words = sum(each.weight_milli for each in self.untaught() if each.is_word and each.cited)
         return by_words + _halving(self.pro.values())
 
     def is_supported(self) -> bool:
-        """Return whether more than one stray word speaks for the agent; one must be telling in known requests too."""
+        """Return whether more than one stray word supports the agent; one must be distinctive in known requests too."""
         own = self.untaught()
         is_one_word = len({each.cited for each in own if each.cited}) == 1 and all(each.is_word for each in own)
         is_chance = is_one_word and self.score_milli() < _LONE_MILLI
@@ -70,36 +70,36 @@ class _Account:
 
 
 class Router:
-    """Gives requests to agents by what they say, by the definitions, and by what is in `prompts/routing`."""
+    """Router that selects agents by the request, the definitions and the data in `prompts/routing`."""
 
     def __init__(self, agents: Sequence[Agent], *, taught: Sequence[Taught] | None = None) -> None:
-        """Build the index, so that a request then costs milliseconds.
+        """Build the index once, so that routing a request takes milliseconds.
 
         Args:
-            agents: Everybody who may be given a task. Their order does not matter.
-            taught: Requests to learn words from, instead of those that come with the program.
+            agents: All agents that can receive a task, in any order.
+            taught: Requests to learn words from, instead of the bundled ones.
 
         Raises:
-            DefinitionError: The lexicon or the requests that come with it cannot be read.
+            DefinitionError: The bundled lexicon or requests cannot be read.
         """
         self._agents = frozenset(agent.name for agent in agents)
         self._witness = Witness(agents, taught)
 
     def route(self, request: str, *, code: str = "", paths: Sequence[str] = ()) -> Route:
-        """Return who is given a request, and why.
+        """Return the route of a request: the selected agent and the explanation.
 
-        The same arguments give the same route. Nothing in the request is obeyed: an agent's name in it is strong
-        evidence for that agent, and no more. Of a long request the first and last 2,000 characters are read, of long
-        code likewise.
+        Equal arguments give equal routes. Nothing in the request is an instruction: an agent's name in it is strong
+            evidence for that agent, and no more. Only the first and last 2,000 characters of a long request are read,
+            and of long code likewise.
 
         Args:
-            request: What the person wrote, pasted traces and code included.
-            code: Code that was attached apart from the request.
-            paths: What the request is about.
+            request: The user's text, including pasted traces and code.
+            code: Code that is attached separately.
+            paths: The paths of the task.
 
         Returns:
-            The route. What belongs here and nobody owns goes to triage, where the agents include
-            `issue-triage-manager`; what does not belong here, and an empty request, is refused.
+            The route. A request in scope that no agent owns goes to triage, if the agents include
+            `issue-triage-manager`; a request out of scope, or an empty one, is refused.
         """
         if not (request.strip() or code.strip()):
             return Route(RouteOutcome.REFUSED, "", (), f"refused: the request is empty; {_TRY}")
@@ -117,11 +117,11 @@ class Router:
 
 
 def _is_elsewhere(best: RouteCandidate, ours: Mapping[str, _Account], elsewhere: _Account) -> bool:
-    """Return whether a request belongs to nobody here, given the best agent and what speaks for each.
+    """Return whether a request is out of scope, given the best agent and the evidence for every agent.
 
-    An outright request for something else is weighed against that agent. Mere words of everyday life stand only
-    against few words that fit everyday life as well, such as "faster" or "leak", or against one technical word that
-    weighs less. One word alone is enough only where known requests say so too.
+    Strong evidence for another subject is weighed against that agent. Everyday words count only against a few words
+    that are everyday words as well, such as "faster" or "leak", or against one technical word that weighs less. One
+    word alone is sufficient only if known requests support it too.
     """
     account = ours[best.agent]
     own = account.untaught()
@@ -144,7 +144,7 @@ def _halving(pieces: Iterable[Evidence]) -> int:
 def _ranked(accounts: dict[str, _Account], *, is_settled: bool) -> tuple[RouteCandidate, ...]:
     """Return the candidates, best first.
 
-    Where nothing speaks of another subject, those that have enough to show for themselves leave the others behind.
+    If no evidence points to another subject, agents with sufficient evidence remove the others from the list.
     """
     found = [
         RouteCandidate(
@@ -160,7 +160,7 @@ def _ranked(accounts: dict[str, _Account], *, is_settled: bool) -> tuple[RouteCa
 
 
 def _citations(pieces: Iterable[Evidence]) -> tuple[str, ...]:
-    """Return the words that weighed most, as they stand in the request; what lies within another once."""
+    """Return the words with the highest weight, as they appear in the request; a nested one is cited once."""
     cited: list[str] = []
     for each in sorted(pieces, key=lambda piece: (-piece.weight_milli, piece.source)):
         words = _plain(each.cited)

@@ -1,4 +1,4 @@
-"""Reads out of a definition's text what its front matter does not say: what it handles, declines, and who is near."""
+"""Parse scope out of a definition's text: what it handles, declines, and its neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MOST_ITEMS = 60
 _MOST_CHARACTERS = 200
-# The search for clauses takes time that grows with the square of this.
+# The search for clauses takes time quadratic in this length.
 _MOST_READ = 4_000
 
 _HEADING = re.compile(r"(?P<marks>#{1,6})\s+(?P<text>.+)$")
@@ -47,7 +47,7 @@ _SKILL_FILE = re.compile(r"\bskills/([A-Za-z0-9_-]{1,64})/SKILL\.md")
 
 
 class _Sort(StrEnum):
-    """What the items below a label say."""
+    """Sort of the items below a label."""
 
     HANDLES = "handles"
     DECLINES = "declines"
@@ -56,11 +56,11 @@ class _Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What text says of an agent's subject.
+    """The scope of an agent as stated in its text.
 
     Attributes:
-        handles: What it takes on.
-        declines: What it does not.
+        handles: Tasks that it accepts.
+        declines: Tasks that it does not accept.
     """
 
     handles: tuple[str, ...]
@@ -68,7 +68,7 @@ class Scope:
 
 
 def read_scope(description: str, body: str) -> Scope:
-    """Return what the sections of the body and the description say that the agent handles and declines."""
+    """Return the accepted and declined tasks stated in the sections of the body and in the description."""
     handles, declines = _clauses(description, _USE_FOR, unless=_NOT_FOR), _clauses(description, _NOT_FOR)
     for line in _sorted_lines(body):
         if line.sort is _Sort.HANDLES:
@@ -79,7 +79,7 @@ def read_scope(description: str, body: str) -> Scope:
 
 
 def read_skills(body: str) -> tuple[str, ...]:
-    """Return the skills that a body tells its agent to load, as they stand there."""
+    """Return the names of the skills that a body tells its agent to load."""
     named = [
         name for line in _sorted_lines(body) if line.sort is _Sort.SKILLS for name in _SKILL_REFERENCE.findall(line.raw)
     ]
@@ -94,7 +94,7 @@ class _Line:
 
 
 def _sorted_lines(body: str) -> Iterator[_Line]:
-    """Yield the labels and list items of a body with the sort of the section that they stand in; code is left out."""
+    """Yield the labels and list items of a body, without code, with the sort of their section."""
     label, section, section_level, in_code = None, None, 0, False
     for raw in body.split("\n"):
         if raw.lstrip().startswith(("```", "~~~")):

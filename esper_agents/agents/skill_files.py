@@ -1,4 +1,4 @@
-"""Reads a skill and the sheets beside it."""
+"""Read a skill and its sheets."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SUFFIX = ".md"
 
 
 def read_skill(where: SkillFile) -> Skill:
-    """Return what a skill's own file says.
+    """Return the skill defined by its `SKILL.md`.
 
     Raises:
-        DefinitionError: It cannot be used: a link that leads out, unreadable, too large, empty or binary.
+        DefinitionError: It is a link to a file outside its folder, unreadable, too large, empty or binary.
     """
     notes = DefinitionWarnings(where.path)
     raw = read_bytes(where, where.file, notes)
@@ -39,7 +39,7 @@ def read_skill(where: SkillFile) -> Skill:
     _note_name(where, fields, notes)
     description = read_description(fields, document, notes)
     if not document.body.strip():
-        notes.add(1, "nothing stands below the front matter", "write what is to be known")
+        notes.add(1, "there is no text below the front matter", "write the content of the skill")
     digest, sheets = sha256(raw).hexdigest(), tuple(sheet_files(where))
     return Skill(where.name, description, sheets, document.body, where.path, digest, notes.all())
 
@@ -49,7 +49,7 @@ def read_text(where: SkillFile, sheet: str = "") -> SkillText:
 
     Args:
         where: The skill.
-        sheet: Its name, with or without folder and `.md`; empty for the skill's own text.
+        sheet: The name of the sheet, with or without folder and `.md`; empty for the skill's own text.
 
     Raises:
         NotFoundError: There is no such sheet.
@@ -64,7 +64,7 @@ def read_text(where: SkillFile, sheet: str = "") -> SkillText:
 
 
 def read_purpose(where: SkillFile, sheet: str) -> str:
-    """Return what a sheet says that it is for, by its description or its first words; nothing where it says nothing."""
+    """Return the purpose of a sheet from its description or its first words; empty if it has neither."""
     notes = DefinitionWarnings(where.path)
     try:
         raw = read_bytes(where, sheet_files(where)[sheet], notes)
@@ -76,7 +76,7 @@ def read_purpose(where: SkillFile, sheet: str) -> str:
 
 
 def sheet_files(where: SkillFile) -> Mapping[str, Path]:
-    """Return the sheets beside a skill, and in folders beside it, by name; at most 200."""
+    """Return up to 200 sheets of a skill, in its folder and below, by name."""
     folder = where.file.parent
     found = sorted((*folder.glob("*.md"), *folder.glob("[!.]*/*.md")))
     sheets = (each for each in found if each != where.file and each.is_file())
@@ -85,10 +85,10 @@ def sheet_files(where: SkillFile) -> Mapping[str, Path]:
 
 
 def find_sheet(where: SkillFile, sheet: str) -> str:
-    """Return the whole name of a sheet.
+    """Return the full name of a sheet.
 
     Raises:
-        NotFoundError: There is none of that name.
+        NotFoundError: There is no sheet of that name.
     """
     sheets = sheet_files(where)
     wanted = sheet.strip().removesuffix(_SUFFIX)
@@ -99,7 +99,7 @@ def find_sheet(where: SkillFile, sheet: str) -> str:
 
 
 def read_sheet(where: SkillFile, name: str, notes: DefinitionWarnings) -> FrontMatterDocument:
-    """Return a sheet, taken apart.
+    """Return a sheet, split into front matter and body.
 
     Raises:
         DefinitionError: The file cannot be used.
@@ -108,7 +108,7 @@ def read_sheet(where: SkillFile, name: str, notes: DefinitionWarnings) -> FrontM
 
 
 def path_of(where: SkillFile, file: Path) -> str:
-    """Return what a file of a skill is called on screen."""
+    """Return the display path of a skill's file."""
     return f"{where.path.rpartition('/')[0]}/{file.relative_to(where.file.parent).as_posix()}"
 
 
@@ -117,6 +117,6 @@ def _note_name(where: SkillFile, fields: FieldReader, notes: DefinitionWarnings)
     if written and written != folder:
         notes.add(
             fields.line("name"),
-            f"name {shorten(written)} differs from the folder's, which counts",
+            f"name {shorten(written)} differs from the folder's name, which is used",
             f"write `name: {folder}`, or rename the folder",
         )

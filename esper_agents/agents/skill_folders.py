@@ -1,4 +1,4 @@
-"""Folders of skills beside ours and the project's: those of plugins, and of other Python packages."""
+"""Skill folders of plugins and of other Python packages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ENTRY_POINTS = "esper_agents.skills"
 
 @dataclass(frozen=True, slots=True)
 class SkillFolders:
-    """Further folders of skills.
+    """Additional folders of skills.
 
     Attributes:
-        pairs: Each folder with what is put before the names of its skills.
-        providers: By what is put before the names, what such skills come from; ours have nothing before theirs.
-        refused: Entry points that cannot be used; they do not stop the others.
+        pairs: The folders with the prefixes of their skills' names.
+        providers: Providers of the skills by name prefix; bundled skills have no prefix.
+        refused: Errors for entry points that cannot be used; the others remain usable.
     """
 
     pairs: tuple[tuple[Path, str], ...]
@@ -34,9 +34,9 @@ class SkillFolders:
 
 
 def skill_folders(plugins: Sequence[Plugin] = ()) -> SkillFolders:
-    """Return the folders of skills that plugins and installed packages bring.
+    """Return the skill folders of plugins and installed packages.
 
-    A package's skills are `NAME:SKILL` after the name of its entry point, whose value is a path or a package.
+    A package's skills are `NAME:SKILL`, with the name of its entry point, whose value is a path or a package.
     """
     pairs = [(folder, plugin.name) for plugin in plugins for folder in plugin.skill_folders]
     providers = {"": f"esper-agents {version('esper-agents')}"} | {each.name: each.provider for each in plugins}

@@ -1,4 +1,4 @@
-"""The skills that agents of a project may load: told of in a line each, found by name or by words, read on demand."""
+"""The skill library of a project: listed in one line each, searched, read on demand."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 LISTING = "esper skills list"
 _MOST_DESCRIPTION, _MOST_SHEETS = 400, 40
-# What a project that means harm can make a search read.
+# Limit for the text that a search reads, because a project may be malicious.
 _MOST_CHARACTERS, _MOST_SHEETS_SEARCHED = 10_000_000, 1_000
 _MOST_QUERY = 1_000
 _WORD = re.compile(r"[a-z0-9]{3,}")
 _EMPTY_WORDS = frozenset(("and", "for", "how", "it", "not", "that", "the", "thi", "use", "what", "when", "with"))
-# A file of Markdown that a body names, as in "load `gradient-management.md` before such work".
+# A Markdown file named in a body, as in "load `gradient-management.md` before such work".
 _NAMED_SHEET = re.compile(r"(?<![\w-])([\w-]{2,64})\.md\b")
 
 
 @dataclass(frozen=True)
 class SkillLibrary:
-    """The skills that may be loaded.
+    """The skills available in a project.
 
     Attributes:
-        files: Where they stand, in the order in which a name finds them.
-        unusable: What could not be looked into for skills, each with its reason.
+        files: Their locations, in the order of name lookup.
+        unusable: Errors for folders that could not be searched for skills.
     """
 
     files: tuple[SkillFile, ...]
@@ -50,10 +50,8 @@ class SkillLibrary:
         characters = 0
         for each in self.files:
             if characters > _MOST_CHARACTERS:
-                problem = (
-                    f"those before it are longer than {_MOST_CHARACTERS} characters together; the rest is not read"
-                )
-                refused.append(DefinitionError(each.path, problem, remedy="take away skills that nobody needs"))
+                problem = f"the skills before it exceed {_MOST_CHARACTERS} characters in total; it is not read"
+                refused.append(DefinitionError(each.path, problem, remedy="remove unused skills"))
                 break
             try:
                 skill = read_skill(each)
@@ -62,53 +60,53 @@ class SkillLibrary:
                 continue
             characters += len(skill.body)
             if skills.setdefault(each.name, skill) is not skill:
-                problem = f"the name {each.name!r} is taken by {skills[each.name].path}"
+                problem = f"the name {each.name!r} is already used by {skills[each.name].path}"
                 refused.append(DefinitionError(each.path, problem, remedy="rename its folder"))
         return skills, tuple(refused)
 
     @property
     def skills(self) -> Mapping[str, Skill]:
-        """The skills that can be used, by name."""
+        """The usable skills, by name."""
         return self._read[0]
 
     @property
     def refused(self) -> tuple[DefinitionError, ...]:
-        """The files that cannot be used, each with its reason."""
+        """The errors for unusable files."""
         return (*self._read[1], *self.unusable)
 
     def get(self, name: str) -> Skill:
         """Return a skill by its name.
 
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is no skill of this name.
             DefinitionError: Its file cannot be used.
         """
         return read_skill(self._file(name))
 
     def index(self, names: Sequence[str] | None = None) -> tuple[tuple[str, str], ...]:
-        """Return what a model is told of skills: the name of each, and in a line what it is for and its sheets.
+        """Return the skill index for a model: the name of every skill, with its purpose and sheets in one line.
 
         Args:
-            names: As an agent's definition names them; names that nothing answers to are left out. None for all.
+            names: Names as in an agent's definition, of which unknown ones are omitted; None for all skills.
         """
         found = self.files if names is None else filter(None, (find_skill(self.files, each) for each in names))
         chosen = (_readable(each) for each in dict.fromkeys(found))
         return tuple((_safe(each.name), _line(each)) for each in chosen if each)
 
     def index_for(self, agent: Agent) -> tuple[tuple[str, str], ...]:
-        """Return the index of what an agent's definition tells it to load; see `references`."""
+        """Return the index of the skills referenced in an agent's definition; see `references`."""
         return self.index([each.skill for each in self.references(agent) if each.skill])
 
     def load(self, name: str, sheet: str = "") -> SkillText:
         """Return the text of a skill, or of one of its sheets.
 
         Args:
-            name: The skill's name, `plugin:skill`, the name of a sheet, or words of what it is for.
-            sheet: The sheet's name, with or without `.md`; empty for the skill's own text.
+            name: The skill's name, `plugin:skill`, the name of a sheet, or words of its purpose.
+            sheet: The name of the sheet, with or without `.md`; empty for the skill's own text.
 
         Raises:
-            NotFoundError: Nothing answers to the name, or the skill has no such sheet.
-            UsageError: The words fit several equally well.
+            NotFoundError: No skill matches the name, or the skill has no such sheet.
+            UsageError: The words match more than one skill equally well.
             DefinitionError: The file cannot be used.
         """
         if sheet:
@@ -117,11 +115,11 @@ class SkillLibrary:
         return read_text(self._file(found.skill), found.sheet)
 
     def find(self, wanted: str) -> SkillReference:
-        """Return the skill or sheet that a name, or words of what it is for, mean.
+        """Return the skill or sheet that matches a name or words of its purpose.
 
         Raises:
-            NotFoundError: Nothing answers to it.
-            UsageError: The words fit several equally well.
+            NotFoundError: No skill matches.
+            UsageError: The words match more than one skill equally well.
         """
         asked = one_line(wanted)[:_MOST_QUERY]
         named = self._named(asked) or self._sheet(asked, self.files)
@@ -130,10 +128,10 @@ class SkillLibrary:
         raise self._unknown(asked)
 
     def references(self, agent: Agent) -> tuple[SkillReference, ...]:
-        """Return the skills and sheets that an agent's definition tells it to load, found here or not.
+        """Return the skills and sheets that an agent's definition references, found here or not.
 
         Args:
-            agent: Its `skills` count, and every `NAME.md` in its instructions that is a sheet or a skill here.
+            agent: Its `skills` field is read, and every `NAME.md` in its instructions that is a sheet or a skill here.
         """
         found = [self._named(each) or SkillReference(each, "", "") for each in agent.skills]
         own = {each.skill for each in found}
@@ -175,13 +173,13 @@ class SkillLibrary:
             raise self._unknown(asked)
         if len({skill for skill, _ in best}) > 1:
             names = ", ".join(repr(f"{skill} {sheet}".strip()) for skill, sheet in best[:3])
-            raise UsageError(f"several skills fit {asked!r}: {names}", remedy="name one of them")
-        # Of a skill and its sheets that say as much of it, the one that says least besides.
+            raise UsageError(f"more than one skill matches {asked!r}: {names}", remedy="name one of them")
+        # Of equally matching skills and sheets, prefer the one with the fewest other words.
         return SkillReference(asked, *min(best, key=lambda each: len(self._said[each])))
 
     @cached_property
     def _said(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The words that say what each skill and each sheet is for."""
+        """Words of the purpose of every skill and sheet."""
         said = {(name, ""): _words(f"{name} {each.description}") for name, each in self.skills.items()}
         sheets = [(self._file(name), sheet) for name, each in self.skills.items() for sheet in each.sheets]
         for where, sheet in sheets[:_MOST_SHEETS_SEARCHED]:
@@ -190,11 +188,11 @@ class SkillLibrary:
 
 
 def load_skills(root: Path, further: Sequence[tuple[Path, str]] = ()) -> SkillLibrary:
-    """Return the skills that come with the program, with a project, and in further folders.
+    """Return the bundled skills, those of a project, and those in additional folders.
 
     Args:
-        root: The project, whose own are called `project:NAME`.
-        further: Folders of skills, each with what is put before their names, such as a plugin's name.
+        root: The project, whose own skills are named `project:NAME`.
+        further: Additional folders of skills with their name prefixes, such as a plugin's name.
     """
     return SkillLibrary(tuple(skill_files(root, further)))
 
@@ -219,5 +217,5 @@ def _safe(text: str) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words of a text that say something, each without the `s` of a plural."""
+    """Return the significant words of a text, without a plural `s`."""
     return frozenset(each.rstrip("s") for each in _WORD.findall(text.lower())) - _EMPTY_WORDS

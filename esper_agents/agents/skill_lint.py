@@ -1,4 +1,4 @@
-"""Says at which line a skill could mislead who loads it, or never be loaded at all."""
+"""Lint skills: report lines that could mislead a reader or prevent loading."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent import DefinitionWarning
     from esper_agents.domain.skill import Skill
 
-# What the format defines, and what is read here.
+# Fields defined by the format and read here.
 _KNOWN = frozenset(("name", "description", "license", "compatibility", "metadata", "version", "companions", "facts"))
-# Fields of Claude Code that say when and how a skill is offered there, and nothing that matters here.
+# Claude Code fields about when and how a skill is offered there, without meaning here.
 _WITHOUT_EFFECT = frozenset(
     (
         *("agent", "argument-hint", "context", "disable-model-invocation", "effort", "model", "paths"),
@@ -36,18 +36,18 @@ _LINK = re.compile(r"\]\(<?(?P<target>[^)\s>#]+\.md)(?:#[^)\s]*)?>?\)")
 
 
 def lint_skill(where: SkillFile, skill: Skill) -> tuple[DefinitionWarning, ...]:
-    """Return every warning about one skill and its sheets by file and line, with what was odd on reading it.
+    """Return all warnings about one skill and its sheets by file and line, including those from reading it.
 
     Args:
-        where: Where it stands; its files are read again to find the lines.
-        skill: What was read there.
+        where: Location of the skill; its files are read again to locate the lines.
+        skill: The skill as read from there.
 
     Raises:
-        DefinitionError: A file cannot be used: one of its sheets, or what it says of companions.
+        DefinitionError: One of its sheets, or its companion rules, cannot be used.
     """
     notes = DefinitionWarnings(where.path)
     raw = read_bytes(where, where.file, notes)
-    # What is odd about the text itself was noted when it was read.
+    # Warnings about the text itself were recorded when it was read.
     text = decode(raw, DefinitionWarnings(where.path))
     fields = read_document(text, DefinitionWarnings(where.path)).fields
     _check_fields({key: field.line for key, field in fields.items()}, notes)
@@ -55,13 +55,15 @@ def lint_skill(where: SkillFile, skill: Skill) -> tuple[DefinitionWarning, ...]:
         line = fields["description"].line if "description" in fields else 1
         notes.add(line, f"description is longer than {_MOST_DESCRIPTION} characters", "move details into the body")
     if (lines := skill.body.count("\n") + 1) > _MOST_LINES:
-        notes.add(_MOST_LINES, f"{lines} lines are loaded at once", "move parts of them into sheets beside it")
+        notes.add(_MOST_LINES, f"{lines} lines are loaded at once", "move parts of them into sheets of the skill")
     sheets = sheet_files(where)
     _check_links(where, text, notes)
     companions_of(where)
     in_sheets = [odd for name in sheets for odd in _lint_sheet(where, name)]
     for name in _unnamed(sheets, text):
-        notes.add(1, f"sheet {shorten(name)} is not named in it, so that nobody loads it", f"say when to load {name}")
+        notes.add(
+            1, f"sheet {shorten(name)} is not named in the skill, so no agent loads it", f"state when to load {name}"
+        )
     return (*sorted((*skill.oddities, *notes.all()), key=lambda each: each.line), *in_sheets)
 
 
@@ -78,7 +80,7 @@ def _check_links(where: SkillFile, text: str, notes: DefinitionWarnings) -> None
     for number, target in _links(text):
         file = where.file.parent / target
         if not file.is_file() or not where.holds(file):
-            notes.add(number, f"names a sheet that is not there: {shorten(target)}", "correct its name or delete it")
+            notes.add(number, f"names a missing sheet: {shorten(target)}", "correct its name or delete it")
 
 
 def _links(text: str) -> Iterator[tuple[int, str]]:
@@ -102,11 +104,11 @@ def _unnamed(sheets: Collection[str], text: str) -> list[str]:
 def lint_all(
     files: Collection[SkillFile], skills: Mapping[str, Skill]
 ) -> tuple[list[DefinitionWarning], list[DefinitionError]]:
-    """Return the warnings about some skills, and the files among theirs that cannot be used.
+    """Return the warnings about the given skills, and the errors for their unusable files.
 
     Args:
-        files: Where they stand; one that could not be read is passed over.
-        skills: What was read there, by name.
+        files: Their locations; unreadable ones are ignored.
+        skills: The skills as read from there, by name.
     """
     warnings: list[DefinitionWarning] = []
     refused: list[DefinitionError] = []

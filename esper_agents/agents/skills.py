@@ -1,4 +1,4 @@
-"""Skills: where their files are, and which of them an agent has at hand."""
+"""Skills: their file locations, and the ones available to an agent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MOST_SKILLS = 500
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """Where a skill stands.
+    """Location of a skill.
 
     Attributes:
-        name: How it is called; a project's own are `project:NAME`, a plugin's `PLUGIN:NAME`.
+        name: The skill's name; a project's own skills are `project:NAME`, a plugin's `PLUGIN:NAME`.
         file: Its `SKILL.md`.
-        path: What the file is called on screen.
-        within: What its files must lie in, links followed; itself without links.
+        path: Display path of the file.
+        within: Folder that must contain the resolved paths of its files; contains no links itself.
     """
 
     name: str
@@ -41,25 +41,25 @@ class SkillFile:
 
     @property
     def namespace(self) -> str:
-        """What stands before its name, or empty."""
+        """Prefix of its name, or empty."""
         return self.name.rpartition(":")[0]
 
     def holds(self, file: Path) -> bool:
-        """Return whether a file is Markdown that lies where the skill's files must, links followed."""
+        """Return whether a path resolves to a Markdown file in the skill's folder."""
         try:
             target = file.resolve()
         except (OSError, RuntimeError):  # a circle of links
             return False
-        # A link could name a file with secrets in it, and the text of a skill is sent to a model.
+        # A link could point to a file with secrets, and the text of a skill is sent to a model.
         return target.is_relative_to(self.within) and target.suffix.lower() == _MARKDOWN
 
 
 def skill_files(root: Path, further: Sequence[tuple[Path, str]] = ()) -> Iterator[SkillFile]:
-    """Yield the skills that come with the program, with a project, and in further folders, in this order.
+    """Yield the bundled skills, those of a project, and those in additional folders, in this order.
 
     Args:
         root: The project.
-        further: Folders of skills, each with what is put before their names, such as a plugin's name.
+        further: Additional folders of skills with their name prefixes, such as a plugin's name.
     """
     ours = data_folder("prompts") / "skills"
     yield from _in_folder(ours, ours, "esper-agents/skills")
@@ -70,7 +70,7 @@ def skill_files(root: Path, further: Sequence[tuple[Path, str]] = ()) -> Iterato
 
 
 def skills_in(path: Path) -> Iterator[SkillFile]:
-    """Yield the skill that a path names, by its folder or its file, or those of a folder."""
+    """Yield the skill at a path, given by its folder or its file, or the skills in a folder."""
     folder = path.parent if path.is_file() else path
     if file := _skill_file(folder):
         within = folder.resolve()
@@ -102,11 +102,11 @@ def _skill_file(folder: Path) -> Path | None:
 
 
 def find_skill(files: Sequence[SkillFile], name: str) -> SkillFile | None:
-    """Return the first skill of a name, or None.
+    """Return the first skill of that name, or None.
 
     Args:
-        files: In the order in which they count.
-        name: As somebody names it; of `plugin:skill` the part after the colon counts where that plugin has none.
+        files: The locations, in the order of precedence.
+        name: The name; for `plugin:skill`, the part after the colon is used if that plugin has no such skill.
     """
     wanted = name.rpartition(":")[2]
     whole = (each for each in files if each.name == name)
@@ -117,18 +117,18 @@ def read_bytes(where: SkillFile, file: Path, notes: DefinitionWarnings) -> bytes
     """Return the bytes of a file of a skill.
 
     Raises:
-        DefinitionError: It is a link that leads out, cannot be opened, or is too large.
+        DefinitionError: It is a link to a file outside its folder, unreadable, or too large.
     """
     if not where.holds(file):
-        raise notes.refusal("is a link that leads out of its folder", remedy="put a copy in its place")
+        raise notes.refusal("is a link to a file outside its folder", remedy="replace it with a copy")
     try:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
-        raise notes.refusal(reason, remedy="make it a file that you may read") from error
+        raise notes.refusal(reason, remedy="make it a readable file") from error
     if len(raw) > MAX_BYTES:
-        raise notes.refusal(f"larger than {MAX_BYTES} bytes", remedy="cut it into sheets of its skill")
+        raise notes.refusal(f"larger than {MAX_BYTES} bytes", remedy="split it into sheets of its skill")
     return raw
 
 
@@ -138,15 +138,15 @@ def skills_at_hand(
     further: Sequence[tuple[Path, str]] = (),
     providers: Mapping[str, str] | None = None,
 ) -> tuple[SkillUse, ...]:
-    """Return the skills among those named that there are files of, each with the digest of its bytes.
+    """Return the named skills whose files exist, with the digests of their bytes.
 
     Args:
         root: The project.
-        names: As an agent's definition names them.
+        names: Names as in an agent's definition.
         further: As for `skill_files`.
-        providers: What skills come from, by what stands before their names.
+        providers: Providers of skills, by name prefix.
     """
-    # What a certificate is made of takes longer to load than a review that reads companions only.
+    # The certificate module takes longer to import than a review that only reads companion rules.
     from esper_agents.domain.certificate import SkillUse
 
     files = tuple(skill_files(root, further)) if names else ()
@@ -159,7 +159,7 @@ def skills_at_hand(
 
 
 def _digest(where: SkillFile) -> str:
-    """Return the digest of a skill's own file, or nothing where it cannot be used."""
+    """Return the digest of a skill's own file; empty if the file cannot be used."""
     try:
         return sha256(read_bytes(where, where.file, DefinitionWarnings(where.path))).hexdigest()
     except DefinitionError:

@@ -1,4 +1,4 @@
-"""Reads front matter that is YAML, every scalar as text, without anything that untrusted YAML can do harm with."""
+"""Parse YAML front matter with every scalar as text, safe for untrusted input."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
     import yaml
 
-# Scalars stay text, so that `name: no` is a name and no date or number can fail to be made.
+# Scalars stay text, so that `name: no` is a name and no date or number can fail to parse.
 FieldContent: TypeAlias = Union[str, "list[FieldContent]", "dict[str, FieldContent]"]
 
 _MOST_DEPTH = 6
-# Enough for any description; a longer text is read line by line, which takes time in proportion to its length.
+# Sufficient for any description; a longer text is read line by line, in linear time.
 _MOST_CHARACTERS = 64_000
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 
 class NotStrictError(ValueError):
-    """Front matter is not YAML, or YAML of a kind that no definition needs.
+    """Front matter is not YAML, or uses YAML features that no definition needs.
 
     Attributes:
-        problem: What is the matter, to follow "front matter".
-        line: In the file, from 1.
+        problem: The problem, as a continuation of "front matter".
+        line: Line in the file, from 1.
     """
 
     def __init__(self, problem: str, line: int) -> None:
@@ -40,9 +40,9 @@ class FrontMatterField:
     """One field of the front matter.
 
     Attributes:
-        content: Text, list or mapping; an absent content is empty text.
-        line: Where its key stands in the file, from 1.
-        is_bare: Whether it is text in which YAML reads no escapes, so that a backslash and an `n` are a mistake.
+        content: Text, list or mapping; missing content is empty text.
+        line: Line of its key in the file, from 1.
+        is_bare: Whether it is text without YAML escapes, so that a backslash and an `n` are a mistake.
     """
 
     content: FieldContent
@@ -52,7 +52,7 @@ class FrontMatterField:
 
 @dataclass(frozen=True, slots=True)
 class YamlWarning:
-    """Something odd in front matter: line in the file, problem and remedy."""
+    """A warning about front matter: line in the file, problem and remedy."""
 
     line: int
     problem: str
@@ -61,11 +61,11 @@ class YamlWarning:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterFields:
-    """What reading the front matter gave.
+    """The parsed front matter.
 
     Attributes:
-        fields: By key as written, the first of equal keys.
-        oddities: What was odd.
+        fields: Fields by key as written; of equal keys, the first.
+        oddities: The warnings.
     """
 
     fields: Mapping[str, FrontMatterField]
@@ -73,10 +73,10 @@ class FrontMatterFields:
 
 
 def read_strictly(text: str, first_line: int) -> FrontMatterFields:
-    """Return the fields of front matter that is one YAML mapping.
+    """Return the fields of front matter that consists of one YAML mapping.
 
     Args:
-        text: What stands between the two `---`.
+        text: The text between the two `---`.
         first_line: Its first line in the file.
 
     Raises:
@@ -87,7 +87,7 @@ def read_strictly(text: str, first_line: int) -> FrontMatterFields:
     if len(text) > _MOST_CHARACTERS:
         raise NotStrictError("is too long to be read as YAML", first_line)
 
-    # The parser in C where PyYAML was built with it: ten times faster.
+    # libyaml's parser, if PyYAML was built with it, is ten times faster.
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         return _Reader(yaml.parse(text, Loader=loader), text.split("\n"), first_line).read()
@@ -96,14 +96,14 @@ def read_strictly(text: str, first_line: int) -> FrontMatterFields:
     # PyYAML's own parser raises the other two for escapes beyond Unicode.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        # The mark may stand behind the last line.
+        # The error position may be after the last line.
         line = min(mark.line, text.count("\n")) if mark else 0
         raise NotStrictError("is not valid YAML", first_line + line) from error
 
 
 @dataclass
 class _Reader:
-    """Builds plain values from parser events, so that aliases and tags never reach a constructor."""
+    """Builder of plain values from parser events; aliases and tags never reach a constructor."""
 
     events: Iterator[yaml.Event]
     lines: Sequence[str]
@@ -117,11 +117,11 @@ class _Reader:
         while isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
             event = next(self.events)
         if not isinstance(event, yaml.MappingStartEvent):
-            raise NotStrictError("is no list of `key: value` lines", self._line(event))
+            raise NotStrictError("is not a list of `key: value` lines", self._line(event))
         fields = self._fields()
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
-                raise NotStrictError("holds a second document", self._line(event))
+                raise NotStrictError("contains a second document", self._line(event))
         return FrontMatterFields(fields, tuple(self.remarks))
 
     def _fields(self) -> dict[str, FrontMatterField]:
@@ -140,7 +140,7 @@ class _Reader:
 
     def _keep(self, fields: dict[str, FrontMatterField], key: str, value: FrontMatterField) -> None:
         if key in fields:
-            self._remark(value.line, f"second {key!r}; the first one counts", "delete one of the two")
+            self._remark(value.line, f"second {key!r}; the first one is used", "delete one of the two")
         else:
             fields[key] = value
 
@@ -181,7 +181,7 @@ class _Reader:
             key, line = self._key(event), self._line(event)
             content = self._content(next(self.events), depth + 1)
             if key in items:
-                self._remark(line, f"second {key!r}; the first one counts", "delete one of the two")
+                self._remark(line, f"second {key!r}; the first one is used", "delete one of the two")
             items.setdefault(key, content)
         return items
 
@@ -189,11 +189,11 @@ class _Reader:
         import yaml
 
         if not isinstance(event, yaml.ScalarEvent):
-            raise NotStrictError("has a key that is no word", self._line(event))
+            raise NotStrictError("has a key that is not a word", self._line(event))
         return self._text(event)
 
     def _text(self, event: yaml.ScalarEvent) -> str:
-        # Escapes such as `\e` bring back what was removed from the text of the file.
+        # Escapes such as `\e` could bring back characters that were removed from the text of the file.
         text = remove_unsafe(event.value)
         if text != event.value:
             self._remark(self._line(event), "control or invisible characters were removed", "delete their escapes")

@@ -1,4 +1,4 @@
-"""The public face of esper-agents: open a project, submit, stream, resume, read. The command line uses only this.
+"""The public API of esper-agents: open a project, submit, stream, resume, read.
 
     import asyncio
 
@@ -12,7 +12,7 @@
         outcome = await running
         print(outcome.certificate.status)
 
-`open_project_sync` gives the same without `await`, in notebooks too:
+`open_project_sync` provides the same without `await`, also in notebooks:
 
     from esper_agents.api import open_project_sync
 

@@ -1,4 +1,4 @@
-"""What an open project does with certificates: find, read, show, check, revoke, override, repair, export and prune."""
+"""Certificate operations of an open project: find, read, verify, revoke, export, prune."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class CertificateService:
-    """The part of `OpenProject` that is about certificates and the log that they stand in."""
+    """Certificate operations of an open project, including its transparency log."""
 
     workshop: ProjectServices
     root: Path
@@ -62,57 +62,57 @@ class CertificateService:
         """Return the project's certificates, newest first.
 
         Args:
-            agent: Only what this agent concluded.
-            wanted: Only what this filter lets through.
-            before: Only those that stand after this one.
-            limit: At most so many.
+            agent: Only certificates concluded by this agent.
+            wanted: Only certificates that match this filter.
+            before: Only certificates listed after this identifier.
+            limit: Maximum number of certificates.
         """
         asked = wanted or Filter()
         asked = replace(asked, agent=agent) if agent else asked
         return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
 
     async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[SearchHit, ...]:
-        """Return the project's certificates that say all the words of a filter, newest first, each with where."""
+        """Return the certificates that contain all words of a filter, newest first, with the matching passages."""
         return await self._store.run(search, self._key, wanted, before=before, limit=limit)
 
     async def metrics(self, wanted: Filter | None = None) -> tuple[MetricSummary, ...]:
-        """Return which numbers the project's newest certificates have on record, those of most certificates first."""
+        """Return the metrics recorded in the project's newest certificates, most frequent first."""
         return await self._store.run(trends.recorded, self._key, wanted or Filter())
 
     async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
-        """Return the newest amounts of a metric over the project's certificates, oldest first.
+        """Return the newest values of a metric over the project's certificates, oldest first.
 
         Raises:
-            NotFoundError: No certificate has that metric, or the name may mean several.
+            NotFoundError: No certificate has that metric, or the name is ambiguous.
         """
         return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
 
     async def export(self, wanted: Filter, to: Path) -> ExportResult:
-        """Write certificates with what somebody else needs to check them to a `.tar` file or a new folder.
+        """Export certificates, with everything needed to verify them elsewhere, to a `.tar` file or a new folder.
 
         Raises:
-            UsageError: It is there already.
+            UsageError: The destination exists already.
         """
         public_key = trusted(home(), self.root, self._key).public_key
         return await self._store.run(export, self._key, wanted, to, public_key)
 
     async def certificate(self, certificate_id: str) -> CertificateSummary:
-        """Return one certificate's entry, by identifier, the end of it, or `latest`.
+        """Return the index entry of one certificate, by identifier, suffix of an identifier, or `latest`.
 
         Raises:
-            NotFoundError: The project has none of that name.
+            NotFoundError: The project has no such certificate.
         """
         return await self._store.run(archive.find, self._key, certificate_id)
 
     async def held(self, certificate_id: str, given: Sequence[Signer] = ()) -> tuple[CertificateInspection, Keyring]:
-        """Return what the archive has of a certificate beside its bytes, and whose signatures count.
+        """Return the archived data of a certificate other than its bytes, and the keys trusted for it.
 
         Args:
-            certificate_id: Its identifier, the end of one, or `latest`.
-            given: Further keys that are trusted, for this time.
+            certificate_id: Its identifier, a suffix of it, or `latest`.
+            given: Additional keys to trust for this call.
 
         Raises:
-            NotFoundError: The project has none of that name.
+            NotFoundError: The project has no such certificate.
         """
         return await self._store.run(
             inspect_certificate, self.workshop.project, self.workshop.home, certificate_id, given
@@ -123,68 +123,68 @@ class CertificateService:
         return await self._store.run(archive.everything, self._key)
 
     async def imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
-        """Return certificates of others that were taken in, newest first; nobody vouches for them."""
+        """Return imported third-party certificates, newest first; they are not verified."""
         return await self._store.run(imported, self._key, limit=limit)
 
     async def audit_log(self, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
-        """Return what is wrong with the log that the project's certificates stand in.
+        """Return the problems of the project's transparency log.
 
         Args:
-            published: Checkpoints from elsewhere, each with where it was found.
+            published: Checkpoints from other places, with their locations.
         """
         return await self._store.run(audit_log_faults, self.workshop.project, published)
 
     async def audit_records(self) -> RecordAudit:
-        """Return which certified sessions have other events or notes than their certificates sign."""
+        """Return the certified sessions whose events or notes differ from the digests in their certificates."""
         return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
-        """Make again whatever can be made from the log; see `orchestration.repair`.
+        """Rebuild everything that can be rebuilt from the log; see `orchestration.repair`.
 
         Raises:
-            IntegrityError: The log contradicts what was last seen of it, and that is not accepted.
+            IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
         run = self._store.run
         return await run(repair, self.workshop, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
-        """Return what could be removed of sessions in which nothing has happened for so many days; nothing is."""
+        """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
         return await self._store.run(retention.prunable, self.workshop, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
-        """Remove what `prunable` named, as far as nothing needs it any more, and return what was removed."""
+        """Remove the data listed by `prunable` that is still unused, and return what was removed."""
         return await self._store.run(retention.prune, self.workshop, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
-        """Say in the log that a certificate does not count any more, and publish that beside its view.
+        """Revoke a certificate in the log, and publish the revocation next to its view.
 
         Raises:
-            NotFoundError: The project has none of that name.
+            NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
         return await self._store.run(revoke, self.workshop, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
-        """Say in the log which status a person puts in the place of a certificate's; see `orchestration.overriding`.
+        """Override the status of a certificate in the log by a user's decision; see `orchestration.overriding`.
 
         Raises:
-            NotFoundError: The project has none of that name.
-            UsageError: No reason is given, or that status cannot stand in the place of its own.
-            IntegrityError: It is not what was issued.
-            NotCurrentError: It is revoked or superseded.
+            NotFoundError: The project has no such certificate.
+            UsageError: No reason is given, or the status is not a valid override of the certificate's status.
+            IntegrityError: The certificate was modified.
+            NotCurrentError: The certificate is revoked or superseded.
         """
         run = self._store.run
         return await run(override, self.workshop, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
-        """Return what overrides the status of each certificate of a listing, by identifier."""
+        """Return the overrides of the listed certificates, by identifier."""
         return await self._store.run(overrides, self.workshop.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.
 
         Raises:
-            IntegrityError: They are not the bytes that were issued.
+            IntegrityError: The bytes were modified.
         """
         return await self._store.run(archive.read, (await self.certificate(certificate_id)).id)
 
@@ -193,17 +193,17 @@ class CertificateService:
         return parse(await self.record(certificate_id))
 
     async def markdown(self, certificate_id: str) -> str:
-        """Return a certificate's Markdown view, rendered anew."""
+        """Return a certificate's Markdown view, newly rendered."""
         return render_markdown(await self.record(certificate_id))
 
     async def view(self, certificate_id: str) -> Path:
-        """Return where a certificate's Markdown view is published, written anew if it or its record is gone."""
+        """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
         published = await self._store.run(find_published, self.workshop, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
             await self._store.run(publish, self.workshop, published.issued.id)
         return published.view
 
     async def page(self, certificate_id: str) -> Path:
-        """Write a certificate's HTML page as this version lays it out, and return where it is."""
+        """Write a certificate's HTML page in the current layout, and return its path."""
         entry = await self.certificate(certificate_id)
         return await self._store.run(publish_page, self.workshop, entry.id)

@@ -1,4 +1,4 @@
-"""Commands of an open project: templates, ours and those of plugins, made into tasks that are submitted as any."""
+"""Commands of an open project: task templates, bundled or from plugins."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 def commands_of(project: OpenProject) -> Commands:
-    """Return the commands that the project's tasks can be made by."""
+    """Return the commands available in the project."""
     return load_commands(project.workshop.plugins)
 
 
 def paths_among(arguments: Sequence[str]) -> tuple[Path, ...]:
-    """Return the arguments that are files or folders: what the task is about."""
+    """Return the arguments that are files or folders."""
     return tuple(Path(each) for each in arguments if each and Path(each).expanduser().exists())
 
 
 def task_of(project: OpenProject, command: Command, arguments: Sequence[str]) -> Task:
-    """Return the task that a command makes of arguments; nothing is stored.
+    """Return the task that a command creates from its arguments; nothing is stored.
 
-    Tools that write or reach outside are denied unless the command names them; none is ever allowed by it.
+    Tools that write files or use the network are denied unless the command names them; a command never allows a tool.
 
     Raises:
-        UsageError: The request would be empty or too long.
-        NotFoundError: The agent that it names is not installed.
+        UsageError: The request is empty or too long.
+        NotFoundError: The agent named by the command is not installed.
     """
     registry = project.workshop.agents.agents
-    # A plugin names its own agents without its name before them.
+    # A plugin names its own agents without its prefix.
     own = f"{command.name.rpartition(':')[0]}:{command.agent}"
     agent = own if own in registry else command.agent
     task = project.task(filled(command, arguments), paths_among(arguments), agent=agent)
@@ -44,7 +44,7 @@ def task_of(project: OpenProject, command: Command, arguments: Sequence[str]) ->
 
 
 def denied(project: OpenProject, command: Command) -> tuple[str, ...]:
-    """Return the tools that a command's task may not call: those of more than low risk that it does not name."""
+    """Return the tools denied for a command's task: those above low risk that the command does not name."""
     if command.tools is None:
         return ()
     tools = project.workshop.tools

@@ -1,10 +1,10 @@
-"""Who runs this, as the system says; nobody checks it."""
+"""Name of the current user as the operating system reports it; not verified."""
 
 from __future__ import annotations
 
 
 def person() -> str:
-    """Return the name of whoever runs this; `unknown` where the system knows none."""
+    """Return the name of the current user; `unknown` if the system has none."""
     import getpass
 
     try:

@@ -1,4 +1,4 @@
-"""What agents remember of a project: read, searched, corrected by people, exchanged as documents."""
+"""Memory operations of an open project: list, search, correct, import and export notes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LONGEST_COUNT = 4
 
 @dataclass(frozen=True, slots=True)
 class RedactionResult:
-    """What striking a text out did.
+    """Result of a redaction.
 
     Attributes:
-        notes: The notes that had it, as they are now.
-        documents: The published documents that had to be written again.
+        notes: The notes that contained the text, in their new form.
+        documents: The published documents that were written again.
     """
 
     notes: tuple[MemoryNote, ...]
@@ -46,10 +46,10 @@ class RedactionResult:
 
 
 class MemoryService:
-    """What agents remember of one project."""
+    """Memory operations of one project."""
 
     def __init__(self, workshop: ProjectServices) -> None:
-        """Wrap what sessions work with; `OpenProject.notebook` makes this."""
+        """Wrap the services of a project; use `OpenProject.notebook`."""
         self._workshop = workshop
         self._key = workshop.project.key
         self._root = Path(workshop.project.root)
@@ -63,53 +63,53 @@ class MemoryService:
         states: Collection[NoteState] = tuple(NoteState),
         limit: int = 500,
     ) -> tuple[MemoryNote, ...]:
-        """Return notes, newest first, each with what has changed since and who says the opposite."""
+        """Return notes, newest first, with the files changed since and the contradicting notes."""
         found = await self._run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
         return await self._run(self._told, found)
 
     async def search(self, words: str, *, path: str = "", **wanted: Any) -> tuple[MemoryNote, ...]:
-        """Return the newest notes that say all of some words, told as in `list`; see `memory.search`."""
+        """Return the newest notes that contain all given words, in the form of `list`; see `memory.search`."""
         found = await self._run(search, self._key, words, path=self._inside(path) if path else "", **wanted)
         return await self._run(self._told, found)
 
     async def get(self, wanted: str) -> MemoryNote:
-        """Return one note, by its identifier or the end of it, told as in `list`.
+        """Return one note by its identifier or a suffix of it, in the form of `list`.
 
         Raises:
-            NotFoundError: The project has none of that name.
-            UsageError: There are several.
+            NotFoundError: The project has no such note.
+            UsageError: The suffix is ambiguous.
         """
         found = await self._run(notes.find, self._key, wanted)
         return (await self._run(self._told, (found,)))[0]
 
     async def settle(self, wanted: str, state: NoteState) -> MemoryNote:
-        """Mark an action done, dropped or open again; see `memory.notes.settle_action`."""
+        """Mark a follow-up as done, dropped or open again; see `memory.notes.settle_action`."""
         changed = await self._run(notes.settle_action, self._key, wanted, state)
         await self._run(publish_memory, self._workshop, [changed.agent])
         return changed
 
     async def forget(self, wanted: str) -> MemoryNote:
-        """Delete what a note says, and write the documents that said it again; see `memory.erasing.forget`."""
+        """Delete the text of a note, and write its documents again; see `memory.redaction.forget_note`."""
         gone = await self._run(redaction.forget_note, self._key, wanted)
         await self._run(publish_memory, self._workshop, [gone.agent])
         return gone
 
     async def redact(self, text: str) -> RedactionResult:
-        """Strike a text out of every note, and write the documents again; see `memory.erasing.redact`."""
+        """Remove a text from every note, and write the documents again; see `memory.redaction.redact`."""
         struck = await self._run(redaction.redact, self._key, carried(text))
         agents = sorted({each.agent for each in struck})
         return RedactionResult(struck, await self._run(publish_memory, self._workshop, agents))
 
     async def take(self, path: Path, *, agent: str = "", kind: NoteKind | None = None) -> tuple[ImportResult, ...]:
-        """Take in memory documents; nobody vouches for what they say.
+        """Import memory documents as untrusted notes.
 
         Args:
-            path: A document, or a folder with documents of one agent or of several.
-            agent: Whose they are; else what they say themselves, else the name of their folder.
-            kind: Which of the three it is; else what it says itself, else its name.
+            path: A document, or a folder with documents of one or more agents.
+            agent: The agent that owns the notes; by default the one named in the document, else the name of its folder.
+            kind: The kind of document; by default the one named in the document, else its file name.
 
         Raises:
-            InputFileError: It cannot be read, is too large, or is not known to be any of the three.
+            InputFileError: A document is unreadable, too large, or of unknown kind.
         """
         return tuple([await self._run(self._take, file, agent, kind) for file in _documents(path, kind)])
 
@@ -121,15 +121,15 @@ class MemoryService:
         )
 
     async def give(self, folder: Path, *, agent: str = "", replace: bool = False) -> tuple[Path, ...]:
-        """Write every document of an agent, or of all, as `FOLDER/AGENT/DOCUMENT.md`, and return the files.
+        """Write all documents of one agent, or of all, as `FOLDER/AGENT/DOCUMENT.md`, and return the files.
 
         Raises:
-            NotFoundError: That agent keeps nothing.
-            UsageError: Something else stands there, and it is not to be replaced.
+            NotFoundError: The agent has no notes.
+            UsageError: Another file exists there, and `replace` is false.
         """
         known = await self._run(notes.agents, self._key)
         if agent and agent not in known:
-            raise NotFoundError("agent that keeps anything", agent, known, listing="esper memory list")
+            raise NotFoundError("agent with notes", agent, known, listing="esper memory list")
         written = []
         for name in (agent,) if agent else known:
             for kind in NoteKind:
@@ -138,21 +138,21 @@ class MemoryService:
         return tuple(written)
 
     async def open_action(self, wanted: str) -> MemoryNote:
-        """Return an open action, by the end of its identifier or by its number among the open ones, from 1.
+        """Return an open follow-up by a suffix of its identifier or by its number among the open ones, from 1.
 
         Raises:
-            NotFoundError: There is none.
-            UsageError: It is no action, or not open.
+            NotFoundError: There is no such note.
+            UsageError: The note is not a follow-up, or is not open.
         """
         if wanted.isdecimal() and len(wanted) <= _LONGEST_COUNT:
             actions = await self.list(kind=NoteKind.ACTION, states=(NoteState.CURRENT,), limit=_MOST_COUNTED)
             if not 1 <= int(wanted) <= len(actions):
-                problem = f"there are {len(actions)} open actions, and none has the number {wanted}"
+                problem = f"no open follow-up has the number {wanted}; there are {len(actions)}"
                 raise UsageError(problem, remedy="list them: esper memory list --kind next-actions")
             return actions[int(wanted) - 1]
         found = await self.get(wanted)
         if found.kind is not NoteKind.ACTION or found.state is not NoteState.CURRENT:
-            what = f"is {found.state}" if found.kind is NoteKind.ACTION else "is no action"
+            what = f"is {found.state}" if found.kind is NoteKind.ACTION else "is not a follow-up"
             raise UsageError(f"{found.id} {what}", remedy="list the open ones: esper memory list --kind next-actions")
         return found
 
@@ -172,19 +172,23 @@ def _documents(path: Path, kind: NoteKind | None) -> Iterator[Path]:
     if path.is_dir():
         found = sorted(each for each in (*path.glob("*.md"), *path.glob("*/*.md")) if each.name in names)
         if not found:
-            raise InputFileError(str(path), "no memory document is there", remedy=f"name one of {', '.join(names)}")
+            raise InputFileError(
+                str(path), "the folder has no memory document", remedy=f"name one of {', '.join(names)}"
+            )
         yield from found[:_MOST_DOCUMENTS]
     elif path.name in names or kind is not None:
         yield path
     else:
         raise InputFileError(
-            str(path), "the name does not tell which document it is", remedy="say so with --kind working-memory"
+            str(path),
+            "the file name is not a kind of memory document",
+            remedy="name the kind, such as --kind working-memory",
         )
 
 
 def _read(file: Path) -> bytes:
     try:
-        # A pipe or a device would never end.
+        # Reading a pipe or a device would never end.
         if not file.is_file():
             raise InputFileError(str(file), "there is no such file", remedy="name a memory document")
         with file.open("rb") as opened:
@@ -192,5 +196,5 @@ def _read(file: Path) -> bytes:
     except OSError as error:
         raise InputFileError(str(file), error.strerror or "it cannot be read", remedy="make it readable") from error
     if len(data) > LARGEST_BYTES:
-        raise InputFileError(str(file), f"it has over {LARGEST_BYTES} bytes", remedy="cut it into several documents")
+        raise InputFileError(str(file), f"it has over {LARGEST_BYTES} bytes", remedy="split it into smaller documents")
     return data

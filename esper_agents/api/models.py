@@ -1,4 +1,4 @@
-"""What a project has to do with language models: whether one reasons, who is asked, and whether anybody agreed."""
+"""Language model settings of a project: reasoner, server and consent."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ESPER_MODEL_SERVER")
 
 @dataclass(frozen=True, slots=True)
 class ModelCostPreview:
-    """What would leave this machine if a model reasoned.
+    """Data that would be sent to a model server, and the estimated cost.
 
     Attributes:
-        host: Where it goes.
-        model: The model of the agent that begins.
-        files: The files that the task is about; tools may read others of the project for it.
-        money: About what one agent's work costs, in millionths of a US dollar.
-        is_priced: Whether the model's price is known; where it is not, the dearest one's is taken.
-        answer: What a person has said to it for this project; None where nobody was asked.
+        host: The server.
+        model: The model of the first agent.
+        files: The files of the task; tools may read other files of the project for it.
+        money: Estimated cost of one agent's work, in millionths of a US dollar.
+        is_priced: Whether the model's price is known; if not, the price of the most expensive model is used.
+        answer: The consent recorded for this project; None if the user has not answered yet.
     """
 
     host: str
@@ -51,30 +51,30 @@ class ModelCostPreview:
 
     @property
     def is_agreed(self) -> bool:
-        """Whether a person has agreed to it."""
+        """Whether the user has consented."""
         return self.answer is not None and self.answer.is_agreed
 
 
 class ModelService:
-    """The part of an open project that is about language models."""
+    """Language model operations of an open project."""
 
     workshop: ProjectServices
     root: Path
     _key: str
     _store: AsyncStore
-    # Those of which the server has said that it takes our key for them.
+    # Models for which the server has accepted the API key.
     _welcome: frozenset[str] = frozenset()
 
     @property
     def models(self) -> ModelTable:
-        """The models there are, in the roles that the person gives them."""
+        """The available models, by the roles in the user's settings."""
         return self.workshop.models
 
     def sending(self, task: Task) -> ModelCostPreview:
-        """Return what would leave this machine if a model reasoned about a task.
+        """Return the data that would be sent to the model server for a task.
 
         Raises:
-            UsageError: There is no key.
+            UsageError: There is no API key.
         """
         from esper_agents.reasoning.cost_estimate import estimate
 
@@ -91,11 +91,11 @@ class ModelService:
         return self.models.resolve(self.workshop.agents.get(agent).model if agent else "")
 
     async def _greet(self, task: Task) -> None:
-        """Find out whether the server of a task takes the key, before there is a session of it.
+        """Check that the model server accepts the API key, before a session of the task is created.
 
         Raises:
-            UsageError: It does not, or knows no such model.
-            ModelBusyError: Nobody is there.
+            UsageError: The server rejects the key or does not know the model.
+            ModelBusyError: The server is unreachable.
         """
         if task.options.get(REASONER) != CLAUDE or (name := self._first_model(task).name) in self._welcome:
             return
@@ -104,35 +104,35 @@ class ModelService:
 
     @property
     def has_model(self) -> bool:
-        """Whether the environment leads to a model."""
+        """Whether the environment provides access to a model."""
         return any(os.environ.get(each) for each in _KEYS)
 
     def reasoned(self, task: Task, wanted: str, *, is_plan: bool = False) -> Task:
-        """Return a task whose agents' moves are decided as the person wants.
+        """Return a task with the requested reasoner.
 
         Args:
             task: The task.
-            wanted: `playbook`, `claude`, or `auto` for a model where there is a key and a person has agreed.
-            is_plan: Whether nothing of it is to be run; then nobody needs to have agreed to `claude`.
+            wanted: `playbook`, `claude`, or `auto`, which selects a model if there is an API key and consent.
+            is_plan: Whether the task is only planned, which needs no consent for `claude`.
 
         Raises:
-            UsageError: A model is wanted and there is no key.
-            ConsentError: A model is wanted and nobody has agreed to what would be sent.
+            UsageError: A model is requested and there is no API key.
+            ConsentError: A model is requested without consent to send the data.
         """
         chosen = self.decides(wanted, lambda: self.sending(task), is_plan=is_plan)
         return replace(task, options={**task.options, REASONER: chosen})
 
     def decides(self, wanted: str, sending: Callable[[], ModelCostPreview], *, is_plan: bool = False) -> str:
-        """Return what decides where the person wants something to: a model, or what needs none.
+        """Return the reasoner for a user's choice: a model, or the playbook.
 
         Args:
             wanted: See `reasoned`.
-            sending: Returns what a model would be sent.
+            sending: Returns the data that would be sent to the model.
             is_plan: See `reasoned`.
 
         Raises:
-            UsageError: A model is wanted and there is no key.
-            ConsentError: A model is wanted and nobody has agreed to what would be sent.
+            UsageError: A model is requested and there is no API key.
+            ConsentError: A model is requested without consent to send the data.
         """
         match wanted:
             case "playbook":
@@ -142,29 +142,29 @@ class ModelService:
                     raise consent.ConsentError(known.host)
                 return CLAUDE
             case "auto":
-                # Who the server is takes the SDK to say, and that takes a second to load.
+                # Determining the server needs the SDK, which takes a second to import.
                 may_be = self.has_model and any(each.is_agreed for each in self.consents())
                 return CLAUDE if may_be and sending().is_agreed else PLAYBOOK
             case _:
-                remedy = "write --reasoner playbook, --reasoner claude or --reasoner auto"
+                remedy = "use --reasoner playbook, --reasoner claude or --reasoner auto"
                 raise UsageError(f"no reasoner named {wanted!r}", remedy=remedy)
 
     async def expenses(self, sessions: Sequence[str] | None = None) -> tuple[ModelUsage, ...]:
-        """Return what models have used for each agent of each session, the oldest session first.
+        """Return the model usage of each agent in each session, oldest session first.
 
         Args:
-            sessions: Only of these; of all where None.
+            sessions: Only these sessions; all if None.
         """
         return await self._store.run(expenses, self._key, sessions)
 
     def agree(self, host: str, *, is_agreed: bool = True) -> Consent:
-        """Keep a person's word on whether source of the project may go to a server."""
+        """Record whether the user consents to sending source of the project to a server."""
         return consent.agree(self.workshop.home, host, person(), is_agreed=is_agreed)
 
     def withdraw(self, host: str) -> bool:
-        """Take that word back, and return whether there was one."""
+        """Withdraw the recorded consent for a server, and return whether there was one."""
         return consent.withdraw(self.workshop.home, host)
 
     def consents(self) -> tuple[Consent, ...]:
-        """Return what people have said."""
+        """Return the recorded consents."""
         return consent.consents(self.workshop.home)

@@ -1,4 +1,4 @@
-"""An open project: submit tasks to it, resume its sessions, read its certificates and memory."""
+"""An open project: submit tasks, resume sessions, read certificates and memory."""
 
 from __future__ import annotations
 
@@ -53,17 +53,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a task would do; nothing of it has run.
+    """Plan of a task that has not run.
 
     Attributes:
-        task: The task as it would be submitted.
-        route: Who would be given it, and why.
-        reasoner: What would decide that agent's moves.
-        tools: What that agent may call.
-        neighbours: Whom it may hand the task to.
-        leave: For tools that do not simply run, what becomes of a call, in words.
-        rules: The rules about tools that would hold.
-        ignored: What the project's settings would allow, which only the person's may.
+        task: The task, as it would be submitted.
+        route: The selection of the agent.
+        reasoner: The reasoner that would decide the agent's actions.
+        tools: The tools that the agent may call.
+        neighbours: The agents to which it may hand off the task.
+        leave: Description of the permission decision for tools that would not simply run, by tool name.
+        rules: The permission rules that would apply.
+        ignored: Permissions in the project's settings that are ignored, because only the user's settings may grant
+            them.
     """
 
     task: Task
@@ -86,21 +87,21 @@ async def open_project(
     plugins: Sequence[Path] = (),
     publish: bool = True,
 ) -> AsyncIterator[OpenProject]:
-    """Yield the project that holds all paths, open until the block ends.
+    """Yield the project that contains all paths; it stays open until the block ends.
 
     Args:
-        paths: Files or folders, none for the working folder; the git work tree around them is the project, else the
+        paths: Files or folders; the working folder if empty. The project is the git work tree around them, or else the
             folder.
-        tools: Further tools.
-        playbooks: Further playbooks, by the name of their agent.
-        agents: Further agent files or folders of them.
-        rules: Modules with further review rules.
-        plugins: Folders of plugins beside those that the person has added.
-        publish: Whether views may be written into the project where it is ours to write.
+        tools: Additional tools.
+        playbooks: Additional playbooks, by agent name.
+        agents: Additional agent files or folders of them.
+        rules: Modules with additional review rules.
+        plugins: Plugin folders in addition to the installed plugins.
+        publish: Whether views may be published into the project, if the program owns the files there.
 
     Raises:
-        InputFileError: No such path.
-        UsageError: The paths belong to two projects.
+        InputFileError: A path does not exist.
+        UsageError: The paths belong to different projects.
         StorageError: The database cannot be used.
     """
     take_key_file()
@@ -117,25 +118,25 @@ async def open_project(
 
 
 class OpenProject(QuestionService, ModelService):
-    """A project whose sessions, certificates and memory can be worked with."""
+    """An open project with its sessions, certificates and memory."""
 
     def __init__(self, workshop: ProjectServices) -> None:
-        """Wrap what sessions work with; `open_project` makes these."""
+        """Wrap the services of a project; use `open_project`."""
         self.workshop = workshop
         self.root = Path(workshop.project.root)
         self._key = workshop.project.key
         self._store = workshop.store
 
     async def plan(self, task: Task) -> TaskPlan:
-        """Return what a task would do, and run nothing."""
+        """Return the plan of a task without running it."""
         route = route_of(self.workshop, task)
         if not route.agent:
             return TaskPlan(task, route, "", (), ())
         agent = self.workshop.agents.get(route.agent)
         has_playbook = agent.name in self.workshop.playbooks
-        reasoner = "playbook" if has_playbook else "no playbook and no model: it would end undecided"
+        reasoner = "playbook" if has_playbook else "no playbook and no model: the result would be NEEDS_FURTHER_REVIEW"
         if task.options.get(REASONER) == CLAUDE:
-            reasoner = f"claude ({self.workshop.models.resolve(agent.model).name}), after a playbook has had its say"
+            reasoner = f"claude ({self.workshop.models.resolve(agent.model).name}), after the playbook as guardrail"
         tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
         rules = rules_for(self.workshop, task)
         said = ((tool.name, describe_default(rules, tool.name, tool.risk)) for tool in tools)
@@ -143,15 +144,15 @@ class OpenProject(QuestionService, ModelService):
         return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.workshop.settings.ignored)
 
     async def submit(self, task: Task, *, continues: PredecessorResult | None = None) -> Session:
-        """Make a session of a task and hold it; `Session.run` does the work.
+        """Create a session for a task and take its lease; `Session.run` executes it.
 
         Args:
             task: The task.
-            continues: What the session came to that this one continues; see `continuation`.
+            continues: Result of the session to continue; see `continuation`.
 
         Raises:
-            UsageError: A model is to reason, and its server does not take the key or knows no such model.
-            ModelBusyError: A model is to reason, and nobody is at the address of its server.
+            UsageError: A model is requested, and its server rejects the key or does not know the model.
+            ModelBusyError: A model is requested, and its server is unreachable.
         """
         await self._greet(task)
         begun, origin = await self._submission(task, continues)
@@ -159,7 +160,7 @@ class OpenProject(QuestionService, ModelService):
         return self._session(held)
 
     async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
-        """Make a session of a task that a worker is to take, and return its identifier; see `submit`."""
+        """Create a session for a queue worker to run, and return its identifier; see `submit`."""
         begun, origin = await self._submission(task, continues)
         return await self._store.run(sessions.enqueue, self.workshop.project, begun, origin=origin)
 
@@ -169,7 +170,7 @@ class OpenProject(QuestionService, ModelService):
         begun = Submission(
             task=task,
             project=self.workshop.project.name,
-            # What is run again is the code as it was.
+            # Evidence is re-run on the certified revision of the code.
             revision=parse(rests_on.data).revision if rests_on else redacted(revision(self.root)).value,
             environment=environment(),
             person=person(),
@@ -205,28 +206,28 @@ class OpenProject(QuestionService, ModelService):
         states: Collection[NoteState] = tuple(NoteState),
         limit: int = 500,
     ) -> tuple[MemoryNote, ...]:
-        """Return what agents remember of the project, newest first, in the states that are named."""
+        """Return the project's memory notes in the given states, newest first."""
         return await self.notebook.list(agent=agent, kind=kind, states=states, limit=limit)
 
     @cached_property
     def notebook(self) -> MemoryService:
-        """All that can be done with what agents remember."""
+        """All memory operations of the project."""
         return MemoryService(self.workshop)
 
     async def from_action(self, wanted: str) -> Task:
-        """Return the task of doing an open action, given to the agent that keeps it; see `Notebook.open_action`.
+        """Return the task of an open follow-up, for the agent that owns it; see `MemoryService.open_action`.
 
         Raises:
-            NotFoundError: There is no such action.
+            NotFoundError: There is no such follow-up.
             UsageError: It is not open.
         """
         action = await self.notebook.open_action(wanted)
         named = [each.path for each in action.sources]
         if not named and action.is_vouched_for:
-            # What is to be found out is about what the certificate was about.
+            # A follow-up without files concerns the files of its certificate.
             named = [*(await self.read(action.certificate)).task.paths]
         paths = [path for path in dict.fromkeys(named) if path != "." and (self.root / path).exists()]
-        # Who is named in what somebody brought along may not exist, or not be meant.
+        # An agent named in imported text may not exist, or may not be intended.
         agent = action.agent if action.is_vouched_for and action.agent in self.workshop.agents.agents else ""
         task = self.task(action.text, [self.root / path for path in paths], agent=agent)
         return replace(task, options={**task.options, ACTION: action.id})

@@ -1,4 +1,4 @@
-"""Where a worker works: the projects on this machine, read anew now and then, and closed when nothing runs in them."""
+"""Projects open in a queue worker: reloaded periodically, closed when idle."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     from esper_agents.storage.store import AsyncStore
 
-# Agents, playbooks and settings are read anew for sessions that begin later than this.
+# Sessions that begin later than this load agents, playbooks and settings again.
 _FRESH_S = 10.0
 
 
 @dataclass(slots=True)
 class _Desk:
-    """A project that sessions run in.
+    """An open project with its running sessions.
 
     Attributes:
-        workshop: What they work with.
-        until: When later sessions get another one, by the clock of the event loop.
-        users: How many run in it.
+        workshop: The services of the project.
+        until: Time at which new sessions get new services, by the clock of the event loop.
+        users: Number of sessions that run in it.
     """
 
     workshop: ProjectServices
@@ -38,15 +38,15 @@ class _Desk:
 
 
 class ProjectPool:
-    """The projects that a worker has sessions in."""
+    """The open projects of a queue worker."""
 
     def __init__(self, store: AsyncStore, *, publish: bool, additions: ServiceOverrides) -> None:
-        """Begin with none.
+        """Create an empty pool.
 
         Args:
-            store: Where the rows of all of them live.
-            publish: Whether views may be written into projects where they are ours to write.
-            additions: Further tools, playbooks, agents and rules.
+            store: The store of all its projects.
+            publish: Whether views may be published into projects, if the program owns the files there.
+            additions: Additional tools, playbooks, agents and rules.
         """
         self._store, self._publish, self._additions = store, publish, additions
         self._desks: dict[str, _Desk] = {}
@@ -55,8 +55,8 @@ class ProjectPool:
         """Return whether a project is on this machine.
 
         Args:
-            key: What names it.
-            root: The folder that it is to be in.
+            key: Key of the project.
+            root: The expected folder of the project.
         """
         if key in self._desks:
             return True
@@ -67,10 +67,10 @@ class ProjectPool:
 
     @asynccontextmanager
     async def at(self, key: str, root: str) -> AsyncIterator[ProjectServices]:
-        """Yield what sessions of a project work with.
+        """Yield the services of a project for its sessions.
 
         Raises:
-            UsageError: The project is not there any more.
+            UsageError: The project no longer exists.
         """
         desk = self._desk(key, root)
         desk.users += 1
@@ -86,7 +86,7 @@ class ProjectPool:
         desk = self._desks.get(key)
         if desk is None or desk.until <= now:
             found = find_project([Path(root)], Path(root))
-            # The folder comes from a row of the database, and may name another project by now.
+            # The folder comes from a database row and may contain another project by now.
             if found.key != key:
                 raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
             workshop = ProjectServices(found, project_home(found.key), self._store, self._publish, self._additions)
@@ -94,10 +94,10 @@ class ProjectPool:
         return desk
 
     async def leave(self, *, everything: bool = False) -> None:
-        """Leave no process of projects behind in which nothing runs.
+        """Close the projects without running sessions.
 
         Args:
-            everything: Also of those that a session may soon begin in.
+            everything: Include projects whose services could still be reused by a later session.
         """
         now = asyncio.get_running_loop().time()
         idle = [key for key, desk in self._desks.items() if not desk.users and (everything or desk.until <= now)]

@@ -1,4 +1,4 @@
-"""What an open project does where a session waits for a person: its questions, their answers, and calling it off."""
+"""Question operations of an open project: list and answer questions, cancel sessions."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _ALL = 1_000_000
 
 
 class QuestionService(SessionService):
-    """The part of `OpenProject` that is about what only a person can say."""
+    """Question operations of an open project."""
 
     async def answer(self, question_id: str, text: str, *, is_decision: bool = False) -> Session:
-        """Answer a question, and hold its session so that it can go on.
+        """Answer a question, and take the lease of its session so that it can continue.
 
         Args:
-            question_id: `qst_` identifier or the end of one, or the identifier of a session that asks just one.
+            question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
             text: `approve` or `deny` for an approval, else the answer.
-            is_decision: Whether it is an agreement or a refusal, which a question that wants words does not take.
+            is_decision: Whether the text approves or denies; a question that needs words does not accept that.
 
         Raises:
-            NotFoundError: Nobody asked that.
-            UsageError: It was answered before, nobody waits for it any more, or the answer is not one it can have.
+            NotFoundError: There is no such question.
+            UsageError: The question is answered or closed, or does not accept this answer.
             BusyError: Another process works on the session.
-            ChangedError: The answer is on record, but what the session goes by has changed; `resume` it.
+            ChangedError: The answer is recorded, but definitions of the session have changed; use `resume`.
         """
         session_id, question = await self._asked(question_id)
         held = await self._store.run(lease.claim, session_id)
         async with hold_lease(self.workshop, held, lambda _: None) as run:
             await record_answer(run, question, carried(text), person(), is_decision=is_decision)
-        # Who answered the same question later looks at the session for a moment, and is refused.
+        # A process that answers the same question later holds the lease for a moment and is then refused.
         for _ in range(_LOOKS):
             with suppress(BusyError):
                 return await self.resume(session_id)
@@ -64,19 +64,19 @@ class QuestionService(SessionService):
         return asked.session, asked.question
 
     async def approvals(self) -> tuple[PendingQuestion, ...]:
-        """Return every question of the project's sessions that waits for an answer, the oldest first."""
+        """Return the pending questions of the project's sessions, oldest first."""
         return await self._store.run(pending_questions, self._key)
 
     async def questions(self) -> tuple[tuple[str, UserQuestion], ...]:
-        """Return every question that waits for an answer, with its session."""
+        """Return the pending questions with their sessions."""
         return tuple((each.session, each.question) for each in await self.approvals())
 
     async def cancel(self, session_id: str) -> SessionSummary:
-        """End a session without a verdict; one that runs elsewhere stops at its next step boundary.
+        """Cancel a session without a verdict; one that runs elsewhere stops at its next step boundary.
 
         Raises:
             NotFoundError: The project has no such session.
-            UsageError: It is over already.
+            UsageError: The session has already ended.
         """
         found = await self.session(session_id)
         if found.state not in {SessionState.OPEN, SessionState.WAITING}:
@@ -90,15 +90,15 @@ class QuestionService(SessionService):
         return await self.session(found.id)
 
     async def interrupted(self) -> tuple[SessionSummary, ...]:
-        """Return every interrupted session of the project, newest first."""
+        """Return the interrupted sessions of the project, newest first."""
         listed = await self.sessions(wanted=sessions.SessionFilter((SessionState.OPEN,)), limit=_ALL)
         return tuple(each for each in listed if each.is_interrupted)
 
     async def cancel_interrupted(self, found: Iterable[SessionSummary]) -> tuple[SessionSummary, ...]:
-        """End interrupted sessions without a verdict, and return those that were ended.
+        """Cancel interrupted sessions without a verdict, and return the cancelled ones.
 
         Args:
-            found: What `interrupted` returned; a session that a process resumed in the meantime is left alone.
+            found: Result of `interrupted`; a session that was resumed in the meantime is skipped.
         """
         ended = []
         for each in found:

@@ -1,4 +1,4 @@
-"""Looking back over a project's sessions: the report, its wording by a model, and the skills that it proposes."""
+"""Retrospect operations of an open project: report, model wording, proposed skills."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.reasoner import Say
 
 _PURPOSE = "retrospect"
-# What a token stands for, and how much a model says: both are guesses.
+# Characters per token, and tokens of a model's answer; both are estimates.
 _CHARACTERS, _SPOKEN = 3, 3_000
 
 
 async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
-    """Return what the newest sessions of a project show together, and keep the skills it proposes; asks no model.
+    """Return the patterns of the newest sessions of a project, and store the proposed skills; no model is called.
 
     Args:
         project: The project.
-        limit: At most so many sessions.
-        least: In how many sessions something has to be seen before it counts as repeated.
+        limit: Maximum number of sessions.
+        least: Minimum number of sessions for a pattern to count as recurring.
     """
     summaries = await project.sessions(limit=limit)
     before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
@@ -57,7 +57,7 @@ async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int
 
 
 def _root(session: str, before: Mapping[str, str]) -> str:
-    """Return the session that a fork goes back to, by way of other forks; empty for what is none."""
+    """Return the session that a chain of forks started from; empty if the session is not a fork."""
     root = session
     while root in before:
         root = before[root]
@@ -72,10 +72,10 @@ async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str)
 
 
 def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
-    """Return what would leave this machine if a model worded a report: what was counted, and no file.
+    """Return the data that would be sent to a model to word a report: its facts, and no files.
 
     Raises:
-        UsageError: There is no key.
+        UsageError: There is no API key.
     """
     model, host = project.models.resolve(""), project.workshop.server.host
     length = len(wording_request(_facts(found), model))
@@ -85,18 +85,18 @@ def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
 
 
 async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
-    """Return a report with a model's wording, and keep the skills it proposes; what was asked before is not sent again.
+    """Return a report with a model's wording, and store the skills it proposes; a recorded answer is reused.
 
-    Where the model comes to nothing, the report is as it was and says why.
+    If the model fails, the report keeps its own wording and states the problem.
 
     Args:
         project: The project.
         found: The report.
-        say: Takes what the model says on the way.
+        say: Receives the model's text as it is generated.
 
     Raises:
-        UsageError: There is no key.
-        ConsentError: Nobody has agreed to what would be sent.
+        UsageError: There is no API key.
+        ConsentError: The user has not consented to sending the data.
     """
     facts = _facts(found)
     if not facts:
@@ -114,7 +114,7 @@ async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: N
 
 
 async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
-    """Return the exchange about some facts that is on record, or have one."""
+    """Return the recorded exchange for these facts, or make a new one."""
     workshop, run = project.workshop, project.workshop.store.run
     request = wording_request(facts, project.models.resolve("")).encode("utf-8", "surrogatepass")
     sha256 = hashlib.sha256(request).hexdigest()
@@ -134,14 +134,14 @@ def _facts(found: Retrospect) -> dict[str, Fact]:
 
 
 def proposal(project: OpenProject, name: str) -> Proposal:
-    """Return a skill that was proposed.
+    """Return a proposed skill.
 
     Raises:
-        NotFoundError: There is none of that name.
+        NotFoundError: There is no proposed skill of that name.
     """
     return find_proposal(project.workshop.home, name)
 
 
 def accept_skill(project: OpenProject, agreed: Proposal) -> Path:
-    """Move a proposed skill into the project, as the person has seen it; see `learning.proposals.accept`."""
+    """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
     return accept(project.workshop.home, project.root, agreed)

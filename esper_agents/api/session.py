@@ -1,4 +1,4 @@
-"""A session that this process holds: run it, watch it, stop it."""
+"""A session held by this process: run, watch and stop it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
-    """How a session ended, or why it goes on no further for now.
+    """Result of a session, or its state if it cannot continue at present.
 
     Attributes:
         session: `ses_` identifier.
-        state: Where the session is now.
-        route: Who was given the task and why; None before routing.
-        certificate: The certificate it ended with, or None.
+        state: Current state of the session.
+        route: The selection of the agent; None before routing.
+        certificate: The session's certificate, or None.
         view: The certificate's Markdown view, or None.
-        findings: What was found, worst first.
-        questions: What a person must answer before the session goes on.
-        stopped_by: The budget that stopped it, or None.
+        findings: The findings, worst first.
+        questions: Questions that a user must answer before the session continues.
+        stopped_by: The exhausted budget, or None.
     """
 
     session: str
@@ -60,7 +60,7 @@ class SessionResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command line exits with."""
+        """Exit code of the command line."""
         match self.state:
             case SessionState.DONE:
                 code = exit_code(self.certificate.status) if self.certificate else ExitCode.FAILED
@@ -87,7 +87,7 @@ class Session:
     """
 
     def __init__(self, workshop: ProjectServices, graph: Graph, held: Lease) -> None:
-        """Hold a session; `OpenProject` makes these."""
+        """Wrap a session whose lease is held; use the methods of `OpenProject`."""
         self.id = held.session
         self._workshop = workshop
         self._graph = graph
@@ -98,15 +98,15 @@ class Session:
         self._is_over = False
 
     async def run(self, say: Say = _silent, *, is_attended: bool = False) -> SessionResult:
-        """Go on from wherever the ledger says, until the end or until a person must answer.
+        """Run the session from its last recorded step until it ends or needs a user's answer.
 
         Args:
-            say: Takes text as a model writes it.
-            is_attended: Whether a person is there who can be asked what nobody else can settle.
+            say: Receives a model's text as it is generated.
+            is_attended: Whether a user is present who can answer questions.
 
         Raises:
-            StoppedError: `stop` was called; everything so far is recorded.
-            LeaseLostError: Another process has taken the session over.
+            StoppedError: `stop` was called; all steps so far are recorded.
+            LeaseLostError: Another process has taken over the session.
         """
         from esper_agents.orchestration.graph import drive
 
@@ -124,7 +124,7 @@ class Session:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake everybody who watches; each waits for the next change on an event of its own time."""
+        """Wake all watchers; each waits for the next change on an event of its own."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -135,10 +135,10 @@ class Session:
             self._run.stop()
 
     async def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the session's rows as they are written, until the run is over.
+        """Yield the session's events as they are written, until the run ends.
 
         Args:
-            after: Only rows with a greater number.
+            after: Only events with a greater sequence number.
         """
         while True:
             changed, is_last_look = self._changed, self._is_over
@@ -151,7 +151,7 @@ class Session:
 
 
 async def outcome_of(workshop: ProjectServices, history: SessionProjection) -> SessionResult:
-    """Return how a session stands, by its ledger."""
+    """Return the result of a session from its ledger."""
     entry, view = None, None
     if history.certified is not None:
         entry = await workshop.store.run(archive.find, workshop.project.key, history.certified.certificate)
@@ -169,13 +169,13 @@ async def outcome_of(workshop: ProjectServices, history: SessionProjection) -> S
 
 
 async def cancel_held(workshop: ProjectServices, held: Lease, by: str) -> None:
-    """End a session whose lease is held, without a verdict."""
+    """Cancel a session whose lease is held, without a verdict."""
     async with hold_lease(workshop, held, _silent) as run:
         if run.history.state in {SessionState.OPEN, SessionState.WAITING}:
             await run.record((session_row(RowKind.CANCELLED), SessionCancelled(by)), state=SessionState.CANCELLED)
 
 
 def event_of(row: LedgerRow) -> Event:
-    """Return a row as people and programs watch it."""
+    """Return a ledger row as an event."""
     key = row.key
     return Event(row.seq, row.at, key.frame, key.step, key.call, str(key.kind), json.loads(row.body))

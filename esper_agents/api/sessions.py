@@ -1,4 +1,4 @@
-"""What an open project does with sessions beyond running them: find, watch, continue, fork and replay them."""
+"""Session operations of an open project: find, watch, continue, fork, replay."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.store import Store
 
-# How long a watcher of another process's session waits before it looks again.
+# Polling interval for a session that another process runs.
 _LOOK_S = 0.2
 _UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
 
 
 @dataclass(frozen=True, slots=True)
 class _GoingOn:
-    """By what a session goes on, and what is put on record before it does."""
+    """Definitions for the rest of a session, and the change to record before it continues."""
 
     workshop: ProjectServices
     rows: tuple[tuple[RowKey, object], ...] = ()
 
 
 class SessionService(TaskService):
-    """The part of `OpenProject` that is about sessions and where they come from."""
+    """Session operations of an open project, including session origins."""
 
     @cached_property
     def _graph(self) -> Graph:
@@ -65,54 +65,54 @@ class SessionService(TaskService):
     async def sessions(
         self, *, wanted: sessions.SessionFilter | None = None, limit: int = 50
     ) -> tuple[SessionSummary, ...]:
-        """Return the project's sessions, newest first; those since some time by when something last happened.
+        """Return the project's sessions, newest first; with a start time, those with an event since then.
 
         Args:
-            wanted: Only these.
-            limit: At most so many.
+            wanted: Only sessions that match this filter.
+            limit: Maximum number of sessions.
         """
         return await self._store.run(
             sessions.listing, self._key, wanted=wanted or sessions.SessionFilter(), limit=limit
         )
 
     async def search_sessions(self, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
-        """Return the project's sessions that say all of some words in request, agent or conclusion, newest first.
+        """Return the sessions that contain all words in request, agent or conclusion, newest first.
 
         Raises:
-            UsageError: There is no word in them.
+            UsageError: The text contains no word.
         """
         return await self._store.run(sessions.search, self._key, words, limit=limit)
 
     async def session(self, session_id: str) -> SessionSummary:
-        """Return one session, by identifier, an unmistakable part of it, or `latest`.
+        """Return one session by identifier, unique part of it, or `latest`.
 
         Raises:
             NotFoundError: The project has no such session.
-            UsageError: It has several, or another project has it.
+            UsageError: The reference is ambiguous, or the session belongs to another project.
         """
         return await self._store.run(sessions.find, self._key, session_id)
 
     async def history(self, session_id: str) -> SessionProjection:
-        """Return what a session's ledger says."""
+        """Return the state of a session, projected from its ledger."""
         return SessionProjection(session_id, await self._store.run(ledger.read, session_id))
 
     async def outcome(self, session_id: str) -> SessionResult:
-        """Return how a session stands, as `Session.run` returns it."""
+        """Return the result of a session in its current state, as `Session.run` returns it."""
         return await outcome_of(self.workshop, await self.history(session_id))
 
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
-        """Return a session's rows, in order."""
+        """Return a session's events, in order."""
         return tuple(event_of(row) for row in await self._store.run(ledger.read, session_id))
 
     async def watch(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Yield a session's rows as whoever runs it writes them, until nobody does any more.
+        """Yield a session's events while a process runs it.
 
         Args:
             session_id: `ses_` identifier.
-            after: Only rows with a greater number.
+            after: Only events with a greater sequence number.
         """
         while True:
-            # The state first: what was written before it is seen, too.
+            # Read the state first, so that events written before it are not missed.
             found = await self.session(session_id)
             for row in await self._store.run(ledger.read, session_id, after):
                 after = row.seq
@@ -122,21 +122,21 @@ class SessionService(TaskService):
             await asyncio.sleep(_LOOK_S)
 
     async def drifts(self, session_id: str) -> tuple[Drift, ...]:
-        """Return what an unfinished session goes by that has changed since it began."""
+        """Return the drift of an unfinished session: definitions that have changed since it started."""
         return drift.find_drift(self.workshop, await self.history((await self.session(session_id)).id))
 
     async def resume(self, session_id: str, *, accept: bool = False, pinned: bool = False) -> Session:
-        """Hold a session again; `Session.run` goes on at the first step without a result.
+        """Take the lease of a session again; `Session.run` continues at the first step without a result.
 
         Args:
-            session_id: Which.
-            accept: Go on by what there is now where agents, playbooks, skills or the policy have changed; on record.
-            pinned: Go on by what there was when it began.
+            session_id: The session.
+            accept: Continue with the current agents, playbooks, skills and policy; the change is recorded.
+            pinned: Continue with the recorded definitions.
 
         Raises:
             NotFoundError: The project has no such session.
             BusyError: Another process works on it.
-            ChangedError: Something has changed, and nothing is said about it.
+            ChangedError: Definitions have changed, and neither option is given.
         """
         found = await self.session(session_id)
         history = await self.history(found.id)
@@ -146,7 +146,7 @@ class SessionService(TaskService):
         return self._session(held, going_on.workshop)
 
     def _going_on(self, history: SessionProjection, command: str, *, accept: bool, pinned: bool) -> _GoingOn:
-        """Return by what a session goes on, and what is put on record for that."""
+        """Return the definitions that a session continues with, and the event to record for them."""
         drifts = drift.find_drift(self.workshop, history)
         if drifts and pinned:
             return _GoingOn(drift.recorded_services(self.workshop, history, drifts))
@@ -160,25 +160,25 @@ class SessionService(TaskService):
     async def continuation(
         self, session_id: str, message: str, paths: Sequence[str | Path] = (), *, agent: str = ""
     ) -> tuple[Task, PredecessorResult]:
-        """Return the task of going on from what a session came to, and what that was.
+        """Return the task of a follow-up session, and the result of its predecessor.
 
         Args:
-            session_id: The session, which must be over.
-            message: What is asked next.
-            paths: What it is about; where left out, the files that the message names, else what the session was about.
-            agent: Who is to have it; who concluded the session where left out.
+            session_id: The session, which must have ended.
+            message: The new request.
+            paths: Its paths; if omitted, the files named in the message, else the paths of the session.
+            agent: The agent for it; if omitted, the agent that concluded the session.
 
         Raises:
             NotFoundError: The project has no such session, or that agent is not installed.
-            UsageError: The session is not over.
+            UsageError: The session has not ended.
             InputFileError: A path cannot be reviewed.
         """
         found = await self.session(session_id)
         history = await self.history(found.id)
         if history.state in _UNFINISHED:
             raise UsageError(
-                f"session {found.id} has not ended; there is nothing to continue from",
-                remedy=f"go on with it: esper resume {found.id}",
+                f"session {found.id} has not ended; wait for it or cancel it",
+                remedy=f"resume it: esper resume {found.id}",
             )
         issued = await self.read(found.certificate) if found.certificate else None
         before = session_branches.predecessor_result(history, issued)
@@ -189,19 +189,19 @@ class SessionService(TaskService):
     async def fork(
         self, session_id: str, at: str, *, agent: str = "", accept: bool = False, pinned: bool = False
     ) -> Session:
-        """Make and hold a session that goes on from a step of another one, whose rows up to there it has copies of.
+        """Create a session that continues from a step of another one, with copies of its events up to there.
 
         Args:
             session_id: The other session.
-            at: `FRAME.STEP`, or `0` for the beginning.
-            agent: Who goes on; who has the turn there where left out.
-            accept: Go on by what there is now where something has changed; see `resume`.
-            pinned: Go on by what there was.
+            at: `FRAME.STEP`, or `0` for the start of the session.
+            agent: The agent that continues; if omitted, the agent of that frame.
+            accept: Continue with the current definitions if they have changed; see `resume`.
+            pinned: Continue with the recorded definitions.
 
         Raises:
             NotFoundError: The project has no such session, or that agent is not installed.
-            UsageError: It cannot be forked there.
-            ChangedError: What it goes by has changed, and nothing is said about it.
+            UsageError: The session cannot be forked there.
+            ChangedError: Definitions have changed, and neither option is given.
         """
         found = await self.session(session_id)
         rows = await self._store.run(ledger.read, found.id)
@@ -211,7 +211,7 @@ class SessionService(TaskService):
         kept = SessionProjection(found.id, [rows[0], *copied])
         first = name if not cut.copied else ""
         if name and cut.copied:
-            # Refused before anything is made.
+            # Rejected before anything is created.
             session_branches.taken_over(kept, name, person())
         going_on = self._going_on(kept, f"esper sessions fork {found.id} --at {at}", accept=accept, pinned=pinned)
         begun = session_branches.forked(kept.begun, found.id, cut, agent=first, person=person())
@@ -226,20 +226,20 @@ class SessionService(TaskService):
         return self._session(held, going_on.workshop)
 
     async def _give_to(self, workshop: ProjectServices, held: Lease, name: str) -> None:
-        """End the turn of who has it in a fork, and open another agent's, as a handoff that a person made."""
+        """End the current frame of a fork, and open one for another agent, as a handoff by the user."""
         async with hold_lease(workshop, held, lambda _: None) as run:
             await hand_off(run, *session_branches.taken_over(run.history, name, person()))
 
     async def replay(self, session_id: str, *, pinned: bool = False) -> ReplayResult:
-        """Run a session again over its recorded rows, and return what comes out; nothing is called or written.
+        """Replay a session from its recorded events and return the comparison; nothing is called or written.
 
         Args:
-            session_id: Which.
-            pinned: By what there was when it ran, as far as that is kept.
+            session_id: The session.
+            pinned: Use the recorded definitions, as far as they are stored.
 
         Raises:
             NotFoundError: The project has no such session.
-            UsageError: What its agents did was removed.
+            UsageError: The session's agent events were pruned.
         """
         from esper_agents.orchestration.replay import replay
 
@@ -247,9 +247,9 @@ class SessionService(TaskService):
         rows = await self._store.run(ledger.read, found.id)
         history = SessionProjection(found.id, rows)
         if history.pruned:
-            problem = f"session {found.id} was pruned: {history.pruned.rows} rows of what its agents did were removed"
+            problem = f"session {found.id} was pruned: {history.pruned.rows} events of its agents were removed"
             left = f"certificates verify {found.certificate}" if found.certificate else f"sessions show {found.id}"
-            raise UsageError(f"{problem}, so it cannot be replayed", remedy=f"look at what is kept: esper {left}")
+            raise UsageError(f"{problem}, so it cannot be replayed", remedy=f"read the remaining data: esper {left}")
         workshop = self.workshop
         if pinned and (drifts := drift.differences(workshop, history)):
             workshop = drift.recorded_services(workshop, history, drifts)
@@ -257,12 +257,12 @@ class SessionService(TaskService):
 
 
 def is_going_on(found: SessionSummary) -> bool:
-    """Return whether a living process works on a session, or a worker is to take it."""
+    """Return whether a live process works on a session, or it is queued for a worker."""
     return found.state is SessionState.OPEN and (found.is_owned or found.is_queued)
 
 
 def superseding(task: Task, before: PredecessorResult, issued: Certificate, sha256: str) -> tuple[Relation, ...]:
-    """Return how the certificate of a continuation stands to the one before: it replaces it if it is about the same."""
+    """Return the relation of a continuation's certificate to its predecessor: it supersedes one for the same paths."""
     same = session_branches.is_about_the_same(task, issued.task)
     return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
 

@@ -1,4 +1,4 @@
-"""The sync face: the same project on an event loop of its own thread, so that it works in notebooks too."""
+"""Synchronous API: the project on an event loop in its own thread, notebooks included."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_project_sync(*paths: str | Path, **options: Any) -> Iterator[SyncProject]:
-    """Yield the project that holds all paths, open until the block ends; see `open_project` for the options."""
+    """Yield the project that contains all paths, open until the block ends; see `open_project` for the options."""
     from anyio.from_thread import start_blocking_portal
 
     with (
@@ -35,16 +35,16 @@ def open_project_sync(*paths: str | Path, **options: Any) -> Iterator[SyncProjec
 
 
 class SyncSession:
-    """A session that this process holds; see `Session`."""
+    """Synchronous wrapper of a session held by this process; see `Session`."""
 
     def __init__(self, portal: BlockingPortal, session: Session) -> None:
-        """Wrap a session; `SyncProject` makes these."""
+        """Wrap a session; use the methods of `SyncProject`."""
         self.id = session.id
         self._portal = portal
         self._session = session
 
     def run(self, watch: Callable[[Event], None] | None = None) -> SessionResult:
-        """Go on until the end or until a person must answer; `watch` is called with each row as it is written."""
+        """Run the session until it ends or needs a user's answer; call `watch` with each event as it is written."""
         return self._portal.call(self._watched, watch)
 
     async def _watched(self, watch: Callable[[Event], None] | None) -> SessionResult:
@@ -67,31 +67,31 @@ class SyncSession:
 
 
 class SyncProject:
-    """An open project without `await`; see `OpenProject`."""
+    """Synchronous wrapper of an open project; see `OpenProject`."""
 
     def __init__(self, portal: BlockingPortal, opened: OpenProject) -> None:
-        """Wrap an open project; `open_project_sync` makes these."""
+        """Wrap an open project; use `open_project_sync`."""
         self._portal = portal
         self.opened = opened
 
     def task(self, request: str, paths: Sequence[str | Path] = (), **options: Any) -> Task:
-        """Return a task that has been checked; see `OpenProject.task`."""
+        """Return a validated task; see `OpenProject.task`."""
         return self.opened.task(request, paths, **options)
 
     def plan(self, task: Task) -> TaskPlan:
-        """Return what a task would do, and run nothing."""
+        """Return the plan of a task without running it."""
         return self._portal.call(self.opened.plan, task)
 
     def submit(self, task: Task) -> SyncSession:
-        """Make a session of a task and hold it."""
+        """Create a session for a task and take its lease."""
         return SyncSession(self._portal, self._portal.call(self.opened.submit, task))
 
     def resume(self, session_id: str) -> SyncSession:
-        """Hold a session again."""
+        """Take the lease of a session again."""
         return SyncSession(self._portal, self._portal.call(self.opened.resume, session_id))
 
     def answer(self, question_id: str, text: str) -> SyncSession:
-        """Answer a question, and hold its session so that it can go on."""
+        """Answer a question, and take the lease of its session so that it can continue."""
         return SyncSession(self._portal, self._portal.call(self.opened.answer, question_id, text))
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -111,5 +111,5 @@ class SyncProject:
         return self._portal.call(self.opened.markdown, certificate_id)
 
     def memory(self) -> tuple[MemoryNote, ...]:
-        """Return what agents remember of the project, newest first."""
+        """Return the project's memory notes, newest first."""
         return self._portal.call(self.opened.memory)

@@ -1,4 +1,4 @@
-"""What an open project does with what is asked: the tasks that become of words, files and earlier certificates."""
+"""Build tasks from a request, files and earlier certificates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.genuine import VerifiedCertificate
 
 _FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
-# Who checks the work of others.
+# Name of the agent that verifies evidence.
 _CHECKER = "validation-specialist"
 
 
 class TaskService(CertificateService):
-    """The part of `OpenProject` that makes tasks; it stores nothing."""
+    """Task construction for an open project; it stores nothing."""
 
     def task(
         self,
@@ -46,24 +46,24 @@ class TaskService(CertificateService):
         options: Mapping[str, str] | None = None,
         budget: Sequence[Amount] = (),
     ) -> Task:
-        """Return a task that has been checked; nothing is stored.
+        """Return a validated task; nothing is stored.
 
         Args:
-            request: What is asked, in words.
-            paths: What it is about; where empty, the files that the request names, else the whole project if it is
+            request: The user's request.
+            paths: Its files and folders; if empty, the files named in the request, else the whole project if it is
                 under git.
-            agent: Who is to be given it; empty lets the router choose.
-            again: The certificate whose question is asked again.
-            options: Further options.
-            budget: How much the session may use; see `domain.budget.read_budget`.
+            agent: Name of the agent; if empty, the router selects one.
+            again: The certificate whose request is repeated.
+            options: Additional options.
+            budget: Budget of the session; see `domain.budget.read_budget`.
 
         Raises:
             UsageError: The request is empty.
             InputFileError: A path cannot be reviewed.
-            NotFoundError: No agent of that name.
+            NotFoundError: There is no agent of that name.
         """
         if not request.strip():
-            raise UsageError("the request is empty", remedy='say what you ask: esper submit "review this" train.py')
+            raise UsageError("the request is empty", remedy='write a request: esper submit "review this" train.py')
         request = redacted(carried(request)).value
         asked = kind_of(request)
         name = self.workshop.agents.get(agent).name if agent else ""
@@ -78,14 +78,14 @@ class TaskService(CertificateService):
     def restricted(
         self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = (), allow: Sequence[str] = ()
     ) -> Task:
-        """Return a task whose agents, consulted ones too, ask before they call some tools and never call others.
+        """Return a task with additional permission rules, which also apply to consulted agents.
 
         Args:
             task: The task.
-            ask: Tools that are asked about; `*` stands for others.
+            ask: Tools that need approval; `*` is a wildcard.
             deny: Tools that are never called.
-            allow: Tools that its session may call unasked, and exceptions such as `run-tests:network`; a rule that
-                asks or denies still holds. Only the user may say so: never take it from a file of the project.
+            allow: Tools that need no approval in this session, and exceptions such as `run-tests:network`; ask and deny
+                rules still apply. Only the user may grant these: never read them from a file of the project.
 
         Raises:
             NotFoundError: There is no such tool.
@@ -100,38 +100,38 @@ class TaskService(CertificateService):
         if not real.is_relative_to(self.root):
             raise UsageError(
                 f"{str(path)!r} is not in the project {str(self.root)!r}",
-                remedy="name paths in it, or submit another task for the other",
+                remedy="use paths inside it, or submit a separate task for the other project",
             )
         return real.relative_to(self.root).as_posix()
 
     async def again(self, certificate_id: str) -> Task:
-        """Return the task of a certificate, to be asked again of the code as it is now, of the same agent.
+        """Return the task of a certificate, to be repeated on the current code by the same agent.
 
         Raises:
             NotFoundError: The project has no such certificate.
-            InputFileError: A path of it is gone.
+            InputFileError: One of its paths no longer exists.
         """
         before = await self.read(certificate_id)
         _refuse_unreadable(self.root, before.task.paths)
         agent = self.workshop.agents.get(before.route.agent).name
-        # What was allowed was allowed for that session.
+        # Permissions were granted for that session only.
         options = {name: said for name, said in before.task.options.items() if name != ALLOW}
         return replace(before.task, again=before.id, agent=agent, budget=(), options=options)
 
     async def reproduction(self, certificate_id: str) -> Task:
-        """Return the task of running the evidence of a certificate again, for who checks the work of others.
+        """Return the task of re-running a certificate's evidence, for the verifying agent.
 
         Raises:
             NotFoundError: The project has no such certificate.
-            IntegrityError: It is not what was issued.
-            EvidenceError: Nobody who is trusted here signed it.
-            UsageError: There is no evidence in it.
+            IntegrityError: The certificate was modified.
+            EvidenceError: The certificate is not signed by a trusted key.
+            UsageError: The certificate has no evidence.
         """
         found = await self._genuine(certificate_id)
         before = parse(found.data)
         if not before.evidence:
-            problem = f"certificate {before.id} rests on no evidence that could be run again"
-            raise UsageError(problem, remedy=f"see what it says: esper certificates show {before.id}")
+            problem = f"certificate {before.id} has no evidence that can be re-run"
+            raise UsageError(problem, remedy=f"read it: esper certificates show {before.id}")
         request = f"verify the evidence of {before.id} by running it again"
         asked = kind_of(request)
         options = {REPRODUCE: before.id, EVIDENCE: " ".join(each.id for each in before.evidence)}
@@ -142,15 +142,15 @@ class TaskService(CertificateService):
 
 
 def files_named_in(root: Path, request: str) -> tuple[str, ...]:
-    """Return the files of the project that a request names in its words."""
+    """Return the files of the project that a request mentions."""
     found = dict.fromkeys(_FILE.findall(request))
     here = root.resolve()
     return tuple(each for each in found if (at := (root / each).resolve()).is_file() and at.is_relative_to(here))
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
-    """Refuse a named path that holds nothing to read, before a session is made of it."""
-    # A path of another project than the working folder's is shown whole.
+    """Reject a path without readable content before a session is created."""
+    # Show the full path if it is outside the project of the working folder.
     base = Path() if Path.cwd().is_relative_to(root) else root
     for candidate in discover(root, [base / path for path in paths], notebooks=True):
         if candidate.is_explicit:

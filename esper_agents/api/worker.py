@@ -1,4 +1,4 @@
-"""A worker: claims sessions that nobody works on, and runs many of them at once in one process."""
+"""The queue worker: claim waiting sessions and run many at once in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.queue import ClaimedSession, QueuedProject
 
-# A session that the database or its disk failed is tried again after this.
+# Delay before another attempt at a session that failed because of the database or its disk.
 _REST_S = 30.0
 
 
@@ -47,15 +47,15 @@ async def open_worker(
     publish: bool = True,
     additions: ServiceOverrides | None = None,
 ) -> AsyncIterator[QueueWorker]:
-    """Yield a worker; when the block ends nothing of it is left running.
+    """Yield a queue worker, which is fully stopped when the block ends.
 
     Args:
-        path: Only sessions of the project that holds this. Where left out: of every project of a shared database that
-            is on this machine; of the working folder's project where each has a database of its own.
-        concurrency: How many sessions it runs at once.
-        tell: Called with what happens.
-        publish: Whether views may be written into projects where they are ours to write.
-        additions: Further tools, playbooks, agents and rules.
+        path: Only sessions of the project that contains this path. If omitted: every project of a shared database that
+            is on this machine, or the working folder's project if each project has its own database.
+        concurrency: Maximum number of concurrent sessions.
+        tell: Receives the worker's events.
+        publish: Whether views may be published into projects, if the program owns the files there.
+        additions: Additional tools, playbooks, agents and rules.
 
     Raises:
         StorageError: The database cannot be used.
@@ -74,10 +74,10 @@ async def open_worker(
 
 
 class QueueWorker:
-    """Runs sessions that it has claimed.
+    """Worker that runs the queued sessions it has claimed.
 
     Attributes:
-        failed: How many sessions could not be gone on with.
+        failed: Number of sessions that could not be continued.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class QueueWorker:
         publish: bool,
         additions: ServiceOverrides,
     ) -> None:
-        """Prepare a worker; `open_worker` makes these."""
+        """Prepare a worker; use `open_worker`."""
         self.failed = 0
         self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
         self._desks = ProjectPool(store, publish=publish, additions=additions)
@@ -109,13 +109,13 @@ class QueueWorker:
         return build_graph()
 
     def stop(self) -> None:
-        """Claim no more, and have every session stop at its next step boundary."""
+        """Claim no more sessions, and stop every session at its next step boundary."""
         self._stopping.set()
         for each in self._sessions:
             each.stop()
 
     def stop_at_once(self) -> None:
-        """Stop in the middle of steps; the sessions go on elsewhere at the first step without a result."""
+        """Stop within steps; another process continues the sessions at the first step without a result."""
         self.stop()
         for each in self._tasks:
             each.cancel()
@@ -124,11 +124,11 @@ class QueueWorker:
         """Work until `stop` is called.
 
         Args:
-            once: End when there is nothing to do any more.
-            poll_s: How long to wait before looking again for something to do.
+            once: Return when there are no more sessions to run.
+            poll_s: Polling interval for new sessions, in seconds.
 
         Raises:
-            StorageError: The database cannot be used, and the worker was to run once.
+            StorageError: The database cannot be used, and `once` is true.
         """
         stopped = asyncio.create_task(self._stopping.wait())
         try:
@@ -143,7 +143,7 @@ class QueueWorker:
             await self._finish()
 
     async def close(self) -> None:
-        """Stop at once whatever still runs."""
+        """Stop all running sessions immediately."""
         self.stop_at_once()
         await self._finish()
         await self._desks.leave(everything=True)
@@ -154,7 +154,7 @@ class QueueWorker:
             await self._settle()
 
     async def _fill(self, *, once: bool) -> None:
-        """Claim and start as many sessions as there are and as may run."""
+        """Claim and start sessions up to the concurrency limit."""
         try:
             while len(self._tasks) < self._concurrency and not self._stopping.is_set():
                 taken = await self._take()
@@ -166,14 +166,14 @@ class QueueWorker:
         except StorageError as error:
             if once:
                 raise
-            # Said once: the database may be away for a while.
+            # Reported once, because the database may be unavailable for a while.
             if self._trouble != error.problem:
                 self._trouble = error.problem
                 self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", error.problem, error.remedy))
 
     async def _take(self) -> ClaimedSession | None:
         now = asyncio.get_running_loop().time()
-        # What runs here, too: one that failed or lost its lease a moment ago is free before that is settled.
+        # Includes running sessions: one that just failed or lost its lease is claimable before it is settled.
         passed_over = [each.lease.session for each in self._tasks.values()]
         passed_over += [name for name, until in self._passed_over.items() if until > now]
         places = await self._store.run(queue.queued_projects, passed_over=passed_over)
@@ -184,7 +184,7 @@ class QueueWorker:
             return None
 
     def _is_here(self, place: QueuedProject) -> bool:
-        """Return whether the project is one to work in and its folder is on this machine; say once where it is not."""
+        """Return whether the project is served and its folder exists on this machine; report once if not."""
         if self._only and place.key != self._only.key:
             return False
         self._roots[place.key] = place.root
@@ -193,7 +193,7 @@ class QueueWorker:
             return True
         if place.key not in self._away:
             self._away.add(place.key)
-            text = f"sessions of {place.root!r} are left alone: that project is not on this machine"
+            text = f"sessions of {place.root!r} are skipped: the project is not on this machine"
             self._tell(WorkerEvent(WorkerEventKind.AWAY, place.key, text))
         return False
 
@@ -213,10 +213,10 @@ class QueueWorker:
             return await session.run()
 
     async def _session(self, workshop: ProjectServices, held: Lease) -> Session:
-        """Return a session that was claimed.
+        """Return a claimed session.
 
         Raises:
-            ChangedError: What it goes by has changed since it began.
+            ChangedError: Its definitions have changed since it started.
         """
         history = SessionProjection(held.session, await self._store.run(ledger.read, held.session))
         if drifts := drift.find_drift(workshop, history):
@@ -224,7 +224,7 @@ class QueueWorker:
         return Session(workshop, self._graph, held)
 
     async def _settle(self) -> None:
-        """Take note of sessions that have ended, and leave projects in which nothing runs any more."""
+        """Process the sessions that have ended, and close idle projects."""
         for task in [each for each in self._tasks if each.done()]:
             taken = self._tasks.pop(task)
             error = None if task.cancelled() else task.exception()
@@ -248,7 +248,7 @@ class QueueWorker:
             self._passed_over[name] = asyncio.get_running_loop().time() + _REST_S
             return
         self._passed_over[name] = float("inf")
-        # Off the queue: the next worker would fail in the same way, and a person can resume it.
+        # Remove it from the queue: the next worker would fail in the same way, and a user can resume it.
         try:
             await self._store.run(queue.dequeue, name)
         except StorageError as also:

@@ -1,4 +1,4 @@
-"""What a worker tells while it works."""
+"""Events that a queue worker reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class WorkerEventKind(StrEnum):
-    """What became of a session, or of the worker."""
+    """Kind of an event of a session or of the worker."""
 
     TAKEN = "taken"
     ENDED = "ended"
@@ -27,13 +27,13 @@ class WorkerEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvent:
-    """Something that happened at a worker.
+    """An event of a queue worker.
 
     Attributes:
-        what: What.
-        name: The session; the project where that is not on this machine; empty where it is about the database.
-        text: In words.
-        remedy: What can be done about it, or empty.
+        what: Kind of the event.
+        name: The session; the project if it is not on this machine; empty for the database.
+        text: Description of the event.
+        remedy: A command or an edit that fixes it, or empty.
     """
 
     what: WorkerEventKind
@@ -43,7 +43,7 @@ class WorkerEvent:
 
 
 def ended(outcome: SessionResult) -> WorkerEvent:
-    """Return what is told of a session that has run as far as it goes."""
+    """Return the event for a session that has ended or is waiting."""
     match outcome.state:
         case SessionState.WAITING:
             asked = "; ".join(each.text for each in outcome.questions)

@@ -1,1 +1,1 @@
-"""The words of the project as frozen types, one file each. No I/O; imports nothing of ours but `errors`."""
+"""Domain types: frozen, without I/O, one file each. They import only `errors` from this package."""

@@ -1,4 +1,4 @@
-"""An agent: a specialist, defined by one Markdown file."""
+"""Agent definitions: one specialist, defined by one Markdown file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A request that an agent should, or should not, be given.
+    """An example request that an agent should, or should not, receive.
 
     Attributes:
-        text: The request, in a person's words.
-        is_for: Whether the agent should be given it.
-        instead: Who should be given it, where the definition says so; else empty.
+        text: The request, in a user's words.
+        is_for: Whether the agent should receive it.
+        instead: The agent that should receive it, if the definition names one; else empty.
     """
 
     text: str
@@ -22,13 +22,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionWarning:
-    """Something in a definition that was read all the same.
+    """A warning about a part of a definition that was accepted nevertheless.
 
     Attributes:
         path: The file.
         line: From 1.
-        problem: What is odd.
-        remedy: How to mend it.
+        problem: The unusual part, in words.
+        remedy: A fix for it.
     """
 
     path: str
@@ -39,24 +39,24 @@ class DefinitionWarning:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A specialist, as its definition says it.
+    """A specialist as defined by its definition.
 
     Attributes:
-        name: How it is called; a project's own agents are `project:NAME`.
-        description: What it is for and when to use it; the router reads this.
+        name: The agent's name; a project's own agents are `project:NAME`.
+        description: Its purpose and when to use it; read by the router.
         model: `opus`, `sonnet`, `haiku`, `inherit` or a model's full name.
-        tools: Tools it may use, as the definition names them; None where the definition does not say.
+        tools: Tools it may use, as the definition names them; None if the definition has no such field.
         skills: Skills it may load.
-        domain: What it owns, in a word or two, as the handoff protocol says it.
-        handles: What it takes on.
-        declines: What it does not take on.
+        domain: Its subject in one or two words, as the handoff protocol states it.
+        handles: Tasks that it accepts.
+        declines: Tasks that it does not accept.
         hands_off_to: Agents that it names as neighbours.
-        examples: Requests for and against it.
+        examples: Example requests for and against it.
         body: The instructions, as Markdown.
-        path: Where the definition was read from.
+        path: Path of the definition.
         sha256: Digest of the definition's bytes.
-        oddities: What was odd about the file.
-        provider: Distribution and version, or plugin and digest, that it comes from; empty for a project's own.
+        oddities: Warnings about the file.
+        provider: Distribution and version, or plugin and digest, that provides it; empty for a project's own agent.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Moves: what a reasoner may decide to do next, and what it gets back."""
+"""Agent actions: the decisions a reasoner can return, and the results of its turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolCall:
 
     Attributes:
         tool: The tool's name.
-        arguments: What it is called with.
+        arguments: Its arguments, by name.
     """
 
     tool: str
@@ -29,7 +29,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """Call tools; the answer is one `Evidence` for each call, in order."""
+    """Action that calls tools; the result is one `Evidence` per call, in order."""
 
     calls: tuple[ToolCall, ...]
     move: Literal["use-tools"] = "use-tools"
@@ -37,12 +37,12 @@ class CallTools:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Ask another agent one question and stay in charge; the answer is a `ConsultAnswer`.
+    """Action that asks another agent one question and keeps the task; the result is a `ConsultAnswer`.
 
     Attributes:
-        agent: Who is asked.
-        question: What is asked.
-        reasoner: What decides for whom is asked; empty for what the session's task says.
+        agent: The agent to ask.
+        question: The question.
+        reasoner: The reasoner of the consulted agent; empty for the one that the session's task specifies.
     """
 
     agent: str
@@ -53,9 +53,9 @@ class Consult:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Ask several agents at once and stay in charge; the answer is one `ConsultAnswer` for each question, in order.
+    """Action that asks several agents in parallel and keeps the task.
 
-    None of them sees what the others of the panel find.
+    The result is one `ConsultAnswer` per question, in order. The agents of a panel do not see each other's findings.
     """
 
     consults: tuple[Consult, ...]
@@ -64,12 +64,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask a person; the answer is an `Answer`.
+    """Action that asks the user; the result is a `UserAnswer`.
 
     Attributes:
-        question: What is asked.
-        options: The answers to choose from; empty where any of the wanted type will do.
-        wants: Of which type the answer must be where there are no options.
+        question: The question.
+        options: The answers to choose from; empty if any answer of the type `wants` is accepted.
+        wants: Type of the answer if there are no options.
     """
 
     question: str
@@ -80,7 +80,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class SupportedClaim:
-    """A claim that a reasoner makes itself, with the evidence it rests on."""
+    """A claim made by a reasoner itself, with the evidence that supports it."""
 
     claim: Diagnostic
     evidence: tuple[str, ...]
@@ -88,18 +88,18 @@ class SupportedClaim:
 
 @dataclass(frozen=True, slots=True)
 class HandOff:
-    """Give the task to another agent.
+    """Action that transfers the task to another agent.
 
     Attributes:
-        agent: Who is to go on.
-        domain: What the matter looks like.
-        reason: Why they would do better.
-        context: What was found so far, in words.
-        claims: What the sender claims beyond what its tools found, each with its evidence.
-        open_parts: What still wants an owner, the receiver's own part first.
-        gaps: What the sender could not find out.
-        assumptions: What the sender took for granted.
-        questions: What the sender leaves open and the receiver should answer.
+        agent: The agent that receives the task.
+        domain: The subject of the problem, such as `graph break`.
+        reason: Why that agent is better suited.
+        context: The results so far, in words.
+        claims: The sender's claims beyond the findings of its tools, with their evidence.
+        open_parts: Parts of the task without an owner, the receiver's own part first.
+        gaps: Information that the sender could not obtain.
+        assumptions: Assumptions that the sender made.
+        questions: Questions that the sender leaves open for the receiver.
     """
 
     agent: str
@@ -120,13 +120,13 @@ Likelihood: TypeAlias = Literal["Low", "Medium", "High"]
 
 @dataclass(frozen=True, slots=True)
 class RiskRow:
-    """One line of the risk table of the SME protocol.
+    """One row of the risk table of the SME protocol.
 
     Attributes:
-        risk: What may go wrong.
+        risk: The possible harm.
         severity: Low, Medium, High or Critical.
         likelihood: Low, Medium or High.
-        mitigation: What helps against it.
+        mitigation: A measure that reduces the risk.
     """
 
     risk: str
@@ -140,9 +140,9 @@ class RiskAssessment:
     """The risk section of the SME protocol.
 
     Attributes:
-        implementation_risk: Of acting on the advice.
-        reversibility: How hard it is to go back.
-        rows: The table.
+        implementation_risk: Risk of acting on the advice.
+        reversibility: Effort to undo it.
+        rows: The rows of the risk table.
     """
 
     implementation_risk: RiskLevel
@@ -152,19 +152,19 @@ class RiskAssessment:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """End the frame with a judgement; in a consult, with an answer.
+    """Action that ends the frame with a verdict; in a consult, with an answer.
 
     Attributes:
-        summary: What was found, in a sentence or two; in a consult, the answer.
-        rationale: Why it stands there; where empty, what set the ceiling is said.
-        stance: Where the agent stands; None takes the ceiling that the policy sets. Above it is cut to it.
-        below_ceiling: The written reason for standing below the ceiling.
-        conditions: What must be met, for a conditional verdict.
-        claims: What the agent claims beyond what its tools found, each with its evidence.
-        assumptions: What was taken for granted.
-        gaps: What could not be found out, each with the command that would close it.
-        caveats: What must be verified before relying on the verdict.
-        next_steps: What should be done next.
+        summary: The result in one or two sentences; in a consult, the answer.
+        rationale: Reason for the verdict; if empty, the reason for the ceiling is used.
+        stance: The agent's stance, limited to the policy ceiling; None takes the ceiling itself.
+        below_ceiling: The written reason for a stance below the ceiling.
+        conditions: Conditions to meet, for a conditional verdict.
+        claims: The agent's claims beyond the findings of its tools, with their evidence.
+        assumptions: Assumptions that the agent made.
+        gaps: Missing information, with the commands that would provide it.
+        caveats: Facts to verify before relying on the verdict.
+        next_steps: Recommended next steps.
         risks: The risk section.
     """
 
@@ -187,12 +187,12 @@ Move: TypeAlias = CallTools | Consult | Panel | Ask | HandOff | Conclude
 
 @dataclass(frozen=True, slots=True)
 class UserAnswer:
-    """What a person answered.
+    """A user's answer to a question.
 
     Attributes:
         question: Identifier of the question.
         text: The answer; `approve` or `deny` for an approval.
-        by: Who answered.
+        by: Name of the user who answered.
     """
 
     question: str
@@ -202,11 +202,11 @@ class UserAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolReport:
-    """What a reasoner gets back for one tool call.
+    """Result of one tool call, as returned to the reasoner.
 
     Attributes:
         evidence: The record of the call.
-        findings: What it found, recorded.
+        findings: The recorded findings of the call.
     """
 
     evidence: Evidence
@@ -218,13 +218,13 @@ TurnResult: TypeAlias = tuple[ToolReport, ...] | tuple[ConsultAnswer, ...] | Con
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """What a tool is, as a reasoner sees it.
+    """Description of a tool, as shown to a reasoner.
 
     Attributes:
-        name: How it is called.
-        description: What it does.
+        name: The tool's name.
+        description: Its purpose.
         schema: JSON schema of its arguments.
-        risk: How much can go wrong.
+        risk: Risk of running the tool.
         is_repeatable: Whether running it again changes nothing.
     """
 

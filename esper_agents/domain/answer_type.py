@@ -1,4 +1,4 @@
-"""Of which type an answer must be."""
+"""Types of a user's answer to a question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AnswerType(StrEnum):
-    """Of which type the answer to a question without options must be."""
+    """Type of the answer to a question without options."""
 
     TEXT = "text"
     INTEGER = "integer"

@@ -1,4 +1,4 @@
-"""Assumptions, which end confirmed, refuted or as an information gap; and the gaps themselves."""
+"""Assumptions (confirmed, refuted or open) and information gaps."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """Where an assumption was made, in the words of the completion drive."""
+    """Phase in which an assumption was made, in the terms of the completion drive."""
 
     PLAN = "PLAN_UNCERTAINTY"
     WORK = "COMPLETION_DRIVE"
 
 
 class AssumptionState(StrEnum):
-    """What became of an assumption."""
+    """State of an assumption."""
 
     OPEN = "open"
     CONFIRMED = "confirmed"
@@ -23,15 +23,15 @@ class AssumptionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Something taken for granted on the way.
+    """A statement that an agent relied on.
 
     Attributes:
-        text: What is assumed, as a claim.
+        text: The statement.
         tier: Made while planning or while working.
         is_critical: Whether the verdict would change if it were false.
-        state: What became of it.
-        evidence: Identifiers of the evidence that settled it; empty while open.
-        command: A command that would settle it.
+        state: Whether it is open, confirmed or refuted.
+        evidence: Identifiers of the evidence that confirmed or refuted it; empty while open.
+        command: A command that would confirm or refute it.
     """
 
     text: str
@@ -44,13 +44,13 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class InformationGap:
-    """Something that was not found or could not be known.
+    """Missing information that limits the verdict.
 
     Attributes:
-        what: What is missing.
-        why: Why it would help.
-        command: The command that would close the gap.
-        blocks_approval: Whether nothing better than undecided can be said while it is open.
+        what: The missing information.
+        why: Why it is needed.
+        command: The command that would provide it.
+        blocks_approval: Whether the verdict stays undecided, or worse, while the gap is open.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""A certificate: everything that is on record about one verdict."""
+"""Certificates: the complete record of one verdict."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from esper_agents.domain.route import Route
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
 
-# What a task's options and a definition call what decides an agent's moves.
+# Name of the reasoner in a task's options and in a definition.
 REASONER, PLAYBOOK, UNATTENDED, CLAUDE = "reasoner", "playbook", "unattended", "claude"
-# Another model, which argues the other side.
+# Option that names a second model, which argues the opposite side.
 SECOND_OPINION = "second-opinion"
-# What a playbook is asked before a model is.
+# Question that the guardrail answers before the model is called.
 FLOOR_QUESTION = "What do rules and measurements say, before a model is asked?"
 DETERMINISTIC = frozenset((PLAYBOOK, UNATTENDED))
 
 
 @dataclass(frozen=True, slots=True)
 class SkillUse:
-    """A skill that an agent had at hand.
+    """A skill that was available to an agent.
 
     Attributes:
         name: Its name.
         sha256: Digest of its bytes.
-        provider: Distribution and version, or plugin and digest, that it came from; empty for a project's own.
+        provider: Distribution and version, or plugin and digest, that provides it; empty for a project's own skill.
     """
 
     name: str
@@ -45,9 +45,9 @@ class ModelTurn:
     """One turn of a language model.
 
     Attributes:
-        model: The model's full name, as the server said it.
-        prompt_sha256: Digest of what was asked: tools and system prompt, then each message, as canonical JSON.
-        response_sha256: Digest of the blocks of the answer as canonical JSON.
+        model: The model's full name, as reported by the server.
+        prompt_sha256: Digest of the prompt as canonical JSON: tools and system prompt, then the messages in order.
+        response_sha256: Digest of the response blocks as canonical JSON.
     """
 
     model: str
@@ -57,18 +57,18 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The exact definition of an agent that took part.
+    """The exact definition of an agent that took part in a session.
 
     Attributes:
         agent: Its name.
         sha256: Digest of the definition's bytes.
-        reasoner: What decided its moves, such as `playbook`.
+        reasoner: The reasoner that decided its actions, such as `playbook`.
         reasoner_sha256: Digest of the playbook's source, or empty.
-        provider: Distribution and version that the reasoner came from.
-        skills: The skills it had at hand.
-        exchanges: The turns of a language model, in order; none where a playbook decided.
-        definition_provider: Distribution and version, or plugin and digest, that the definition came from; empty for a
-            project's own.
+        provider: Distribution and version that provides the reasoner.
+        skills: The skills that were available to it.
+        exchanges: Its language model turns, in order; empty if a playbook decided.
+        definition_provider: Distribution and version, or plugin and digest, that provides the definition; empty for a
+            project's own agent.
     """
 
     agent: str
@@ -82,45 +82,45 @@ class Definition:
 
     @property
     def is_model(self) -> bool:
-        """Whether a language model decided, or anything else that the same input may lead elsewhere."""
+        """Whether the reasoner may decide differently on the same input, as a language model may."""
         return self.reasoner not in DETERMINISTIC
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Everything that is on record about one verdict; a pure function of the session's ledger.
+    """The complete record of one verdict; a pure function of the session's ledger.
 
     Attributes:
         id: `crt_` identifier.
-        issued_at: When the judgement was concluded, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        issued_at: Time of the conclusion, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
         session: `ses_` identifier.
         project: The project's name.
-        agent: Who concluded.
-        descriptor: What sort of work it was, such as `code_review`; letters, digits and `_`.
-        component: What was judged, such as `examples_train`; letters, digits and `_`.
-        task: What was asked.
-        route: How the first agent was chosen.
-        handoffs: The chain, in order.
-        consults: What other agents were asked.
-        definitions: The agents that took part, in order of appearance.
-        verdict: What is concluded.
-        summary: The concluding agent's words.
+        agent: The agent that concluded.
+        descriptor: Type of work, such as `code_review`; letters, digits and `_`.
+        component: Subject of the verdict, such as `examples_train`; letters, digits and `_`.
+        task: The submitted task.
+        route: The selection of the first agent.
+        handoffs: The handoffs, in order.
+        consults: The answers of consulted agents.
+        definitions: Definitions of the agents that took part, in order of appearance.
+        verdict: The verdict.
+        summary: Summary by the concluding agent.
         findings: All findings of the session, worst first.
         evidence: All evidence of the session, in order.
         examined: Every file that was read, by path.
-        revision: What git knew at the start.
-        assumptions: What was taken for granted, with what became of it.
-        gaps: What could not be known, each with the command that would close it.
-        caveats: What must be verified before relying on it.
-        next_steps: What should be done next.
+        revision: Git revision at the start.
+        assumptions: Assumptions with their final states.
+        gaps: Missing information, with the commands that would provide it.
+        caveats: Facts to verify before relying on the verdict.
+        next_steps: Recommended next steps.
         risks: The risk section.
-        environment: Names and versions of what it ran on.
-        relations: How it stands to other certificates.
-        question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
-        redactions: How many secrets were struck out before anything was digested.
-        agreements: What people said of the risk of acting on it.
-        events_sha256: Digest of the session's ledger up to here; empty for one of version 0.1.0.
-        notes_sha256: Digest of the notes that it leaves in memory; empty for one of version 0.1.0.
+        environment: Names and versions of the software and hardware used.
+        relations: Relations to other certificates.
+        question_kinds_sha256: Digest of the table that determined the question type, or empty.
+        redactions: Number of secrets removed before any digest was computed.
+        agreements: Risk acknowledgements by users.
+        events_sha256: Digest of the session's ledger up to this event; empty for a certificate of version 0.1.0.
+        notes_sha256: Digest of the memory notes derived from it; empty for a certificate of version 0.1.0.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Domain types to JSON text and back, checked on the way in."""
+"""Convert domain types to JSON text and back, with validation on decoding."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Arguments and outputs of tools as they stand in the ledger. Deeply checked where outside text comes in.
+# Tool arguments and outputs as stored in the ledger. External input is validated at every level.
 JsonObject: TypeAlias = Mapping[str, Any]
 
 
-# Making one takes milliseconds; any annotation is a shape, unions included.
+# Building an adapter takes milliseconds. Any annotation is accepted as a shape, unions included.
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
@@ -33,37 +33,37 @@ def encode(thing: object, shape: Any = None) -> str:
 
     Args:
         thing: A domain value.
-        shape: Its annotation, where its own class does not say it (unions).
+        shape: Its type annotation, if its class is not enough (unions).
     """
     return str(_adapter(type(thing) if shape is None else shape).dump_json(thing, warnings=False).decode())
 
 
 def decode(shape: type[T], text: str | bytes) -> T:
-    """Return the domain value that JSON text holds.
+    """Return the domain value parsed from JSON text.
 
     Raises:
-        pydantic.ValidationError: The text does not hold a `shape`.
+        pydantic.ValidationError: The text is not a valid `shape`.
     """
     value: T = _adapter(shape).validate_json(text)
     return value
 
 
 def checked(shape: type[T], thing: T) -> T:
-    """Return a value as it will be read back from JSON.
+    """Return a value as it would be decoded from JSON.
 
     Raises:
-        ValueError: It cannot be written as JSON, or would not be read back as a `shape`.
+        ValueError: It cannot be encoded as JSON, or would not decode to a `shape`.
     """
     return decode(shape, encode(thing, shape))
 
 
 def carried(text: str) -> str:
-    r"""Return text as UTF-8 can carry it: what the system handed over undecoded is shown as `\udcff`."""
+    r"""Return text that UTF-8 can encode; surrogate escapes from the operating system become `\udcff` and the like."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def canonical(value: JsonObject | Sequence[Any]) -> bytes:
-    """Return JSON bytes that equal values share: sorted members, no spaces, UTF-8.
+    """Return canonical JSON bytes, identical for equal values: sorted members, no spaces, UTF-8.
 
     Raises:
         ValueError: A number is NaN or infinite.

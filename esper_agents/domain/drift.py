@@ -1,4 +1,4 @@
-"""What a session goes by that has changed since it began."""
+"""Drift: differences between the definitions a session recorded and the current ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from esper_agents.domain.certificate import Definition
 
 
 class DriftKind(StrEnum):
-    """What has changed."""
+    """Kind of definition that has changed."""
 
     AGENT = "agent"
     PLAYBOOK = "playbook"
@@ -19,13 +19,13 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """Something that is not what it was when the session began.
+    """One difference from the definitions recorded at the start of the session.
 
     Attributes:
-        kind: What it is.
-        name: Its name; of a playbook and a skill, the agent's with it.
-        before: Digest of what it was; empty where there was none.
-        now: Digest of what it is; empty where it is gone.
+        kind: Kind of definition.
+        name: Its name; for a playbook or a skill, together with the agent's name.
+        before: Recorded digest; empty if it did not exist.
+        now: Current digest; empty if it no longer exists.
     """
 
     kind: DriftKind
@@ -36,13 +36,13 @@ class DefinitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A person let a session go on with what has changed.
+    """A user's decision to continue a session with the current definitions.
 
     Attributes:
-        by: Who.
-        changes: What has changed.
-        definitions: What the agents go by from here on.
-        policy_sha256: Digest of the policy from here on.
+        by: Name of the user.
+        changes: The accepted changes.
+        definitions: The agents' definitions from this event on.
+        policy_sha256: Digest of the policy from this event on.
     """
 
     by: str

@@ -1,4 +1,4 @@
-"""Evidence: the record of one tool call, with everything needed to run it again."""
+"""Evidence: the record of one tool call, with the command that repeats it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILES_NAMED = 3
 
 
 class Risk(StrEnum):
-    """How much can go wrong when a tool runs, from least."""
+    """Risk of running a tool, lowest first."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -25,7 +25,7 @@ class Risk(StrEnum):
 
 
 class CallOutcome(StrEnum):
-    """How a tool call ended."""
+    """Outcome of a tool call."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -35,14 +35,14 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that was read, as it was when it was read.
+    """Digests of a file that was read, at the time of reading.
 
     Attributes:
         path: Relative to the project, with forward slashes.
         sha256: Digest of its bytes, 64 hex digits.
         git_blob: Git's own object id of the same bytes, 40 hex digits.
-        lines: How many lines it has.
-        size_bytes: How long it is.
+        lines: Number of lines.
+        size_bytes: File size in bytes.
     """
 
     path: str
@@ -59,19 +59,19 @@ def source_file(path: str, data: bytes) -> SourceFile:
         path: Relative to the project, with forward slashes.
         data: All its bytes.
     """
-    # Git's object ids are sha1 by definition; the sha256 beside it is what a reader should trust.
+    # Git's object ids are SHA-1 by definition; readers should rely on the SHA-256 digest.
     blob = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     return SourceFile(path, sha256(data).hexdigest(), blob, len(data.splitlines()), len(data))
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that a tool made, kept by its digest.
+    """A file produced by a tool, stored by content digest.
 
     Attributes:
-        name: What to call it, such as `trace.json`.
+        name: Display name, such as `trace.json`.
         sha256: Digest of its bytes.
-        size_bytes: How long it is.
+        size_bytes: File size in bytes.
         media_type: Such as `application/json`.
     """
 
@@ -88,22 +88,22 @@ class Evidence:
     Attributes:
         id: `ev_` identifier.
         tool: The tool's name.
-        provider: Distribution and version that the tool came from, such as `esper-agents 0.1.0`.
+        provider: Distribution and version that provides the tool, such as `esper-agents 0.1.0`.
         risk: The tool's risk.
         is_repeatable: Whether running it again changes nothing.
-        arguments: What it was called with.
+        arguments: Arguments of the call.
         arguments_sha256: Digest of the arguments.
-        outcome: How the call ended.
-        summary: What came out, in one line.
+        outcome: Outcome of the call.
+        summary: The result, in one line.
         output: The result, as JSON; large parts are artifacts.
         output_sha256: Digest of the output.
-        examined: The files it read.
-        artifacts: The files it made.
-        started_at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        duration_ns: How long the call took, in nanoseconds.
-        rerun: A command line that runs it again.
-        refutes: Fingerprints of claims that it showed not to be so.
-        redactions: How many secrets were struck out of it before it was digested.
+        examined: The files that the tool read.
+        artifacts: The files that the tool produced.
+        started_at: Start time, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        duration_ns: Duration of the call, in nanoseconds.
+        rerun: A command line that repeats the call.
+        refutes: Fingerprints of claims that it refutes.
+        redactions: Number of secrets removed before the digest was computed.
     """
 
     id: str
@@ -127,7 +127,7 @@ class Evidence:
 
 
 def tests_told(evidence: Iterable[Evidence]) -> str:
-    """Return how the tests came out and how much of the files in question they executed; empty where none ran.
+    """Return the test results and the line coverage of the files in question, in words; empty if no tests ran.
 
     Example:
         "12 tests passed and executed 84 of 120 lines of train.py".
@@ -136,13 +136,13 @@ def tests_told(evidence: Iterable[Evidence]) -> str:
 
 
 def is_test_run(evidence: Evidence) -> bool:
-    """Return whether it is the record of tests that ran to their end, with the lines of the files in question."""
+    """Return whether the evidence records a complete test run with line coverage."""
     is_complete = evidence.tool == _TESTS and evidence.outcome is CallOutcome.COMPLETED
     return is_complete and "coverage" in evidence.output and "counts" in evidence.output
 
 
 def coverage_rows(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
-    """Yield each file whose lines were watched, how many of them a run can execute, and how many it did."""
+    """Yield the files with line coverage: path, executable lines, executed lines."""
     rows = evidence.output.get("coverage", ())
     for row in rows if isinstance(rows, list | tuple) else ():
         match row:

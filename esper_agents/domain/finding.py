@@ -1,4 +1,4 @@
-"""Findings: what is claimed of the code, how sure the claim is, and the name it keeps when lines move."""
+"""Findings: located diagnostics with confidence and a fingerprint that survives line shifts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hashlib import sha256
 
 
 class Severity(StrEnum):
-    """How much a finding matters, from worst."""
+    """Severity of a finding, worst first."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How sure a claim is, in the words of the SME protocol."""
+    """Confidence in a finding, in the terms of the SME protocol."""
 
     HIGH = "High"
     MODERATE = "Moderate"
@@ -27,7 +27,7 @@ class Confidence(StrEnum):
 
 
 class Category(StrEnum):
-    """Which part of the review checklist a finding belongs to."""
+    """Part of the review checklist that a finding belongs to."""
 
     CORRECTNESS = "correctness"
     SILENT_CORRECTNESS = "silent-correctness"
@@ -40,7 +40,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in the project.
+    """A source range in the project.
 
     Attributes:
         path: Relative to the project, with forward slashes.
@@ -60,20 +60,20 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What a tool or an agent says of the code, before anybody has recorded it.
+    """A located result of a tool or an agent, before it is recorded as a finding.
 
     Attributes:
-        rule: The code of the rule, such as `ESP305`, or the name of the check that made the claim.
+        rule: The code of the rule, such as `ESP305`, or the name of the check that reported it.
         name: The rule's name, such as `item-in-training-loop`.
-        severity: How much it matters.
-        category: Which part of the checklist it belongs to.
-        location: Where.
-        message: What is wrong, in one sentence.
-        remedy: What to do about it.
-        confidence: How sure the claim is.
-        basis: Why it is that sure, such as `seen in one function`.
-        excerpt: The line of source it points at, without its line end.
-        fingerprint: The same for the same claim on the same line, wherever that line has moved.
+        severity: Its severity.
+        category: Part of the checklist that it belongs to.
+        location: Its source range.
+        message: The problem, in one sentence.
+        remedy: A fix for it.
+        confidence: The confidence level.
+        basis: Reason for the confidence level, such as `seen in one function`.
+        excerpt: The source line that it points at, without its line end.
+        fingerprint: Stable identifier of the same diagnostic on the same source line, even if the line moves.
     """
 
     rule: str
@@ -91,13 +91,13 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim on record.
+    """A recorded diagnostic with its evidence.
 
     Attributes:
         id: `fnd_` identifier.
-        claim: What is claimed.
-        agent: Who recorded it first.
-        evidence: Identifiers of the evidence it rests on, the first one first.
+        claim: The diagnostic.
+        agent: The agent that recorded it first.
+        evidence: Identifiers of the supporting evidence, the original one first.
     """
 
     id: str
@@ -107,23 +107,23 @@ class Finding:
 
 
 def fingerprint(rule: str, path: str, line_text: str, occurrence: int) -> str:
-    """Return the name that a claim keeps when its line moves, as 32 hex digits.
+    """Return the identifier of a diagnostic that stays the same when its line moves, as 32 hex digits.
 
     Args:
         rule: The code of the rule.
         path: Relative to the project.
-        line_text: The line of source; its white space does not count.
-        occurrence: How many claims of this rule on equal lines stand above it in the file, from 0.
+        line_text: The source line; white space is ignored.
+        occurrence: Number of earlier diagnostics of this rule on equal lines of the file, from 0.
     """
     parts = "\0".join((rule, path, " ".join(line_text.split()), str(occurrence)))
     return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def counted(severities: Iterable[Severity]) -> str:
-    """Return how many there are of each severity, in words, worst first: `1 critical, 2 warnings`; or `nothing`."""
+    """Return the count per severity in words, worst first: `1 critical, 2 warnings`; or `nothing`."""
     numbers = Counter(severities)
     words = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Severity.SUGGESTION: "suggestion"}
-    # "critical" is an adjective here; the nouns take their plural.
+    # "critical" is an adjective here; only the nouns take a plural.
     return (
         ", ".join(
             f"{numbers[each]} {word}" + ("s" if numbers[each] > 1 and each is not Severity.CRITICAL else "")

@@ -1,4 +1,4 @@
-"""A frame as its reasoner sees it: what it begins with, and the turns so far."""
+"""Frames as a reasoner sees them: the input and the turns so far."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ContextDocument:
-    """A text of the project that every agent is shown, as data: it permits nothing.
+    """A project text shown to every agent as data; it grants no permissions.
 
     Attributes:
         path: Relative to the project.
         sha256: Digest of its bytes.
-        text: What stands in it, cut where it is long.
+        text: Its content, truncated if long.
     """
 
     path: str
@@ -37,31 +37,30 @@ class ContextDocument:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an agent begins a frame with.
+    """Input of a reasoner at the start of a frame.
 
     Attributes:
         agent: The agent itself.
-        task: What was submitted.
+        task: The submitted task.
         project: The project's name.
-        revision: What git knew at the start.
-        handoff: What brought the task here, or None for the first agent and for consults.
-        chain: Every handoff so far, in order; the last one is `handoff`.
-        question: What is asked in a consult, else empty.
-        findings: What the session has found so far.
-        evidence: What the session has measured or read so far.
-        notes: What the agent remembers of the project, the likeliest to matter first; what is stale says so and is
-            not to be relied on.
-        tools: What it may call.
-        agents: The names of all agents that a task can go to.
-        neighbours: Those among them that the agent's definition names; empty for a playbook, which knows them itself.
-        budget_left: What the session could still use when the frame began; without a limit where it is not named.
-        before: What the session came to that this one continues, or None; nothing of it is evidence here.
-        catalogue: Every tool there is, whoever may call it; the same for all agents of a session.
-        documents: What the project says of itself to agents.
-        skills: What the agent can load, by name, with what each is for.
-        packs: What plugins offer beside, and which the agent's definition names that are not there; a line each.
-        allowed: Tools that would be asked about, and exceptions such as `run-tests:network`, that the user's rules let
-            run unasked.
+        revision: Git revision at the start of the session.
+        handoff: The handoff that transferred the task here; None for the first agent and for consults.
+        chain: All handoffs so far, in order; the last one is `handoff`.
+        question: The question of a consult, else empty.
+        findings: Findings of the session so far.
+        evidence: Evidence of the session so far.
+        notes: The agent's notes about the project, the most relevant first; stale notes are marked and not reliable.
+        tools: Tools that the agent may call.
+        agents: Names of all agents that can receive the task.
+        neighbours: The agents named as neighbours in the definition; empty for a playbook, which contains its own list.
+        budget_left: Remaining budget of the session when the frame began; a resource that is not listed has no limit.
+        before: Result of the predecessor session, or None; it does not count as evidence here.
+        catalogue: Every installed tool, whichever agent may call it; the same for all agents of a session.
+        documents: Project context files for agents.
+        skills: Names and descriptions of the skills that the agent can load.
+        packs: One line per plugin pack: those installed, and those that the definition names but are missing.
+        allowed: Tools and exceptions, such as `run-tests:network`, that need no approval because of the user's
+            permission rules.
     """
 
     agent: Agent
@@ -88,12 +87,12 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One settled turn.
+    """One completed turn.
 
     Attributes:
-        move: What the reasoner decided.
-        record: What the reasoner wanted back with its history.
-        result: What came of it.
+        move: The action that the reasoner decided.
+        record: Data that the reasoner stores with its history.
+        result: The result of the action, or its refusal.
     """
 
     move: Move

@@ -1,4 +1,4 @@
-"""Handoffs and consults: what one agent tells another."""
+"""Handoffs and consults between agents."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from esper_agents.domain.budget import Amount
 
 @dataclass(frozen=True, slots=True)
 class OpenPart:
-    """A part of the task that still wants an owner.
+    """A part of the task that has no owner yet.
 
     Attributes:
-        agent: Who owns it.
-        domain: What it is about, such as `graph break`.
-        question: What that agent is asked.
-        findings: Fingerprints of the findings it is about.
+        agent: The agent that should own it.
+        domain: Its subject, such as `graph break`.
+        question: The question for that agent.
+        findings: Fingerprints of the findings concerned.
     """
 
     agent: str
@@ -27,24 +27,24 @@ class OpenPart:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A typed transfer of the task to another agent; the frame of the sender ends.
+    """A transfer of the task to another agent, which ends the sender's frame.
 
     Attributes:
-        sender: Who hands off.
-        receiver: Who is to go on.
-        domain: What the matter looks like, such as `graph break`.
-        reason: Why the receiver would do better.
-        context: What was found so far, in words.
-        findings: Fingerprints of what was found so far.
-        evidence: Identifiers of what was measured or read so far.
-        open_parts: What still wants an owner, the receiver's own part first.
-        do_not_repeat: What has been done and need not be done again.
-        gaps: What the sender could not find out.
-        hop: Which hop of the session this is, from 1.
-        questions: What the sender leaves open and the receiver should answer.
-        is_return: Whether the task goes back to whoever gave it to the sender.
-        budget_left: What the session may still use, all its agents together; without a limit where it is not named.
-        previous_sha256: Digest of the packet of the hop before in RFC 8785 bytes, as hex digits; empty for the first.
+        sender: The agent that hands off.
+        receiver: The agent that receives the task.
+        domain: The subject of the problem, such as `graph break`.
+        reason: Why the receiver is better suited.
+        context: The results so far, in words.
+        findings: Fingerprints of the findings so far.
+        evidence: Identifiers of the evidence so far.
+        open_parts: Parts of the task without an owner, the receiver's own part first.
+        do_not_repeat: Work that is done and need not be repeated.
+        gaps: Information that the sender could not obtain.
+        hop: Number of this handoff in the session, from 1.
+        questions: Questions that the sender leaves open for the receiver.
+        is_return: Whether the task returns to the agent that handed it to the sender.
+        budget_left: Remaining budget of the session; a resource that is not listed has no limit.
+        previous_sha256: Digest of the previous handoff in RFC 8785 bytes, as hex digits; empty for the first.
     """
 
     sender: str
@@ -65,7 +65,7 @@ class Handoff:
 
     @property
     def sentence(self) -> str:
-        """The handoff in the words of the protocol."""
+        """The handoff in the wording of the protocol."""
         return (
             f"This looks like a {self.domain} problem that {self.receiver} would handle better. "
             f"Here's what I've found so far: {self.context}"
@@ -74,18 +74,18 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True)
 class ConsultAnswer:
-    """What a consulted agent answered.
+    """The answer of a consulted agent.
 
     Attributes:
-        agent: Who answered.
+        agent: The agent that answered.
         answer: The answer, in words.
-        findings: Fingerprints of the findings it rests on.
-        evidence: Identifiers of the evidence it rests on.
-        question: What was asked.
-        refuted: Fingerprints of findings that its evidence refutes.
-        gaps: What it could not find out.
+        findings: Fingerprints of the supporting findings.
+        evidence: Identifiers of the supporting evidence.
+        question: The question.
+        refuted: Fingerprints of findings that the agent's evidence refutes.
+        gaps: Information that the agent could not obtain.
         problem: Why there is no answer, else empty.
-        budget_left: What the session could still use when the question was asked.
+        budget_left: Remaining budget of the session when the question was asked.
     """
 
     agent: str

@@ -1,4 +1,4 @@
-"""Identifiers: UUID version 7 with a prefix that says what they name."""
+"""Identifiers: UUID version 7 with a prefix for the type of object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Prefix(StrEnum):
-    """What an identifier names."""
+    """Prefix for the type of object that an identifier names."""
 
     SESSION = "ses"
     CERTIFICATE = "crt"
@@ -23,7 +23,7 @@ _IDENTIFIER = re.compile(r"(?:ses|crt|ev|fnd|qst|mem|ntc|imp)_[0-9a-f]{32}")
 
 
 def new_id(prefix: Prefix) -> str:
-    """Return a fresh identifier such as `ses_0198f0...`; later ones sort after earlier ones."""
+    """Return a new identifier such as `ses_0198f0...`; later ones sort after earlier ones."""
     from uuid_utils import uuid7
 
     return f"{prefix}_{uuid7().hex}"

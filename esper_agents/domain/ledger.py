@@ -1,4 +1,4 @@
-"""The ledger's rows: what kinds there are, how they are keyed, and what each holds."""
+"""Ledger events: their kinds, keys and contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from esper_agents.domain.verdict import Verdict
 
 
 class RowKind(StrEnum):
-    """What a row says has happened."""
+    """Kind of a ledger event."""
 
     SUBMITTED = "submitted"
     ROUTED = "routed"
@@ -41,13 +41,13 @@ class RowKind(StrEnum):
 
 
 class RowKey(NamedTuple):
-    """What names a row within its session; no two rows share it.
+    """Unique key of an event within its session.
 
     Attributes:
-        frame: Whose turn, from 1; 0 for rows of the session itself.
-        step: Which turn of the frame, from 1; 0 for rows of the frame itself.
-        call: Which call of the turn, from 0.
-        kind: What has happened.
+        frame: Number of the frame, from 1; 0 for events of the session itself.
+        step: Number of the turn in the frame, from 1; 0 for events of the frame itself.
+        call: Number of the call in the turn, from 0.
+        kind: Kind of the event.
     """
 
     frame: int
@@ -57,13 +57,13 @@ class RowKey(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """A row of the ledger: a tuple, as a long session has thousands.
+    """An event as stored; a tuple, because a long session has thousands.
 
     Attributes:
-        seq: Its number; later rows have greater ones, over all sessions.
-        key: What names it.
-        at: When it was written, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        body: What it holds, as JSON text.
+        seq: Sequence number; later events have greater ones, over all sessions.
+        key: Key of the event.
+        at: Time of writing, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        body: Content, as JSON text.
     """
 
     seq: int
@@ -74,17 +74,17 @@ class LedgerRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrameOpened:
-    """A frame began: one agent's turn at the task, or a consult inside one.
+    """Event: a frame began, either for an agent that received the task or for a consult.
 
     Attributes:
         agent: The agent as it was defined at that time.
-        definition: Digests of the definition and of what decides its moves.
+        definition: Digests of the definition and of its reasoner.
         parent: The frame that consults, or 0.
-        parent_step: Its turn that consults, or 0.
-        question: What is asked in a consult, or empty.
-        handoff: What brought the task here, or None.
-        notes: What the agent remembers of the project.
-        budget_left: What the session may still use, all its agents together.
+        parent_step: The turn of that frame that consults, or 0.
+        question: The question of a consult, or empty.
+        handoff: The handoff that transferred the task here, or None.
+        notes: The agent's notes about the project.
+        budget_left: Remaining budget of the session.
     """
 
     agent: Agent
@@ -99,13 +99,13 @@ class FrameOpened:
 
 @dataclass(frozen=True, slots=True)
 class ActionDecided:
-    """A reasoner decided.
+    """Event: a reasoner decided on an action.
 
     Attributes:
-        move: What it decided.
-        record: What the reasoner wants back with its history. Of it only `spent` is read: see `reasoner.Decision`.
-        took_ms: How long it took.
-        stopped_by: The budget whose end ends the frame; None where the reasoner decided.
+        move: The action.
+        record: Data that the reasoner stores with its history; only `spent` is read here, see `reasoner.Decision`.
+        took_ms: Duration of the decision.
+        stopped_by: The exhausted budget that ends the frame; None if the reasoner decided.
     """
 
     move: Move
@@ -116,12 +116,12 @@ class ActionDecided:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A move could not be carried out; the reasoner is told and decides again.
+    """Event: an action could not be carried out; the reasoner receives the reasons and decides again.
 
     Attributes:
-        reasons: Why, one sentence each.
-        stopped_by: The budget that does not allow it, or None; no agent of the session goes on then.
-        going_round: Whom a hop was to reach that would have led round in a circle or too far, else empty.
+        reasons: Reasons, one sentence each.
+        stopped_by: The exhausted budget that prevents it, or None; no other agent of the session continues then.
+        going_round: The receiver of a handoff that would form a cycle or exceed the handoff limit, else empty.
     """
 
     reasons: tuple[str, ...]
@@ -131,16 +131,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """Something that a person must answer before the turn can go on.
+    """A question that a user must answer before the turn can continue.
 
     Attributes:
         id: `qst_` identifier.
-        text: What is asked.
-        options: The answers to choose from; empty where any of the wanted type will do.
+        text: The question.
+        options: The answers to choose from; empty if any answer of the type `wants` is accepted.
         tool: For an approval, the tool; else empty.
-        arguments: For an approval, what the tool would be called with; for an agreement to advice, what it is bound to.
-        arguments_sha256: For either, digest of the arguments; else empty.
-        wants: Of which type the answer must be where there are no options.
+        arguments: For an approval, the tool's arguments; for a risk acknowledgement, the facts that it is bound to.
+        arguments_sha256: Digest of `arguments` for either of the two; else empty.
+        wants: Type of the answer if there are no options.
     """
 
     id: str
@@ -154,10 +154,10 @@ class UserQuestion:
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A tool call is about to start.
+    """Event: a tool call is about to start.
 
     Attributes:
-        evidence: The identifier that its evidence will have.
+        evidence: The identifier that the call's evidence will have.
         tool: The tool.
         arguments_sha256: Digest of the arguments.
     """
@@ -169,12 +169,12 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskHandedOff:
-    """The task went to another agent.
+    """Event: the task was handed off to another agent.
 
     Attributes:
-        handoff: The packet.
-        findings: What the sender claimed beyond what its tools found, recorded.
-        redactions: How many secrets were struck out of the packet before it was digested.
+        handoff: The handoff.
+        findings: The sender's claims beyond the findings of its tools, recorded as findings.
+        redactions: Number of secrets removed from the handoff before its digest was computed.
     """
 
     handoff: Handoff
@@ -184,12 +184,12 @@ class TaskHandedOff:
 
 @dataclass(frozen=True, slots=True)
 class FrameConcluded:
-    """A frame ended with a judgement or, in a consult, an answer.
+    """Event: a frame ended with a verdict or, in a consult, with an answer.
 
     Attributes:
-        certificate: The identifier of the certificate to come; empty in a consult.
-        findings: What the agent claimed beyond what its tools found, recorded.
-        verdict: What is concluded; None in a consult.
+        certificate: The identifier of the future certificate; empty in a consult.
+        findings: The agent's claims beyond the findings of its tools, recorded as findings.
+        verdict: The verdict; None in a consult.
         problem: In a consult, why there is no answer; else empty.
     """
 
@@ -201,7 +201,7 @@ class FrameConcluded:
 
 @dataclass(frozen=True, slots=True)
 class CertificateIssued:
-    """The certificate is in the archive.
+    """Event: the certificate is in the archive.
 
     Attributes:
         certificate: Its identifier.
@@ -214,10 +214,10 @@ class CertificateIssued:
 
 @dataclass(frozen=True, slots=True)
 class SessionCancelled:
-    """A person ended the session without a verdict.
+    """Event: a user ended the session without a verdict.
 
     Attributes:
-        by: Who.
+        by: Name of the user.
     """
 
     by: str
@@ -225,12 +225,12 @@ class SessionCancelled:
 
 @dataclass(frozen=True, slots=True)
 class RowsPruned:
-    """What the agents of a finished session did was removed; the session's own rows and its certificate stay.
+    """Event: the agent events of a finished session were pruned; its session events and its certificate remain.
 
     Attributes:
-        rows: How many rows were removed.
-        by: Who asked for it.
-        sha256: Digest of the rows that were removed; empty where version 0.1.0 did it.
+        rows: Number of removed rows.
+        by: Name of the user who requested it.
+        sha256: Digest of the removed rows; empty if version 0.1.0 pruned them.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Memory: what an agent keeps between sessions, and where each fact came from."""
+"""Memory notes: facts an agent keeps between sessions, with their sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class NoteKind(StrEnum):
-    """Which of the three documents a note belongs to."""
+    """Memory document that a note belongs to."""
 
     WORKING = "working-memory"
     DECISION = "decisions-log"
@@ -15,25 +15,25 @@ class NoteKind(StrEnum):
 
 
 class NoteState(StrEnum):
-    """What became of a note."""
+    """State of a note."""
 
     CURRENT = "current"
     SUPERSEDED = "superseded"
     DONE = "done"
     DROPPED = "dropped"
-    # The text is gone; that there was one stays.
+    # The text is deleted; the note's row remains.
     FORGOTTEN = "forgotten"
 
 
-# The option of a task that names the action it is to do.
+# Task option that names the follow-up to carry out.
 ACTION = "action"
-# The author of text that somebody brought along.
+# Author of text that a user imported.
 IMPORTED = "imported"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDigest:
-    """A file that a note speaks of, as it was.
+    """Digest of a file that a note refers to, at the time of writing.
 
     Attributes:
         path: Relative to the project.
@@ -46,24 +46,24 @@ class SourceDigest:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNote:
-    """One thing an agent keeps.
+    """One memory note of an agent.
 
     Attributes:
         id: `mem_` identifier.
-        agent: Whose it is.
-        kind: Which document it belongs to.
-        state: What became of it.
-        subject: What names it across sessions, such as a finding's fingerprint; one note is current for each subject.
-        text: What is kept.
-        command: For an action, the command that does it; else empty.
-        session: The session it came from; empty where a person brought it along, and nothing vouches for it then.
-        certificate: The certificate it came from, or empty.
+        agent: The agent that owns it.
+        kind: The document it belongs to.
+        state: Its state.
+        subject: Its key across sessions, such as a finding's fingerprint; each subject has one current note.
+        text: The content.
+        command: For a follow-up, the command that completes it; else empty.
+        session: The session that wrote it; empty for imported text, which is untrusted.
+        certificate: The certificate that it was derived from, or empty.
         commit: The commit at that time, or empty.
-        sources: The files it speaks of.
-        written_at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        author: Who wrote it; empty for what a certificate left.
-        changed: Paths of files that are no more what they were when it was written; found out at each reading.
-        contradicted_by: Identifiers of current notes of other agents that say the opposite; found out likewise.
+        sources: The files that it refers to.
+        written_at: Time of writing, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        author: The author; empty for a note derived from a certificate.
+        changed: Paths of referenced files that have changed since the note was written; determined at each read.
+        contradicted_by: Identifiers of current contradicting notes of other agents; determined at each read.
     """
 
     id: str
@@ -84,15 +84,15 @@ class MemoryNote:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a file that it speaks of has changed since: it may not be taken for true."""
+        """Whether a file that it refers to has changed since; its content is then unreliable."""
         return bool(self.changed)
 
     @property
     def is_vouched_for(self) -> bool:
-        """Whether a session of this database left it."""
+        """Whether a session of this database wrote it."""
         return bool(self.session)
 
     @property
     def said_by(self) -> str:
-        """Whose words these are."""
+        """Author of the text."""
         return self.author or (self.agent if self.session else IMPORTED)

@@ -1,4 +1,4 @@
-"""Notices: what is entered in the log beside certificates, such as a key that came or a certificate that is revoked."""
+"""Notices: transparency log entries other than certificates, such as a new key or a revocation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import StrEnum
 
 
 class EntryKind(StrEnum):
-    """What an entry of the log is."""
+    """Kind of a transparency log entry."""
 
     CERTIFICATE = "certificate"
     NOTICE = "notice"
 
 
 class NoticeKind(StrEnum):
-    """What a notice says."""
+    """Kind of a notice."""
 
     KEY_ADDED = "key-added"
     KEY_RETIRED = "key-retired"
@@ -27,20 +27,20 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogNoticeStatement:
-    """One thing that the log says beside certificates.
+    """The signed statement of a notice in the transparency log.
 
     Attributes:
         id: `ntc_` identifier.
-        kind: What it says.
-        at: When, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        by: The person's name on that machine, who is not checked.
-        reason: Why, in words; may be empty where the kind says all.
-        key: The OpenSSH public key that it is about, `ssh-ed25519 AAAA...`; empty where it is about none.
-        certificate: The certificate that it is about, by identifier; empty where it is about none.
-        certificate_sha256: Digest of that certificate's statement, 64 hex digits; empty likewise.
-        signature: An SSH signature in its armour over that statement; empty where it is no countersignature.
+        kind: Kind of the notice.
+        at: Time, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        by: Name of the user on that machine; not verified.
+        reason: Reason, in words; may be empty if the kind is sufficient.
+        key: The OpenSSH public key concerned, `ssh-ed25519 AAAA...`; empty if the notice concerns no key.
+        certificate: Identifier of the certificate concerned; empty if the notice concerns no certificate.
+        certificate_sha256: Digest of that certificate's statement, 64 hex digits; empty if there is no certificate.
+        signature: An armoured SSH signature over that statement; empty unless the notice is a countersignature.
         before: The checkpoint that was pinned before a rollback; empty otherwise.
-        status: The status that a person puts in the place of the certificate's; empty where it overrides none.
+        status: The status that replaces the certificate's status; empty unless the notice is an override.
     """
 
     id: str

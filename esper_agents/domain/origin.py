@@ -1,4 +1,4 @@
-"""Where a session comes from: submitted, or grown out of another one; and what that one came to."""
+"""Session origins: submitted, forked or continued; and the result of the predecessor session."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from esper_agents.domain.finding import Finding
 
-# Options of a task, which its certificate has on record, under which the other session is named.
+# Task options, recorded in the certificate, that name the predecessor session.
 FORKED_FROM, CONTINUES = "forked-from", "continues"
 
 
 class OriginKind(StrEnum):
-    """How a session began."""
+    """Kind of session origin."""
 
     SUBMITTED = "submitted"
     FORKED = "forked"
@@ -21,11 +21,11 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionOrigin:
-    """Where a session comes from.
+    """Origin of a session.
 
     Attributes:
-        kind: How it began.
-        session: The `ses_` identifier of the other session; empty where there is none.
+        kind: Kind of origin.
+        session: The `ses_` identifier of the other session; empty for a submitted session.
     """
 
     kind: OriginKind = OriginKind.SUBMITTED
@@ -37,14 +37,14 @@ SUBMITTED = SessionOrigin()
 
 @dataclass(frozen=True, slots=True)
 class PredecessorFinding:
-    """A piece of evidence of another session, as little of it as it takes to know what was done.
+    """A short description of one piece of evidence of another session.
 
     Attributes:
         id: `ev_` identifier.
-        tool: What was called.
-        summary: What came of it.
-        output_sha256: Digest of what it returned.
-        rerun: How to run it again.
+        tool: The tool's name.
+        summary: The result, in one line.
+        output_sha256: Digest of the output.
+        rerun: A command line that repeats the call.
     """
 
     id: str
@@ -56,18 +56,18 @@ class PredecessorFinding:
 
 @dataclass(frozen=True, slots=True)
 class PredecessorResult:
-    """What the session came to that another one continues. A brief and no evidence: that has to be seen again.
+    """Result of the predecessor session of a continuation: context, not evidence; the evidence must be obtained again.
 
     Attributes:
         session: `ses_` identifier.
-        certificate: What it ended with, or empty.
-        request: What was asked then.
-        agent: Who concluded, or had the task last.
-        status: The verdict, or empty.
-        summary: The agent's words.
-        findings: What was found.
-        evidence: What was measured or read.
-        next_steps: What was to be done next.
+        certificate: Its certificate, or empty.
+        request: Its request.
+        agent: The agent that concluded, or that had the task last.
+        status: Status of its verdict, or empty.
+        summary: Summary by that agent.
+        findings: Its findings.
+        evidence: Its evidence.
+        next_steps: Its recommended next steps.
     """
 
     session: str

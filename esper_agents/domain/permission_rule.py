@@ -1,4 +1,4 @@
-"""Rules: what people let tools do, by tool and arguments."""
+"""Permission rules: allow, ask or deny tool calls by tool and arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class PermissionDecision(StrEnum):
-    """What becomes of a tool call, from the least strict."""
+    """Decision about a tool call, least strict first."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -15,7 +15,7 @@ class PermissionDecision(StrEnum):
 
 
 class RuleSource(StrEnum):
-    """Who made a rule."""
+    """Source of a permission rule."""
 
     PERSON = "your settings"
     PROJECT = "the project's settings"
@@ -25,14 +25,15 @@ class RuleSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """One rule.
+    """One permission rule for tool calls.
 
     Attributes:
-        tool: The tools it is for: a name, in which `*`, `?` and `[...]` stand for others.
-        action: What becomes of a call.
-        arguments: Only calls whose arguments of these names look like this, with the same signs; any where empty.
-        reason: Why, in a sentence, or empty.
-        source: Who made it.
+        tool: Name of the tools concerned; may contain the wildcards `*`, `?` and `[...]`.
+        action: The decision.
+        arguments: Patterns, with the same wildcards, that arguments of these names must match; empty matches every
+            call.
+        reason: Reason, in a sentence, or empty.
+        source: Source of the rule.
     """
 
     tool: str
@@ -42,6 +43,6 @@ class PermissionRule:
     source: RuleSource = RuleSource.PERSON
 
     def __str__(self) -> str:
-        """Return the rule in one line."""
+        """Return the rule as one line of text."""
         only = "".join(f", {name} = {pattern!r}" for name, pattern in self.arguments.items())
         return f"{self.action} {self.tool}{only}{f' ({self.reason})' if self.reason else ''}"

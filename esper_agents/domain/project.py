@@ -1,4 +1,4 @@
-"""A project: the git work tree, else the folder, that holds the paths of a task."""
+"""Projects: the git work tree, or else the folder, that contains the paths of a task."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitRevision:
-    """What git knew of the project at one moment.
+    """State of the project's git repository at one moment.
 
     Attributes:
         commit: Object id of the commit, or empty outside git or before the first commit.
-        tree: Object id of its tree, or empty likewise.
+        tree: Object id of its tree, or empty as for `commit`.
         branch: The branch, or empty.
-        remote: Where it comes from, without credentials, or empty.
-        is_git: Whether git knows the project at all.
-        dirty: Paths that differ from the commit, our own published files left out.
+        remote: URL of `origin` without credentials, or empty.
+        is_git: Whether the project is in a git repository.
+        dirty: Paths that differ from the commit, except files published by this program.
     """
 
     commit: str
@@ -33,7 +33,7 @@ class Project:
     Attributes:
         root: Absolute path of its folder.
         name: The folder's name.
-        key: What names it in the store: a digest of the root.
+        key: Key of the project in the store: a digest of the root.
         is_git: Whether the root is a git work tree.
     """
 

@@ -1,4 +1,4 @@
-"""How certificates stand to one another."""
+"""Relations between certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RelationKind(StrEnum):
-    """How a certificate stands to another one."""
+    """Kind of relation between certificates."""
 
     SUPERSEDES = "supersedes"
     REVOKES = "revokes"
@@ -17,12 +17,12 @@ class RelationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How a certificate stands to another one.
+    """Relation of a certificate to another one.
 
     Attributes:
-        kind: How.
-        certificate: The other one's `crt_` identifier.
-        sha256: Digest of the other one's statement, 64 hex digits.
+        kind: Kind of the relation.
+        certificate: The `crt_` identifier of the other certificate.
+        sha256: Digest of the other certificate's statement, 64 hex digits.
     """
 
     kind: RelationKind

@@ -1,15 +1,15 @@
-"""What became of evidence that was run again: the same, another thing, or nothing that can be told."""
+"""Outcomes of re-running evidence: reproduced, differs, not comparable or not run."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-# Options of a task: the certificate whose evidence is to be run again, and the identifiers of that evidence.
+# Task options: the certificate whose evidence is to be re-run, and the identifiers of that evidence.
 REPRODUCE, EVIDENCE = "reproduce", "evidence"
 
 
 class ReproductionOutcome(StrEnum):
-    """How a piece of evidence came out when it was run again, from worst."""
+    """Outcome of re-running a piece of evidence, worst first."""
 
     DIFFERS = "differs"
     NOT_COMPARABLE = "not comparable"

@@ -1,4 +1,4 @@
-"""What a person said of acting on advice that is not without risk."""
+"""Risk acknowledgements: a named user's acceptance of advice with implementation risk."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RiskAcknowledgement:
-    """A person's answer to the question whether they agree to the risk of acting on advice.
+    """A user's answer to the request to accept the risk of acting on advice.
 
     Attributes:
         question: `qst_` identifier.
-        by: Who answered.
-        is_given: Whether they agreed.
-        implementation_risk: The risk that they were asked about: Medium, High or Critical.
+        by: Name of the user who answered.
+        is_given: Whether the user accepted the risk.
+        implementation_risk: The risk in question: Medium, High or Critical.
     """
 
     question: str

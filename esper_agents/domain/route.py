@@ -1,4 +1,4 @@
-"""A route: who is given a task, and why, in words a person can check."""
+"""Routes: the agent selected for a task, with a readable explanation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RouteOutcome(StrEnum):
-    """How routing ended."""
+    """Outcome of routing."""
 
     ASSIGNED = "assigned"
     TRIAGE = "triage"
@@ -16,13 +16,13 @@ class RouteOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RouteCandidate:
-    """An agent that was weighed.
+    """An agent considered by the router.
 
     Attributes:
         agent: Its name.
-        score_milli: How well it fits, in thousandths; comparable within one route only.
-        because: What spoke for it, each as it stands in the request.
-        against: What spoke against it.
+        score_milli: Score in thousandths; comparable within one route only.
+        because: Reasons for it, as phrases of the request.
+        against: Reasons against it.
     """
 
     agent: str
@@ -33,12 +33,12 @@ class RouteCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who is given a task.
+    """Selection of the agent for a task.
 
     Attributes:
-        outcome: Assigned, sent to triage because nobody owns it, or refused.
-        agent: Who; empty where refused.
-        candidates: The agents that were weighed, best first, at most five.
+        outcome: Assigned, sent to triage because no agent owns the subject, or refused.
+        agent: The selected agent; empty if refused.
+        candidates: The agents considered, best first, at most five.
         explanation: One line: "because: 'graph breaks', `torch.compile`; not: ...".
     """
 

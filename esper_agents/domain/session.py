@@ -1,4 +1,4 @@
-"""A session: one durable run of a task."""
+"""Sessions: durable executions of a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from esper_agents.domain.task import Task
 
 
 class SessionState(StrEnum):
-    """Where a session is, as its ledger says."""
+    """State of a session, derived from its ledger."""
 
     OPEN = "open"
     WAITING = "waiting"
@@ -26,20 +26,20 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a session begins with.
+    """Input of a session, as recorded at submission.
 
     Attributes:
-        task: What was submitted.
+        task: The submitted task.
         project: The project's name.
-        revision: What git knew at the start.
-        environment: Names and versions of what it runs on.
-        person: Who submitted it.
-        relations: How its certificate will stand to others.
-        question_kinds_sha256: Digest of the table that the kind of question was read from, or empty.
-        redactions: How many secrets were struck out of the request and the address of the project.
-        policy_sha256: Digest of the policy that verdicts were bounded by at the start, or empty.
-        before: What the session came to that this one continues, or None.
-        rules: The rules about tools that held at the start; they hold to the end.
+        revision: Git revision at the start.
+        environment: Names and versions of the software and hardware used.
+        person: Name of the user who submitted it.
+        relations: Relations of its future certificate to other certificates.
+        question_kinds_sha256: Digest of the table that determined the question type, or empty.
+        redactions: Number of secrets removed from the request and the URL of the project.
+        policy_sha256: Digest of the policy in force at the start, or empty.
+        before: Result of the predecessor session, or None.
+        rules: The permission rules in force at the start; they apply until the end.
         rules_sha256: Digest of these rules, or empty.
     """
 
@@ -58,19 +58,19 @@ class Submission:
 
 
 class SessionSummary(NamedTuple):
-    """A session in a listing: a tuple, as a thousand of them are made at once.
+    """A session in a listing; a tuple, because listings create a thousand at once.
 
     Attributes:
         id: `ses_` identifier.
-        request: What was asked.
-        state: Where it is.
-        agent: Who has the task, or had it last.
-        certificate: The certificate it ended with, or empty.
-        created_at: When it was submitted.
-        changed_at: When it last got a row.
-        is_owned: Whether a live process is working on it.
-        origin: Where it comes from.
-        is_queued: Whether a worker may take it.
+        request: The user's request.
+        state: Its state.
+        agent: The agent that has the task, or had it last.
+        certificate: Its certificate, or empty.
+        created_at: Time of submission.
+        changed_at: Time of its latest event.
+        is_owned: Whether a live process works on it.
+        origin: Its origin.
+        is_queued: Whether a queue worker may claim it.
     """
 
     id: str
@@ -86,22 +86,22 @@ class SessionSummary(NamedTuple):
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it is not over, and neither a process works on it nor a worker may take it."""
+        """Whether the session is unfinished, and neither running nor queued."""
         return self.state is SessionState.OPEN and not self.is_owned and not self.is_queued
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A ledger row as people and programs watch it.
+    """A ledger event for users and programs that watch a session.
 
     Attributes:
-        seq: The row's number; later rows have greater ones.
-        at: When.
-        frame: Whose turn, from 1; 0 for rows of the session itself.
-        step: Which turn of the frame.
-        call: Which call of the turn.
+        seq: Sequence number; later events have greater ones.
+        at: Time.
+        frame: Number of the frame, from 1; 0 for events of the session itself.
+        step: Number of the turn in the frame.
+        call: Number of the call in the turn.
         kind: `domain.ledger.RowKind` as text.
-        body: The row's content.
+        body: The event's content.
     """
 
     seq: int

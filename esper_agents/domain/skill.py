@@ -1,4 +1,4 @@
-"""A skill: knowledge that an agent loads when it needs it."""
+"""Skills: knowledge that an agent loads on demand."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from esper_agents.domain.agent import DefinitionWarning
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill, as its `SKILL.md` says it.
+    """A skill as defined by its `SKILL.md`.
 
     Attributes:
-        name: How it is called; a project's own are `project:NAME`, a plugin's `PLUGIN:NAME`.
-        description: What it is for and when to load it.
-        sheets: Names of the sheets beside it, such as `gradient-management`.
-        body: Its own text, as Markdown.
-        path: What its file is called on screen.
+        name: The skill's name; a project's own skills are `project:NAME`, a plugin's `PLUGIN:NAME`.
+        description: Its purpose and when to load it.
+        sheets: Names of its additional sheets, such as `gradient-management`.
+        body: The main text, as Markdown.
+        path: Display path of the file.
         sha256: Digest of the file's bytes.
-        oddities: What was odd about the file.
+        oddities: Warnings about the file.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """A text of a skill, as it was loaded.
+    """A loaded text of a skill: the main text or a sheet.
 
     Attributes:
         skill: The skill's name.
-        sheet: The sheet's name; empty for the skill's own text.
-        text: What stands below the front matter.
-        path: What the file is called on screen.
+        sheet: The sheet's name; empty for the main text.
+        text: The text below the front matter.
+        path: Display path of the file.
         sha256: Digest of the file's bytes.
     """
 
@@ -51,12 +51,12 @@ class SkillText:
 
 @dataclass(frozen=True, slots=True)
 class SkillReference:
-    """A skill or a sheet that a definition tells its agent to load.
+    """A reference to a skill or a sheet in an agent definition.
 
     Attributes:
-        wanted: As the definition names it.
-        skill: The name of the skill there is; empty where there is none.
-        sheet: The name of its sheet; empty where the skill itself is meant.
+        wanted: The name in the definition.
+        skill: The name of the matching skill; empty if there is none.
+        sheet: The name of its sheet; empty if the reference means the skill itself.
     """
 
     wanted: str

@@ -1,4 +1,4 @@
-"""The kinds of question, the eleven statuses, and how statuses of one kind compare."""
+"""Question types, the eleven statuses, and their order within each question type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from esper_agents.errors import ExitCode
 
 
 class QuestionType(StrEnum):
-    """What sort of judgement a task asks for; it follows from the task's words."""
+    """Type of verdict that a task requests; determined from the words of its request."""
 
     APPROVAL = "approval"
     GO = "go"
@@ -17,7 +17,7 @@ class QuestionType(StrEnum):
 
 
 class Status(StrEnum):
-    """What a certificate may conclude; there is no twelfth."""
+    """Status of a certificate; the set of eleven is closed."""
 
     APPROVED = "APPROVED"
     CONDITIONALLY_APPROVED = "CONDITIONALLY_APPROVED"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class Stance(StrEnum):
-    """Where a verdict stands, whatever its kind; each kind spells the stances in statuses of its own."""
+    """Direction of a verdict, independent of the question type; each question type maps it to its own statuses."""
 
     FOR = "for"
     CONDITIONAL = "conditional"
@@ -43,12 +43,12 @@ class Stance(StrEnum):
     EMERGENCY = "emergency"
 
 
-# From best to worst. A ceiling allows itself and everything after it in its row.
+# From best to worst. A ceiling allows its own stance and all later ones.
 STANCES = tuple(Stance)
 
 
 def status_for(kind: QuestionType, stance: Stance) -> Status:
-    """Return how a kind of question spells a stance."""
+    """Return the status for a stance in a question type."""
     match stance:
         case Stance.EMERGENCY:
             return Status.EMERGENCY_STOP
@@ -77,7 +77,7 @@ _SPELLING = {
         Stance.AGAINST: Status.DO_NOT_RECOMMEND,
         Stance.REJECTED: Status.DO_NOT_RECOMMEND,
     },
-    # Advice has nothing to be against: what speaks against the code is in its findings.
+    # Advice has no negative status: objections to the code are findings.
     QuestionType.ADVICE: {
         Stance.FOR: Status.ADVISORY_ONLY,
         Stance.CONDITIONAL: Status.ADVISORY_ONLY,
@@ -88,19 +88,19 @@ _SPELLING = {
 
 
 def statuses_of(kind: QuestionType) -> tuple[Status, ...]:
-    """Return the statuses of a kind of question from best to worst, each once."""
+    """Return the distinct statuses of a question type from best to worst."""
     return tuple(dict.fromkeys(status_for(kind, each) for each in STANCES))
 
 
 def replacements(kind: QuestionType, status: Status) -> tuple[Status, ...]:
-    """Return what a person may put in the place of a status, from best to worst; nothing replaces EMERGENCY_STOP."""
+    """Return the statuses that a user may override a status with, best first; none for EMERGENCY_STOP."""
     if status is Status.EMERGENCY_STOP:
         return ()
     return tuple(each for each in statuses_of(kind) if each is not Status.EMERGENCY_STOP)
 
 
 def exit_code(status: Status) -> ExitCode:
-    """Return what the command line exits with after this verdict."""
+    """Return the exit code of the command line for a status."""
     match status:
         case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
             return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""A task: what a person submits."""
+"""Tasks: a user's request with its paths and options."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-# Options that name tools, as the command line has them too.
+# Options that list tools, named as on the command line.
 _REPEATED = ("ask", "deny", "allow")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a person submits.
+    """A task submitted by a user.
 
     Attributes:
-        request: What they ask, in their words.
-        paths: What it is about, relative to the project, with forward slashes; empty where no code is attached.
-        kind: The kind of question, from the words of the request.
-        kind_because: The words that decided the kind.
-        agent: The agent the person asked for by name, else empty.
-        again: Identifier of the certificate whose question is asked again, else empty.
+        request: The request, in the user's words.
+        paths: The files and folders concerned, relative to the project, with forward slashes; empty if no code is
+            attached.
+        kind: The question type, determined from the words of the request.
+        kind_because: The words that determined the question type.
+        agent: Name of the agent that the user selected, else empty.
+        again: Identifier of the certificate whose request is repeated, else empty.
         options: Further options, by name.
-        budget: How much the session may use, all its agents together; without a limit where it is not named.
+        budget: Budget of the session; a resource that is not listed has no limit.
     """
 
     request: str
@@ -43,17 +44,17 @@ class Task:
     budget: tuple[Amount, ...] = ()
 
     def is_about(self, path: str) -> bool:
-        """Return whether a file is one of those that the task is about, or lies in a folder that is."""
+        """Return whether a file is one of the task's paths or is inside one of its folders."""
         return is_about(self.paths, path)
 
     def command(self, *paths: str, allow: str = "", agent: str = "", request: str = "") -> str:
         """Return the command line that submits the task again.
 
         Args:
-            paths: What it is about, as a shell in some folder names it; the task's own paths where there are none.
-            allow: A tool that it may call unasked.
-            agent: Who is to have it; whom the task names where empty.
-            request: What is asked instead.
+            paths: The paths relative to the shell's folder; the task's own paths if empty.
+            allow: A tool that it may call without approval.
+            agent: The agent to select; the task's own if empty.
+            request: A different request; the task's own if empty.
         """
         words = ["esper", "submit"]
         options = [f"--{name} {quote(tool)}" for name in _REPEATED for tool in self.options.get(name, "").split()]
@@ -70,6 +71,6 @@ class Task:
 
 
 def is_about(paths: Iterable[str], path: str) -> bool:
-    """Return whether a file is one of the paths of a task or lies in one; every file is where there are none."""
+    """Return whether a file is one of the given paths or is inside one; true for every file if there are no paths."""
     file, named = PurePosixPath(path), tuple(paths)
     return not named or any(file.is_relative_to(PurePosixPath(each)) for each in named)

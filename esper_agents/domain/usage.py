@@ -1,4 +1,4 @@
-"""What language models have used: tokens by how they are billed, and money."""
+"""Language model usage: tokens by billing category, and cost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _PARTS = ("fresh", "written", "cached", "output")
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """What turns of language models have used. Expenses add up.
+    """Usage of language models, summed over turns; instances can be added.
 
     Attributes:
-        turns: How many turns.
-        fresh: Tokens of prompts that were neither read from a cache nor written to it.
-        written: Tokens of prompts that were written to a cache.
-        cached: Tokens of prompts that were read from a cache.
-        output: Tokens of answers.
-        money: In millionths of a US dollar.
-        unpriced: Turns of models whose price is not known, and was taken to be the dearest one's.
+        turns: Number of turns.
+        fresh: Prompt tokens neither read from a cache nor written to it.
+        written: Prompt tokens written to a cache.
+        cached: Prompt tokens read from a cache.
+        output: Tokens of the responses.
+        money: Cost in millionths of a US dollar.
+        unpriced: Turns of models with unknown price, which are charged at the price of the most expensive model.
     """
 
     turns: int = 0
@@ -36,38 +36,38 @@ class Expense:
     unpriced: int = 0
 
     def __add__(self, other: Expense) -> Expense:
-        """Return both together."""
+        """Return the sum of both."""
         return Expense(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def prompt(self) -> int:
-        """Tokens of prompts."""
+        """Number of prompt tokens."""
         return self.fresh + self.written + self.cached
 
     @property
     def tokens(self) -> int:
-        """All tokens."""
+        """Number of all tokens."""
         return self.prompt + self.output
 
     @property
     def cached_percent(self) -> int:
-        """Of the tokens of prompts, how many of a hundred were read from a cache; rounded down."""
+        """Share of prompt tokens read from a cache, in percent, rounded down."""
         return 100 * self.cached // self.prompt if self.prompt else 0
 
     def __str__(self) -> str:
-        """Return tokens, share of the cache and money as a person reads them."""
+        """Return tokens, cached share and cost as readable text."""
         doubt = ", the price is not known" if self.unpriced else ""
         return f"{self.tokens:,} tokens, {self.cached_percent} % of prompts cached, {dollars(self.money)}{doubt}"
 
 
 def dollars(money: int) -> str:
-    """Return an amount in millionths of a US dollar as a person reads it; below a cent with all that counts."""
+    """Return an amount in millionths of a US dollar as readable text, with four decimals below one cent."""
     places = 2 if money >= _CENT or not money else 4
     return f"${money / _MILLION:.{places}f}"
 
 
 def expense_of(record: JsonObject) -> Expense:
-    """Return what a turn has used, as its reasoner's record says; nothing where no model took it.
+    """Return the usage of a turn from its reasoner's record; zero if no model was called.
 
     Args:
         record: See `reasoner.Decision`.

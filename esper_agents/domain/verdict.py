@@ -1,4 +1,4 @@
-"""Verdicts, and the ceiling that policy sets over them."""
+"""Verdicts, and the ceiling that the policy sets for them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from esper_agents.domain.status import QuestionType, Stance, Status
 
 @dataclass(frozen=True, slots=True)
 class AppliedPolicyRule:
-    """One line of the policy that applied.
+    """A policy rule that applied to a verdict.
 
     Attributes:
-        name: The line's name in `policy.toml`.
-        stance: The most it allows.
-        because: What made it apply, in one sentence.
-        findings: Fingerprints of the findings that made it apply.
+        name: The rule's name in `policy.toml`.
+        stance: The best stance that it allows.
+        because: Why it applied, in one sentence.
+        findings: Fingerprints of the findings that it applied to.
     """
 
     name: str
@@ -26,12 +26,12 @@ class AppliedPolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The best that the evidence allows.
+    """The best stance and status that the policy allows for the evidence.
 
     Attributes:
         stance: The best stance.
-        status: The same in the words of the kind of question.
-        lines: Every line of the policy that applied, the deciding ones first.
+        status: The status for that stance in the question type.
+        lines: The policy rules that applied, the deciding ones first.
         policy_sha256: Digest of the policy's text.
     """
 
@@ -43,15 +43,15 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is concluded.
+    """A verdict: status, rationale and conditions.
 
     Attributes:
-        kind: The kind of question.
-        ceiling: The best that the evidence allows.
-        stance: Where the verdict stands; never above the ceiling.
-        status: The same in the words of the kind of question.
-        rationale: Why.
-        conditions: What must be met, for a conditional verdict.
+        kind: The question type.
+        ceiling: The best stance and status that the evidence allows.
+        stance: The stance; never above the ceiling.
+        status: The status for that stance in the question type.
+        rationale: Reason for the verdict.
+        conditions: Conditions to meet, for a conditional verdict.
         below_ceiling: The written reason for standing below the ceiling, else empty.
     """
 

@@ -1,1 +1,1 @@
-"""Learning: what the sessions and certificates of a project say about how it is worked on."""
+"""Learning from the sessions and certificates of a project: reports and proposed skills."""

@@ -1,4 +1,4 @@
-"""What a report counts, as facts that a model may put into words: each by its identifier, and what it says."""
+"""Numbered facts of a report, for a model to put into words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST, _LONGEST_TITLE = 600, 240
 _MOST_SOURCES = 10
-# A unit that may stand apart from its number, or letters that stand beside it.
+# A unit that may be separated from its number, or letters directly after it.
 _UNIT = r"%|percent\b|[x\u00d7]\b|[KMGT]?i?B\b|[mun\u00b5\u03bc]?s\b"
 _NUMBER = re.compile(rf"(?<!\w)(?<!\w\.)(\.?\d+(?:[.,]\d+)*)(?:[ \u00a0]?({_UNIT})|([^\W\d_]+))?")
 _WORDS = (
@@ -29,7 +29,7 @@ _WORDS = (
     " millions billion billions dozen dozens twice thrice percent"
 )
 _WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
-# What is called by name: codes of rules and what looks like one, statuses, addresses, files of code.
+# Names: rule codes and similar codes, statuses, URLs, source files.
 _NAME = re.compile(
     rf"\b(?:[A-Za-z]|[A-Z]{{2,}}|esp|lab)[0-9]\w*|\b(?:{'|'.join(sorted(Status, key=len, reverse=True))})\b"
     r"|\S*(?://|www\.)\S*|[\w./-]+\.(?:py|ipynb|toml|sh|md|ya?ml|json)\b"
@@ -38,13 +38,13 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that the program has counted.
+    """A fact counted by the program.
 
     Attributes:
-        id: What it is called in the report.
-        title: What it is, in one line.
-        told: What a model is told of it.
-        sources: The sessions it rests on.
+        id: Its identifier in the report.
+        title: Its title, in one line.
+        told: The text for the model.
+        sources: The sessions that support it.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Fact:
 
 
 def facts_of(found: Retrospect) -> dict[str, Fact]:
-    """Return what a report counts, by identifier, in its order."""
+    """Return the facts of a report by identifier, in report order."""
     facts = (*map(_of_habit, found.habits), *map(_of_insight, found.insights))
     return {each.id: each for each in facts}
 
@@ -90,19 +90,19 @@ def _cut(text: str) -> str:
 
 
 def is_supported(text: str, facts: Iterable[Fact]) -> bool:
-    """Return whether every number in a text, and whatever it calls by name, stands in one of the facts or is one."""
+    """Return whether every number and every name in a text occurs in one of the facts, or is the name of one."""
     known = {each for fact in facts for each in (fact.id, *_marks(_words(fact)))}
     return known.issuperset(_marks(text))
 
 
 def _words(fact: Fact) -> str:
-    """Return all that a fact says; its identifier and those of sessions say nothing."""
+    """Return all text of a fact, without its identifier and those of sessions."""
     said = [each for name, each in fact.told.items() if name not in {"fact", "rests_on"}]
     return " \n".join(str(one) for each in said for one in (each if isinstance(each, list) else [each]))
 
 
 def _marks(text: str) -> Iterator[str]:
-    """Yield the numbers in a text, each with its unit, and the names, as they are compared."""
+    """Yield the numbers with their units, and the names, of a text in normalized form."""
     yield from _NAME.findall(text)
     nameless = _NAME.sub(" ", text)
     for found in _NUMBER.finditer(nameless):

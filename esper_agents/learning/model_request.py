@@ -1,4 +1,4 @@
-"""Asks a model to word a report: one request, one answer, and all that it has used."""
+"""Ask a model to word a report: one request, one answer, and its usage."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _MOST_OUTPUT = 16_000
 
 
 def wording_request(facts: Mapping[str, Fact], model: Model) -> str:
-    """Return what a model is asked about facts, as JSON."""
+    """Return the request to word the facts, as JSON."""
     return request_for(facts, model.name, min(_MOST_OUTPUT, model.most_output))
 
 
 async def asked(server: ModelServer, models: ModelTable, facts: Mapping[str, Fact], say: Say) -> JsonObject:
-    """Ask for a wording and return the record of what came back; the fallback is asked where a model declines.
+    """Ask a model to word the facts and return the record of its response; if it declines, ask the fallback model.
 
     Args:
-        server: Who is asked.
-        models: What there is to ask.
-        facts: What there is to word.
-        say: Takes what the model says on the way.
+        server: The model server.
+        models: The available models.
+        facts: The facts to word.
+        say: Receives the model's text as it is generated.
 
     Returns:
-        The members of `reasoner.Decision.record`, and `problem`: why nothing can be used of it, or empty.
+        The members of `reasoner.Decision.record`, and `problem`: why the response cannot be used, or empty.
     """
     model = models.resolve("")
     tries = RetryBudget(model)
@@ -65,11 +65,11 @@ async def asked(server: ModelServer, models: ModelTable, facts: Mapping[str, Fac
 
 
 def _problem(reply: ModelReply) -> str:
-    """Return why nothing can be used of an answer, or nothing."""
+    """Return why a response cannot be used, or empty text."""
     match reply.stop:
         case "refusal":
             return f"{reply.model} declined"
         case "max_tokens" | "model_context_window_exceeded":
-            return f"the answer of {reply.model} was cut because it grew too long"
+            return f"the answer of {reply.model} was truncated because it is too long"
         case _:
-            return "" if handed_in(reply.content) is not None else f"{reply.model} handed in no report"
+            return "" if handed_in(reply.content) is not None else f"{reply.model} returned no report"

@@ -1,4 +1,4 @@
-"""Proposed skills: files in the user's home that nobody loads, until a person has one taken into the project."""
+"""Proposed skills: files in the data directory that are loaded only after a user accepts them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MOST_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A skill that was proposed and not taken yet.
+    """A proposed skill that is not accepted yet.
 
     Attributes:
         name: Its name.
-        text: The text of its `SKILL.md`: what is shown is what is taken.
+        text: The text of its `SKILL.md`: the displayed text is the accepted text.
     """
 
     name: str
@@ -35,24 +35,26 @@ class Proposal:
 
 
 def write_proposals(home: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write proposed skills, each in place of an older one of its name, and return their files.
+    """Write proposed skills, replacing older ones of the same names, and return their files.
 
     Args:
-        home: The folder that the program keeps the project's things in.
+        home: The project's folder in the data directory.
         texts: The texts of their `SKILL.md`, by name.
 
     Raises:
-        UsageError: A name is not one of a skill. Names come from stored events and models.
-        StorageError: They cannot be written.
+        UsageError: A name is not a valid skill name. Names come from stored events and models.
+        StorageError: The files cannot be written.
     """
     for name in texts:
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name[:60]!r} is not a name of a skill", remedy="use lower-case letters, digits and `-`")
+            raise UsageError(
+                f"{name[:60]!r} is not a valid skill name", remedy="use lower-case letters, digits and `-`"
+            )
     return tuple(_write(home / "proposals" / name / _FILE, text) for name, text in texts.items())
 
 
 def proposals(home: Path) -> tuple[Proposal, ...]:
-    """Return the skills that wait for a person, by name."""
+    """Return the proposed skills that are not accepted yet, by name."""
     folder = home / "proposals"
     named = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
     found = ((name, _read(folder / name / _FILE)) for name in named if _NAME.fullmatch(name))
@@ -63,7 +65,7 @@ def find_proposal(home: Path, name: str) -> Proposal:
     """Return one proposed skill.
 
     Raises:
-        NotFoundError: There is none of that name.
+        NotFoundError: There is no proposed skill of that name.
     """
     known = {each.name: each for each in proposals(home)}
     if name not in known:
@@ -72,20 +74,20 @@ def find_proposal(home: Path, name: str) -> Proposal:
 
 
 def accept(home: Path, root: Path, proposal: Proposal) -> Path:
-    """Move a proposed skill into the project, as the person has seen it, and return its file.
+    """Move a proposed skill into the project, as the user has read it, and return its file.
 
     Args:
-        home: The folder that the program keeps the project's things in.
+        home: The project's folder in the data directory.
         root: The project.
-        proposal: What the person has seen.
+        proposal: The proposed skill as displayed.
 
     Raises:
-        UsageError: The project has a skill of that name, or its folder leads out of it.
-        StorageError: It cannot be written.
+        UsageError: The project has a skill of that name, or its skill folder is a link to a folder outside the project.
+        StorageError: The file cannot be written.
     """
     target = root / _TARGET / proposal.name / _FILE
     if not target.parent.resolve().is_relative_to(root.resolve()):
-        raise UsageError(f"{_TARGET} leads out of the project", remedy="put a folder in place of the link")
+        raise UsageError(f"{_TARGET} is outside the project", remedy="replace the link with a folder")
     if target.parent.exists():
         where = target.parent.relative_to(root)
         raise UsageError(f"the project has {str(where)!r} already", remedy="rename or delete it first")
@@ -105,7 +107,7 @@ def _read(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, scratch = tempfile.mkstemp(dir=file.parent, prefix=".esper-")
@@ -114,6 +116,6 @@ def _write(file: Path, text: str) -> Path:
         Path(scratch).chmod(0o644)
         Path(scratch).replace(file)
     except OSError as error:
-        problem = f"{str(file)!r} cannot be written: {(error.strerror or 'no reason given').lower()}"
-        raise StorageError(problem, remedy="make room there, or make its folder writable") from error
+        problem = f"{str(file)!r} cannot be written: {(error.strerror or 'unknown reason').lower()}"
+        raise StorageError(problem, remedy="free some space, or make its folder writable") from error
     return file

@@ -1,4 +1,4 @@
-"""The report and the proposed skills as Markdown: what sessions say stands in it as text, never as markup."""
+"""Render the report and the proposed skills as Markdown, with quoted text escaped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def render_report(found: Retrospect) -> str:
-    """Return a retrospect as Markdown; the same one always gives the same text."""
+    """Return a retrospect as Markdown; equal retrospects give equal text."""
     clean = redacted(found).value
     return _squeezed(_environment().get_template("retrospect.md.j2").render(found=clean, facts=facts_of(clean)))
 
@@ -42,13 +42,13 @@ def render_report(found: Retrospect) -> str:
 def render_skill(skill: Suggestion) -> str:
     """Return a proposed skill as the text of its `SKILL.md`.
 
-    It holds what the pages of installed rules say and the identifiers of sessions: nothing of what was reviewed.
+    It contains the documentation of installed rules and the identifiers of sessions, but nothing of the reviewed code.
     """
     return _squeezed(_environment().get_template("proposed-skill.md.j2").render(skill=skill))
 
 
 def render_worded_skill(skill: WordedSkill, found: Retrospect) -> str:
-    """Return a skill in the words of a model as the text of its `SKILL.md`; the words stand in it as text.
+    """Return a skill worded by a model as the text of its `SKILL.md`; the model's words are escaped.
 
     Args:
         skill: The skill.
@@ -110,14 +110,14 @@ def _sources(sources: Sequence[SourceRef]) -> EscapedText:
 
 
 def _counted(sources: Sequence[SourceRef]) -> str:
-    """Return how many sessions there are; forks, which count with what they were forked from, are told apart."""
+    """Return the number of sessions in words; forks, which count with their origin, are mentioned separately."""
     sessions = counted(sources)
     forks = len(sources) - sessions
     return number_of(sessions, "session") + (f" and {number_of(forks, 'fork')}" if forks else "")
 
 
 def _resting(names: Sequence[str], facts: Mapping[str, Fact]) -> EscapedText:
-    """Return the facts that an item rests on, as the program counted them."""
+    """Return the facts that an item cites, as counted by the program."""
     told = (
         f"  - {name} {_INK.prose(facts[name].title).text}\n    - From {_sources(facts[name].sources).text}"
         for name in dict.fromkeys(names)
@@ -126,22 +126,22 @@ def _resting(names: Sequence[str], facts: Mapping[str, Fact]) -> EscapedText:
 
 
 def _quoted(text: str) -> EscapedText:
-    """Return text as a scalar of YAML, on one line."""
+    """Return text as a YAML scalar on one line."""
     return EscapedText(json.dumps(visible(text), ensure_ascii=False))
 
 
 def _left_out(why: OmissionReason, count: int) -> str:
-    return f"{number_of(count, 'item')} of the model {why} and {'was' if count == 1 else 'were'} left out"
+    return f"{number_of(count, 'item')} of the model {why} and {'was' if count == 1 else 'were'} omitted"
 
 
 def _short(identifier: str) -> str:
-    """Return an identifier as every command takes it."""
+    """Return the short form of an identifier, which every command accepts."""
     kind, _, rest = identifier.partition("_")
     return f"{kind}_{rest[-_SHORT:]}"
 
 
 def _why(rule: Rule) -> EscapedText:
-    """Return the first paragraph of a rule's page, and why the pattern costs something."""
+    """Return the first paragraph of a rule's documentation, and the cost of the pattern."""
     parts = _SECTION.split(inspect.cleandoc(rule.__doc__ or rule.name))
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     wanted = (parts[0], sections.get("Why it costs", ""))

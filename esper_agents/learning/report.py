@@ -1,4 +1,4 @@
-"""What a look back comes to: guidelines, skills worth having and insights, each with the sessions it rests on."""
+"""Retrospect reports: guidelines, proposed skills and insights, with their sessions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often something was found.
+    """Count of findings of one kind.
 
     Attributes:
-        findings: How many findings it is, by fingerprint: one that is met again is the same one.
-        sessions: In how many sessions; see `counted`.
-        states: How many states of the files that it stands in these sessions saw; 0 where that is not known.
+        findings: Number of distinct findings, by fingerprint.
+        sessions: Number of sessions; see `counted`.
+        states: Number of distinct states of the files in these sessions; 0 if unknown.
     """
 
     findings: int
@@ -31,26 +31,26 @@ class Tally:
     states: int
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the count in words."""
         on = f" on {number_of(self.states, 'state')} of the code" if self.states else ""
         return f"{number_of(self.findings, 'finding')}, seen in {number_of(self.sessions, 'session')}{on}"
 
 
 @dataclass(frozen=True, slots=True)
 class RecurringViolation:
-    """A rule that is broken again and again.
+    """A rule that is violated repeatedly.
 
     Attributes:
-        rule: Its code.
-        name: Its name.
-        category: Its part of the checklist.
-        severity: The worst that was found.
-        message: What is wrong, as it was found last.
-        remedy: What to do about it.
-        places: Where it was found, some of them.
-        tally: How often it was found.
-        sources: The sessions in which it was found.
-        id: What it is called in this report.
+        rule: The rule's code.
+        name: The rule's name.
+        category: Part of the checklist that it belongs to.
+        severity: The worst severity found.
+        message: The message of the latest finding.
+        remedy: A fix for it.
+        places: Some locations of its findings.
+        tally: Count of its findings.
+        sources: The sessions with these findings.
+        id: Its identifier in the report.
     """
 
     rule: str
@@ -67,14 +67,14 @@ class RecurringViolation:
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Something that the sessions show.
+    """An observation over several sessions.
 
     Attributes:
-        heading: What it is, in a few words.
-        text: What was seen.
-        advice: What to do about it.
-        sources: The sessions that show it.
-        id: What it is called in this report.
+        heading: Short title.
+        text: The observation.
+        advice: The recommended action.
+        sources: The sessions that support it.
+        id: Its identifier in the report.
     """
 
     heading: str
@@ -86,14 +86,14 @@ class Insight:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A skill worth having: what keeps one part of the checklist from being missed again.
+    """A proposed skill that helps to prevent repeated violations in one part of the checklist.
 
     Attributes:
-        name: What it would be called.
-        category: The part of the checklist.
-        habits: What it would prevent, by rule; only rules that are installed here.
-        rules: The rules, with their pages and examples.
-        sources: The sessions it rests on.
+        name: The name of the skill.
+        category: Part of the checklist.
+        habits: The repeated violations, by rule; only rules that are installed here.
+        rules: The rules, with their documentation and examples.
+        sources: The sessions that support it.
     """
 
     name: str
@@ -105,17 +105,17 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Retrospect:
-    """What the sessions of a project say.
+    """Report on recurring patterns over the sessions of a project.
 
     Attributes:
         project: The project's name.
-        sessions: Those that were looked at, by identifier.
-        habits: Rules that are broken in several sessions: what guidelines are made of.
-        suggestions: Skills worth having.
-        insights: What else the sessions show, what most of them show first.
-        insights_left: How many more there are.
-        wording: The same in the words of a model; None where there are none.
-        unworded: Why there are none, where a model was wanted; else empty.
+        sessions: Identifiers of the sessions.
+        habits: Rules violated in more than one session: the basis of the guidelines.
+        suggestions: The proposed skills.
+        insights: Other observations, those with the most sessions first.
+        insights_left: Number of omitted insights.
+        wording: The report as worded by a model, or None.
+        unworded: Why there is no wording although one was requested; else empty.
     """
 
     project: str
@@ -129,5 +129,5 @@ class Retrospect:
 
 
 def counted(sources: Iterable[SourceRef]) -> int:
-    """Return how many sessions there are: a fork counts with what it was forked from."""
+    """Return the number of sessions; a fork counts together with its origin."""
     return len({each.counted_as for each in sources})

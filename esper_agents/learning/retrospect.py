@@ -1,6 +1,6 @@
-"""What repeats over the sessions of a project: guidelines, skills worth having, and insights, each with its sessions.
+"""Find patterns that recur over the sessions of a project.
 
-Pure: the same sessions give the same answer, in whatever order they come.
+A pure function: equal sessions give equal results, in any order.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WORST_FIRST = tuple(Severity)
 def retrospect(
     project: str, sessions: Iterable[SessionFacts], rules: Iterable[Rule] = (), *, least: int = LEAST_SESSIONS
 ) -> Retrospect:
-    """Return what sessions show together.
+    """Return the patterns that recur over sessions.
 
     Args:
         project: The project's name.
-        sessions: What each came to.
-        rules: The rules that are installed.
-        least: In how many sessions something has to be seen before it counts as repeated.
+        sessions: Facts of the sessions.
+        rules: The installed rules.
+        least: Minimum number of sessions for a pattern to count as recurring.
     """
     seen = sorted(sessions, key=lambda each: each.source.session)
     habits = _habits(seen, least)
@@ -52,7 +52,7 @@ def retrospect(
 
 
 def _told_first(insights: Sequence[Insight]) -> tuple[Insight, ...]:
-    """Return the insights that most sessions show, each with what it is called."""
+    """Return the insights with the most sessions, with their identifiers."""
     ranked = sorted(insights, key=lambda each: -counted(each.sources))[:_MOST_INSIGHTS]
     return tuple(replace(each, id=f"I{number}") for number, each in enumerate(ranked, 1))
 
@@ -63,7 +63,7 @@ def _habits(seen: Sequence[SessionFacts], least: int) -> tuple[RecurringViolatio
         for claim in each.claims:
             by_rule[claim.rule].append((claim, each))
     habits = (_habit(found) for found in by_rule.values())
-    # One finding that is still there is no habit: the rule has to be broken in several places.
+    # One persisting finding is not a recurring violation: the rule must be violated at more than one location.
     repeated = [each for each in habits if each.tally.sessions >= least and each.tally.findings >= least]
     ranked = sorted(repeated, key=lambda each: (-each.tally.sessions, _WORST_FIRST.index(each.severity), each.rule))
     return tuple(replace(each, id=f"G{number}") for number, each in enumerate(ranked, 1))
@@ -104,7 +104,7 @@ def _sources(found: Iterable[SourceRef]) -> tuple[SourceRef, ...]:
 
 
 def _suggestions(habits: Sequence[RecurringViolation], rules: Mapping[str, Rule]) -> tuple[Suggestion, ...]:
-    """Return a skill for each part of the checklist in which installed rules are broken again and again."""
+    """Return a skill for every part of the checklist with repeated violations of installed rules."""
     known = [each for each in habits if each.rule in rules]
     found = []
     for category in Category:
@@ -134,28 +134,31 @@ def _lasting(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     for found in met.values():
         tally, claim = _tally(found), found[-1][0]
         if tally.sessions >= least:
-            heading = "A finding met again in the same code" if tally.states == 1 else "A finding that stays"
+            heading = "A recurring finding in unchanged code" if tally.states == 1 else "A persistent finding"
             text = f"{claim.rule} at `{claim.location}` is {tally}: {claim.message}"
             yield Insight(heading, text, claim.remedy, _sources(each.source for _, each in found))
 
 
 def _hops(seen: Sequence[SessionFacts]) -> Iterator[Insight]:
     for hop, sources in _gathered(seen, lambda each: each.refused_hops).items():
-        text = f"{hop.sender} wanted to hand the task to {hop.receiver}, which was refused: {hop.reason}"
-        advice = f"Say in the definition of {hop.sender} whose subject that is."
-        yield Insight("A handoff that was refused", text, advice, sources)
+        text = f"{hop.sender} tried to hand off the task to {hop.receiver}; the handoff was refused: {hop.reason}"
+        advice = f"State in the definition of {hop.sender} which agent owns that subject."
+        yield Insight("A refused handoff", text, advice, sources)
 
 
 def _refuted(seen: Sequence[SessionFacts]) -> Iterator[Insight]:
     for claim, sources in _gathered(seen, lambda each: each.refuted).items():
         named = f"{claim.rule}: {claim.text}" if claim.rule else claim.text
-        text = f"{named} was shown not to be so{f' by {claim.tool}' if claim.tool else ''}"
+        text = f"{named} was refuted{f' by {claim.tool}' if claim.tool else ''}"
         if claim.rule:
             yield Insight(
-                "A claim that was refuted", text, "Have a run confirm this rule before acting on it.", sources
+                "A refuted claim",
+                text,
+                "Confirm a finding of this rule by a run before acting on it.",
+                sources,
             )
         else:
-            yield Insight("Taken for granted, and false", text, "Check it at the start of the next task.", sources)
+            yield Insight("A refuted assumption", text, "Check it at the start of the next task.", sources)
 
 
 def _gaps(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
@@ -163,12 +166,12 @@ def _gaps(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     for what, sources in _gathered(seen, lambda each: [gap.what for gap in each.gaps]).items():
         if counted(sources) >= least:
             command = told[what].command
-            advice = f"Close it once and for all: `{command}`" if command else "Write the answer into the project."
-            yield Insight("A gap that stays open", f"{what}: {told[what].why}", advice, sources)
+            advice = f"Close it permanently: `{command}`" if command else "Document the answer in the project."
+            yield Insight("A persistent information gap", f"{what}: {told[what].why}", advice, sources)
 
 
 def _denied(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     for call, sources in _gathered(seen, lambda each: each.denied).items():
         if counted(sources) >= least:
-            advice = f"Settle it by a rule for {call.tool} in your settings, one way or the other."
-            yield Insight("A call that is denied again and again", f"{call.tool}: {call.reason}", advice, sources)
+            advice = f"Add a permission rule for {call.tool} to your settings, to allow or deny it."
+            yield Insight("A repeatedly denied tool call", f"{call.tool}: {call.reason}", advice, sources)

@@ -1,4 +1,4 @@
-"""What one session came to, as far as anything can be learnt from it."""
+"""Summary of one session's result, as input for a retrospect."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """What a statement rests on.
+    """Source of a statement in a report.
 
     Attributes:
         session: `ses_` identifier.
-        certificate: `crt_` identifier, or empty where the session has none.
-        request: What was asked in it.
-        forked_from: The session whose first steps it shares, or empty. Both saw the same, and count as one.
+        certificate: `crt_` identifier, or empty if the session has none.
+        request: The request of the session.
+        forked_from: The session whose first steps it shares, or empty; both count as one.
     """
 
     session: str
@@ -38,13 +38,13 @@ class SourceRef:
 
     @property
     def counted_as(self) -> str:
-        """What it counts as where sessions are counted."""
+        """The session that it counts as when sessions are counted."""
         return self.forked_from or self.session
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedHop:
-    """A handoff that was not carried out: who wanted to hand to whom, and why not."""
+    """A refused handoff: sender, receiver and reason."""
 
     sender: str
     receiver: str
@@ -53,12 +53,12 @@ class RefusedHop:
 
 @dataclass(frozen=True, slots=True)
 class RefutedClaim:
-    """A claim that evidence showed not to be so, or something taken for granted that turned out false.
+    """A claim or an assumption that evidence refuted.
 
     Attributes:
-        rule: The claim's rule, or empty for what was taken for granted.
-        text: What was claimed.
-        tool: The tool whose evidence showed it.
+        rule: The claim's rule, or empty for an assumption.
+        text: The text of the claim.
+        tool: The tool that produced the evidence.
     """
 
     rule: str
@@ -68,7 +68,7 @@ class RefutedClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeniedCall:
-    """A tool call that was not allowed, and why."""
+    """A denied tool call, with the reason."""
 
     tool: str
     reason: str
@@ -76,16 +76,16 @@ class DeniedCall:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What one session came to.
+    """Facts about one session.
 
     Attributes:
-        source: Which session.
-        claims: What was found and not refuted.
-        refused_hops: Handoffs that were not carried out.
-        refuted: What was shown not to be so.
-        gaps: What could not be known.
-        denied: Tool calls that were not allowed.
-        examined: The files that were read, as they were.
+        source: The session.
+        claims: Findings that were not refuted.
+        refused_hops: Refused handoffs.
+        refuted: Refuted claims and assumptions.
+        gaps: Information gaps.
+        denied: Denied tool calls.
+        examined: The files that were read, with their digests.
     """
 
     source: SourceRef
@@ -98,11 +98,11 @@ class SessionFacts:
 
 
 def seen_in_ledger(history: SessionProjection, forked_from: str = "") -> SessionFacts:
-    """Return what a session's ledger says.
+    """Return the facts about a session from its ledger.
 
     Args:
         history: The ledger.
-        forked_from: See `Source`.
+        forked_from: See `SourceRef`.
     """
     evidence = history.evidence()
     certificate = history.certified.certificate if history.certified else ""
@@ -118,11 +118,11 @@ def seen_in_ledger(history: SessionProjection, forked_from: str = "") -> Session
 
 
 def seen_in_certificate(certificate: Certificate, forked_from: str = "") -> SessionFacts:
-    """Return what a certificate says: all that is left of a session whose rows were removed.
+    """Return the facts about a session from its certificate, for a session whose agent events were pruned.
 
     Args:
         certificate: The certificate.
-        forked_from: See `Source`.
+        forked_from: See `SourceRef`.
     """
     return SessionFacts(
         source=SourceRef(certificate.session, certificate.id, certificate.task.request, forked_from),
@@ -153,7 +153,7 @@ def _refuted_claims(history: SessionProjection) -> Iterator[RefutedClaim]:
 def _false(taken: tuple[Assumption, ...], evidence: tuple[Evidence, ...]) -> Iterator[RefutedClaim]:
     tools = {each.id: each.tool for each in evidence}
     for each in taken:
-        # What a plan sets out to have refuted was a question, and its answer is a result.
+        # A plan's attempt to refute a claim was a question, and its answer is a result.
         is_question = each.tier is Tier.PLAN and not each.is_critical
         if each.state is AssumptionState.REFUTED and not is_question:
             yield RefutedClaim("", each.text, next((tools[one] for one in each.evidence if one in tools), ""))

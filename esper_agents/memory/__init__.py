@@ -1,1 +1,1 @@
-"""What agents keep between sessions: notes in SQL, and the three Markdown documents that show them."""
+"""Agent memory: notes in SQL, and the three Markdown documents that render them."""

@@ -1,4 +1,4 @@
-"""What an agent writes down itself, as files: each is a note of its own, with its author and the session it is from."""
+"""Memory files written by an agent: one note per file, with author and session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import AsyncStore, Store
 
 ROOT = "/memories"
-# Where an agent sees what its certificates and people have left.
+# Folder in which an agent sees the notes left by certificates and users.
 KEPT = f"{ROOT}/kept"
 _SUBJECT = "memory:"
 _PATH = re.compile(rf"{ROOT}(?:/[A-Za-z0-9_][A-Za-z0-9._ -]{{0,60}}){{1,4}}")
@@ -36,13 +36,13 @@ _EVERY_STATE = 50
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The files of one agent, as it sees them in one session.
+    """The memory files of one agent, as visible in one session.
 
     Attributes:
-        store: Where notes live.
-        project_key: Whose project.
-        agent: Whose files.
-        session: The session in which it writes.
+        store: The store with the notes.
+        project_key: Key of the project.
+        agent: Name of the agent.
+        session: The session that writes.
     """
 
     store: AsyncStore
@@ -51,11 +51,11 @@ class OwnFiles:
     session: str
 
     async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
-        """Return the lines of a file, or the names in a folder."""
+        """Return the lines of a file, or the list of files in a folder."""
         folder = path.rstrip("/") or ROOT
         found = await self.store.run(_listing, self)
         if folder == KEPT:
-            return quoted([each for each in found if not _is_own(self, each)][:_MOST_KEPT]) or "nothing is kept there"
+            return quoted([each for each in found if not _is_own(self, each)][:_MOST_KEPT]) or "there are no notes"
         own = {_path_of(each): each.text for each in found if _is_own(self, each)}
         if folder in own:
             return _numbered(folder, own[folder], view_range)
@@ -69,23 +69,23 @@ class OwnFiles:
         return "\n".join((f"Here're the files in {folder}, with their lengths:", *lines))
 
     async def create(self, path: str, text: str) -> str:
-        """Write a file that is not there yet."""
+        """Create a new file."""
         if await self.store.run(_text, self, _checked(path)) is not None:
             raise EvidenceError(f"file {path} already exists", remedy="change it with str_replace or insert")
         await self.store.run(_write, self, path, text)
         return f"File created successfully at: {path}"
 
     async def str_replace(self, path: str, old: str, new: str) -> str:
-        """Replace a text that stands once in a file."""
+        """Replace a text that occurs exactly once in a file."""
         text = await self._known(path)
         count = text.count(old) if old else 0
         if count != 1:
-            raise EvidenceError(f"the text to replace stands {count} times in {path}", remedy="name one that is unique")
+            raise EvidenceError(f"the text to replace occurs {count} times in {path}", remedy="use a unique text")
         await self.store.run(_write, self, path, text.replace(old, new))
         return f"The file {path} has been edited."
 
     async def insert(self, path: str, line: int, text: str) -> str:
-        """Put text behind a line of a file; 0 is its beginning."""
+        """Insert text after a line of a file; 0 is the beginning of the file."""
         lines = (await self._known(path)).splitlines()
         if not 0 <= line <= len(lines):
             raise UsageError(f"insert_line is {line}", remedy=f"give 0 to {len(lines)}")
@@ -94,17 +94,17 @@ class OwnFiles:
         return f"The file {path} has been edited."
 
     async def delete(self, path: str) -> str:
-        """Drop a file, or all in a folder; what stood there is kept, and nobody is shown it."""
+        """Drop a file, or all files in a folder; the content stays in the database, but is not shown any more."""
         gone = await self.store.run(_drop, self, path.rstrip("/"))
         if not gone:
             raise _missing(path)
         return f"Successfully deleted {path}"
 
     async def rename(self, old: str, new: str) -> str:
-        """Give a file another name."""
+        """Rename a file."""
         text = await self._known(old)
         if await self.store.run(_text, self, _checked(new)) is not None:
-            raise EvidenceError(f"the destination {new} already exists", remedy="name another one")
+            raise EvidenceError(f"the destination {new} already exists", remedy="use another path")
         await self.store.run(_write, self, new, text)
         await self.store.run(_drop, self, old)
         return f"Successfully renamed {old} to {new}"
@@ -117,17 +117,17 @@ class OwnFiles:
 
 
 def _missing(path: str) -> EvidenceError:
-    return EvidenceError(f"the path {path} does not exist", remedy=f"look at {ROOT} with view")
+    return EvidenceError(f"the path {path} does not exist", remedy=f"list the files in {ROOT} with view")
 
 
 def _checked(path: str) -> str:
-    """Return a path that a file may have.
+    """Return a path that is valid for a memory file.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The path is not valid.
     """
     if not _PATH.fullmatch(path) or path == KEPT or path.startswith(f"{KEPT}/"):
-        raise UsageError(f"{path[:200]!r} is no file of yours", remedy=f"name one such as {ROOT}/shapes.md")
+        raise UsageError(f"{path[:200]!r} is not one of your files", remedy=f"use a path such as {ROOT}/shapes.md")
     return path
 
 
@@ -144,7 +144,7 @@ def _path_of(note: MemoryNote) -> str:
 
 
 def _is_own(files: OwnFiles, note: MemoryNote) -> bool:
-    """Return whether a note is a file that the agent wrote itself: not one that somebody brought along."""
+    """Return whether a note is a file written by the agent itself, and not imported text."""
     return note.subject.startswith(_SUBJECT) and note.author == files.agent and bool(note.session)
 
 
@@ -154,7 +154,7 @@ def _listing(store: Store, files: OwnFiles) -> tuple[MemoryNote, ...]:
 
 
 def _of_path(connection: Connection, files: OwnFiles, path: str) -> list[MemoryNote]:
-    """Return the notes that are or were a file, in any state, newest first."""
+    """Return the notes that are or were a given file, in any state, newest first."""
     key, subject = files.project_key, f"{_SUBJECT}{path}"
     marks = [subject_mark(key, NoteKind.WORKING, subject), agent_mark(key, files.agent)]
     found = fetched(connection, key, index.newest(connection, marks, _EVERY_STATE))
@@ -170,11 +170,11 @@ def _text(store: Store, files: OwnFiles, path: str) -> str | None:
 def _write(store: Store, files: OwnFiles, path: str, text: str) -> None:
     clean = fit(text)
     if len(clean) > _LONGEST:
-        raise UsageError(f"a file has up to {_LONGEST} characters", remedy="write less, or several files")
+        raise UsageError(f"a file has up to {_LONGEST} characters", remedy="shorten it, or split it into files")
     with store.writing() as transaction:
         notes.complete_index(transaction)
         found = _of_path(transaction.connection, files, path)
-        # A session leaves one note on a subject: what it wrote itself it writes again, what is older stays to be seen.
+        # A session leaves one note per subject: its own note is overwritten, an older one remains as history.
         ours = next((each for each in found if each.session == files.session), None)
         for each in found:
             if each is not ours and each.state is NoteState.CURRENT:

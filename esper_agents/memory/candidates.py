@@ -1,4 +1,4 @@
-"""Where notes stand that may matter to a task, as SQLite and PostgreSQL each find them."""
+"""Find candidate notes for a task on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-# Where a note stands in the full text: SQLite numbers its rows, PostgreSQL goes by the identifier.
+# Key of a note in the full-text table: the rowid on SQLite, the identifier on PostgreSQL.
 Place: TypeAlias = "int | str"
 _NEAR = 500
-# What so many of the newest say is no distinction; what fewer say is soon found by its index.
+# Words that this many of the newest notes contain are common; rarer words are looked up in the index.
 _ENOUGH = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Where current notes of an agent stand that may matter.
+    """Current notes of an agent that may be relevant.
 
     Attributes:
-        newest: The newest, newest first.
-        saying: For each group of words those that say one of it: the newest, where many do.
+        newest: The newest notes, newest first.
+        saying: For every group of words, the notes that contain one of them; only the newest if there are many.
     """
 
     newest: list[Place]
@@ -42,14 +42,14 @@ class Candidates:
 def candidates(
     connection: Connection, project_key: str, agent: str, groups: Sequence[Sequence[str]], limit: int
 ) -> Candidates:
-    """Return where current notes of an agent stand that are new, or say one of some words.
+    """Return the current notes of an agent that are new or contain one of the given words.
 
     Args:
-        connection: Where.
-        project_key: The project.
-        agent: The agent.
-        groups: What is looked for, at most 63 groups of words.
-        limit: At most so many for each group.
+        connection: The connection.
+        project_key: Key of the project.
+        agent: Name of the agent.
+        groups: Groups of words to look for, at most 63.
+        limit: Maximum number of notes per group.
     """
     mark = current_mark(project_key, agent)
     if connection.dialect.name == "sqlite":
@@ -69,7 +69,7 @@ def candidates(
 
 
 def named(connection: Connection, places: Sequence[Place]) -> list[str]:
-    """Return the identifiers of the notes at some places, in their order."""
+    """Return the identifiers of the notes with the given keys, in the same order."""
     if connection.dialect.name == "postgresql":
         return [str(each) for each in places]
     rows = _NAMED.rows(connection, {"places": json.dumps(list(places))})
@@ -78,7 +78,7 @@ def named(connection: Connection, places: Sequence[Place]) -> list[str]:
 
 
 def _of_each_group(rows: Sequence[tuple[str, int]], count: int) -> list[list[Place]]:
-    """Return the places that say each group; a row has a bit for each that it says."""
+    """Return the keys that match the groups; a row has one bit per group."""
     return [[place for place, said in rows if said >> number & 1] for number in range(count)]
 
 
@@ -92,8 +92,8 @@ def _saying_sqlite(connection: Connection, mark: str, groups: Sequence[Sequence[
 
 @cache
 def _of_each(count: int) -> Prepared:
-    """Return one statement for so many words: each by itself costs as much to send as to answer."""
-    # The name of a note stands beside its words; its place is known without them.
+    """Return one statement for all groups, because the overhead of a statement equals its execution time."""
+    # The identifier is stored with the words and needs a row access; the rowid does not.
     one = (
         "SELECT * FROM"
         " (SELECT {0}, rowid FROM note_text WHERE note_text MATCH :asked{0} ORDER BY rowid DESC LIMIT :limit)"
@@ -109,7 +109,7 @@ _NAMED = Prepared(
     )
 )
 _CURRENT = " UNION ALL ".join(
-    "(SELECT id FROM note WHERE project_key = :project AND agent = :agent"  # noqa: S608 - words of ours
+    "(SELECT id FROM note WHERE project_key = :project AND agent = :agent"  # noqa: S608 - constant words
     f" AND kind = '{kind}' AND state = '{NoteState.CURRENT}' ORDER BY id DESC LIMIT :limit)"
     for kind in NoteKind
 )
@@ -118,7 +118,7 @@ _WANTED = (
     "wanted AS MATERIALIZED (SELECT query, CAST(1 AS bigint) << CAST(place - 1 AS integer) AS bit"
     " FROM unnest(CAST(CAST(:asked AS text[]) AS tsquery[])) WITH ORDINALITY AS asked(query, place))"
 )
-# Row by row: joined with the queries, the words of all notes would be gone through once for each.
+# Per row: a join with the queries would scan the words of all notes once per query.
 _SAID = "(SELECT coalesce(bit_or(bit), 0) FROM wanted WHERE words @@ query)"
 _NEAR_SAYING = Prepared(
     text(

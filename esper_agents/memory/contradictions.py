@@ -1,4 +1,4 @@
-"""Current notes of different agents on one subject that cannot both be so: both are kept, and each names the other."""
+"""Detect contradictions between current notes of different agents on one subject."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOOKED_AT = 500
 _MOST_SUBJECTS = 200
 _JUDGING = frozenset((NoteKind.WORKING, NoteKind.DECISION))
 _WORD = re.compile(rf"\b(?:{'|'.join(sorted(Status, key=len, reverse=True))})\b")
-# How far into a note its own status may stand: behind it, what others said is quoted.
+# Prefix of a note that contains its own status; quotations of other agents follow after it.
 _BEGINNING = 300
 
 
 def contradicted(connection: Connection, project_key: str, notes: Sequence[MemoryNote]) -> tuple[MemoryNote, ...]:
-    """Return notes, each with the current notes of other agents on its subject that say the opposite."""
+    """Return notes, with the current contradicting notes of other agents on their subjects."""
     judging = [each for each in notes if _may_judge(each)]
     marks = dict.fromkeys(subject_mark(project_key, each.kind, each.subject) for each in judging)
     found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], CURRENT_MARK, _LOOKED_AT)
@@ -41,14 +41,14 @@ def contradicted(connection: Connection, project_key: str, notes: Sequence[Memor
 
 
 def status_in(note: MemoryNote) -> Status | None:
-    """Return the status that a note gives its subject, or None where it gives none."""
-    # A component may be called like a status.
+    """Return the status that a note states for its subject, or None."""
+    # A component name may look like a status.
     said = _WORD.search(note.text.removeprefix(note.subject.partition(":")[2])[:_BEGINNING])
     return Status(said.group()) if said and note.kind in _JUDGING else None
 
 
 def exclude_one_another(one: Status, other: Status) -> bool:
-    """Return whether one says yes and the other no."""
+    """Return whether one status is positive and the other negative."""
     return (one in _YES and other in _NO) or (one in _NO and other in _YES)
 
 

@@ -1,6 +1,6 @@
-"""Memory documents read back: what we wrote as it was, and everything else in them as text that nobody vouches for.
+"""Parse memory documents: generated notes become notes, all other text untrusted notes.
 
-Such a document may be anybody's. What cannot be understood is kept as text; nothing of it is taken for true.
+A document may come from any source. Text that cannot be parsed is kept as text; none of it is trusted.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MOST_SOURCES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What a document says.
+    """The parsed content of a memory document.
 
     Attributes:
-        agent: Whose it is.
-        kind: Which of the three.
-        notes: The notes that we wrote into it, in order; without a session.
-        texts: Everything else that stands in it, in order, each with whether it is an action that is done.
+        agent: The agent that owns it.
+        kind: Kind of the document.
+        notes: The notes that this program wrote into it, in order; without a session.
+        texts: All other text, in order, with flags for completed follow-ups.
     """
 
     agent: str
@@ -53,30 +53,30 @@ class ParsedDocument:
 
 
 def read_document(data: bytes, agent: str, kind: NoteKind) -> ParsedDocument:
-    """Return what a document says.
+    """Return the parsed content of a memory document.
 
     Args:
-        data: Its bytes, in any encoding; what is no UTF-8 is shown by its bytes.
-        agent: Whose it is, where it does not say so itself.
-        kind: Which of the three, likewise.
+        data: Its bytes, in any encoding; bytes that are not UTF-8 are escaped.
+        agent: Name of the agent, if the document does not state one.
+        kind: Kind of the document, if it does not state one.
     """
     lines = _text(data).split("\n")
     agent, kind = _heading(lines, agent, kind)
     found: dict[str, MemoryNote] = {}
     for line in lines:
         note = _note(line, agent, kind)
-        # Of two with one name the second is text.
+        # The second note with the same identifier is treated as text.
         if note is not None and note.id not in found:
             found[note.id] = note
     notes = tuple(found.values())
     ours = Counter(document(agent, kind, notes).split("\n"))
-    # Where there is nothing of ours, no line is ours.
+    # Without generated notes, no line counts as generated.
     said = list(_left(lines, ours)) if notes or _is_marked(lines) else [*lines]
     return ParsedDocument(agent, kind, notes, paragraphs(said, is_list=kind is NoteKind.ACTION))
 
 
 def named(text: str) -> str:
-    """Return a name as it is kept: one line, not too long."""
+    """Return a name in its stored form: one line of limited length."""
     return " ".join(fit(text).split())[:_LONGEST_NAME]
 
 
@@ -103,7 +103,7 @@ def _heading(lines: list[str], agent: str, kind: NoteKind) -> tuple[str, NoteKin
 
 
 def _members(line: str, name: str) -> dict[str, Any]:
-    """Return the JSON object of a comment of ours with some name; empty where the line is none."""
+    """Return the JSON object of a generated comment with the given name; empty for any other line."""
     marked = _MARKED.fullmatch(line)
     if marked is None or marked[1] != name:
         return {}
@@ -136,7 +136,7 @@ def _note(line: str, agent: str, kind: NoteKind) -> MemoryNote | None:
 
 
 def _is_ours(said: dict[str, Any]) -> bool:
-    """Return whether a comment has the members of a note, each as we would write it."""
+    """Return whether a comment has the members of a note, in the form that this program writes."""
     if set(said) != {*_FIELDS, *_TEXTS, "state", "sources"}:
         return False
     texts = all(isinstance(said[each], str) and fit(said[each]) == said[each] for each in (*_FIELDS, *_TEXTS))
@@ -166,7 +166,7 @@ def _are_sources(said: object) -> bool:
 
 
 def _left(lines: list[str], ours: Counter[str]) -> Iterator[str]:
-    """Yield the lines that are not ours, an empty one in place of each that is: it ends what stands before it."""
+    """Yield the lines that are not generated; an empty line, which ends a paragraph, replaces each generated one."""
     for line in lines:
         if ours[line]:
             ours[line] -= 1

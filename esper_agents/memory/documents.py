@@ -1,4 +1,4 @@
-"""The three Markdown documents that show an agent's notes to people."""
+"""Render an agent's notes as three Markdown documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ESCAPED = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|!~&"})
 NOTE, HEADING = "esper:note", "esper:memory"
-# Within JSON these stand in texts alone, and never have to.
+# In JSON these characters occur only inside strings, where they may be escaped.
 _ENDS = re.compile(r"[<>&]|-(?=-)")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
@@ -28,11 +28,12 @@ _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 def document(agent: str, kind: NoteKind, notes: Sequence[MemoryNote]) -> str:
     """Return one document as Markdown.
 
-    Beside what people read it carries each note whole, in a comment that shows nothing: `memory.reading` reads it back.
+    In addition to the readable text, it contains every note in an invisible comment; `memory.document_parser` parses
+    it.
 
     Args:
-        agent: Whose.
-        kind: Which of the three.
+        agent: Name of the agent.
+        kind: Kind of the document.
         notes: The agent's notes of that kind, newest first, in every state.
     """
     current = [each for each in notes if each.state is NoteState.CURRENT]
@@ -50,7 +51,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(data_folder("memory")),
         undefined=StrictUndefined,
         finalize=_shown,
-        autoescape=False,  # noqa: S701 - Markdown; `finalize` escapes every expression, and nobody can forget it
+        autoescape=False,  # noqa: S701 - Markdown; `finalize` escapes every expression automatically
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -60,7 +61,7 @@ def _environment() -> Environment:
 
 
 def marked(name: str, value: dict[str, Any]) -> str:
-    """Return JSON as a comment that shows nothing: no text in it can end the comment."""
+    """Return JSON as an invisible comment that none of its strings can terminate."""
     text = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return f"<!-- {name} {_ENDS.sub(_escaped, text)} -->"
 
@@ -70,27 +71,27 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class _Code(str):
-    """Text that is Markdown already."""
+    """Text that is already Markdown."""
 
     __slots__ = ()
 
 
 def _code(text: str) -> _Code:
-    """Return text between more backticks than it holds in a row, so that it can be copied as it is."""
+    """Return text between more backticks than it contains in a row, as code that can be copied unchanged."""
     line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
 
 
-# With every certificate hundreds of notes are shown again that have not changed.
+# Every certificate renders hundreds of unchanged notes again.
 @lru_cache(maxsize=4096)
 def _item(note: MemoryNote, kind: str) -> _Code:
-    """Return what one of the documents says of a note."""
+    """Return a note as an item of the document."""
     return _Code(_environment().get_template(f"{kind}-item.md.j2").render(note=note))
 
 
 def _line(note: MemoryNote) -> _Code:
-    """Return all of a note that documents carry; its session is of this database alone."""
+    """Return all members of a note that documents contain; its session is valid in this database only."""
     kept = {
         "author": note.author,
         "certificate": note.certificate,
@@ -107,12 +108,12 @@ def _line(note: MemoryNote) -> _Code:
 
 
 def _source(note: MemoryNote) -> str:
-    """Return where a note came from: a certificate, or who wrote it."""
+    """Return the source of a note: a certificate or an author."""
     return note.certificate or f"by {note.said_by}"
 
 
 def _shown(value: object) -> str:
-    """Return text that is one line and no markup, whatever it holds."""
+    """Return any text as one line without markup."""
     return value if isinstance(value, _Code) else _one_line(str(value)).translate(_ESCAPED)
 
 

@@ -1,4 +1,4 @@
-"""Whether the files that notes speak of are still what they were."""
+"""Check whether the files that notes refer to have changed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _AT_ONCE = 2**20
 
 
 class FileCache:
-    """The files of a project as they are during one call: each is read once, however many notes speak of it."""
+    """Cache of a project's file digests for one call: every file is read once, however many notes refer to it."""
 
     def __init__(self, root: Path) -> None:
-        """Look at nothing yet."""
+        """Create an empty cache."""
         self._root = os.path.realpath(root)
         self._digests: dict[str, str] = {}
         self._folders: dict[str, str] = {}
 
     def told(self, notes: Iterable[MemoryNote]) -> tuple[MemoryNote, ...]:
-        """Return notes, each with the paths of its files that have changed or are gone."""
+        """Return notes with the paths of their files that have changed or are missing."""
         return tuple(self._told(each) for each in notes)
 
     def _told(self, note: MemoryNote) -> MemoryNote:
-        # A file that changed under the session stands there in every state that was read.
+        # A file that changed during the session is listed with every digest that was read.
         was: dict[str, set[str]] = {}
         for each in note.sources:
             was.setdefault(each.path, set()).add(each.sha256)
@@ -41,7 +41,7 @@ class FileCache:
         return replace(note, changed=found) if found else note
 
     def digest(self, path: str) -> str:
-        """Return the digest of a file's bytes; empty where nothing that could be it can be read in the project."""
+        """Return the digest of a file's bytes; empty if the project has no such readable file."""
         if path not in self._digests:
             self._digests[path] = self._read(path)
         return self._digests[path]
@@ -65,15 +65,15 @@ class FileCache:
         except OSError as error:
             if error.errno != ELOOP:
                 raise
-        # A link, which may lead to another file of the project.
+        # A link, which may point to another file of the project.
         target = os.path.realpath(os.path.join(self._root, path))  # noqa: PTH118 - pathlib takes three times as long
         return self._open(os.path.join(self._folder(os.path.dirname(target)), os.path.basename(target)))  # noqa: PTH118, PTH119, PTH120
 
     def _folder(self, folder: str) -> str:
-        """Return where a folder of the project really is.
+        """Return the resolved path of a folder of the project.
 
         Raises:
-            OSError: It is not in the project.
+            OSError: The folder is outside the project.
         """
         found = self._folders.get(folder)
         if found is None:
@@ -86,7 +86,7 @@ class FileCache:
 
     @staticmethod
     def _open(file: str) -> int:
-        # A pipe would never end, and a link could lead anywhere.
+        # Reading a pipe would never end, and a link could point anywhere.
         return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

@@ -1,4 +1,4 @@
-"""Taking memory documents into the database, and what is to be written out of it."""
+"""Import memory documents into the database, and collect notes for export."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 _TIME_DIGITS = 16
 _AT_ONCE = 500
-# Of one agent and document; the newest.
+# Maximum number of notes per agent and document; the newest are used.
 MOST_EXPORTED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did with one document.
+    """Result of importing one document.
 
     Attributes:
-        agent: Whose it is.
-        kind: Which of the three.
-        notes: How many notes that a program like this one wrote were taken in as they were.
-        texts: How many pieces of other text were taken in; nobody vouches for them.
-        known: How many of either were there already, or were forgotten here.
+        agent: The agent that owns the notes.
+        kind: Kind of the document.
+        notes: Number of imported notes that a program of this kind had written.
+        texts: Number of imported pieces of other text, which are untrusted.
+        known: Number of pieces of either kind that exist already, or were forgotten here.
     """
 
     agent: str
@@ -50,9 +50,9 @@ class ImportResult:
 
 
 def import_document(store: Store, project: Project, reading: ParsedDocument) -> ImportResult:
-    """Take in what a document says; the same document twice changes nothing the second time.
+    """Import the content of a document; importing it again changes nothing.
 
-    Nothing that is there already is changed: where the document says otherwise, that is kept beside it as text.
+    Existing notes are never changed: if the document differs, its version is added as text.
     """
     with store.writing() as transaction:
         note_project(transaction, project)
@@ -67,14 +67,14 @@ def import_document(store: Store, project: Project, reading: ParsedDocument) -> 
 
 
 def documents_to_export(store: Store, project_key: str, agent: str, kind: NoteKind) -> str:
-    """Return a document of an agent with all that it keeps."""
+    """Return the document of an agent with all its notes."""
     return document(agent, kind, notes.listing(store, project_key, agent=agent, kind=kind, limit=MOST_EXPORTED))
 
 
 def _fresh(
     transaction: Transaction, project_key: str, reading: ParsedDocument
 ) -> tuple[list[MemoryNote], list[MemoryNote]]:
-    """Return the notes of a document that are not here, and those that say something else here."""
+    """Return the notes of a document that are new here, and those that differ from the stored ones."""
     fresh, differing = [], []
     for start in range(0, len(reading.notes), _AT_ONCE):
         some = [
@@ -91,7 +91,7 @@ def _fresh(
 
 
 def _own_id(transaction: Transaction, project_key: str, identifier: str) -> str:
-    """Return an identifier that no other project of the database has; its time stays, for it is what notes sort by."""
+    """Return an identifier unused by other projects of the database; its time is kept, because notes sort by it."""
     owner = transaction.connection.scalar(select(table.c.project_key).where(table.c.id == identifier))
     if owner in {None, project_key}:
         return identifier
@@ -102,7 +102,7 @@ def _own_id(transaction: Transaction, project_key: str, identifier: str) -> str:
 def _texts(
     transaction: Transaction, project_key: str, reading: ParsedDocument, drafts: list[tuple[str, bool]]
 ) -> Iterator[MemoryNote]:
-    """Yield the pieces of text that are not here; the first one gets the newest name, so that the order stays."""
+    """Yield the texts that are new here; the first one gets the newest identifier, so that the order is kept."""
     wanted = {f"imported:{sha256(text.encode()).hexdigest()}": (text, is_done) for text, is_done in drafts}
     fresh = [subject for subject in wanted if not _is_here(transaction, project_key, reading, subject)]
     names = sorted((new_id(Prefix.NOTE) for _ in fresh), reverse=True)

@@ -1,4 +1,4 @@
-"""What notes are found by: their words and their files, as SQLite and PostgreSQL each have them."""
+"""Index of notes by words and files, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.memory import MemoryNote
 
-# Above every identifier, however text is put in order.
+# Sorts after every identifier in any collation.
 _ABOVE_ALL = "n"
 
 
 def add(connection: Connection, project_key: str, notes: Iterable[MemoryNote]) -> None:
-    """Write what notes are found by that have no rows yet."""
+    """Add notes to the index that are not indexed yet."""
     said, files = [], []
     for each in notes:
         said.append({"id": each.id, "words": _given(connection, index_words(project_key, each))})
@@ -34,9 +34,9 @@ def add(connection: Connection, project_key: str, notes: Iterable[MemoryNote]) -
 
 
 def renew(connection: Connection, project_key: str, note: MemoryNote) -> None:
-    """Write what a note is found by again after it changed; its place among the newest stays.
+    """Update the index of a changed note; its position among the newest notes is kept.
 
-    The files of what is no more current find nothing: it would stand before what is.
+    File marks of notes that are not current are removed, so that they do not rank before current ones.
     """
     words = _given(connection, index_words(project_key, note))
     _RENEW[connection.dialect.name].rows(connection, {"id": note.id, "mark": f'"{id_mark(note.id)}"', "words": words})
@@ -45,27 +45,27 @@ def renew(connection: Connection, project_key: str, note: MemoryNote) -> None:
 
 
 def remove(connection: Connection, identifier: str) -> None:
-    """Let nothing find a note any more."""
+    """Remove a note from the index."""
     _REMOVE[connection.dialect.name].rows(connection, {"id": identifier, "mark": f'"{id_mark(identifier)}"'})
     _REMOVE_FILES.rows(connection, {"id": identifier})
 
 
 def is_missing(connection: Connection) -> bool:
-    """Return whether there are notes and nothing to find them by: they are from before they could be found."""
+    """Return whether there are notes but no index: they were written before the index existed."""
     return bool(_ANY_NOTE.rows(connection, {})) and not _ANY_WORDS.rows(connection, {})
 
 
 def newest(
     connection: Connection, words: Sequence[str], limit: int, *, marks: Sequence[str] = (), before: str = ""
 ) -> list[str]:
-    """Return identifiers of the newest notes that have all of some words and marks.
+    """Return identifiers of the newest notes that have all given words and marks.
 
     Args:
-        connection: Where.
-        words: As `index_words` writes them; what few notes have is among them.
-        limit: At most so many.
-        marks: What most notes may have, and these are to have besides.
-        before: Only what is older than this one.
+        connection: The connection.
+        words: Words as written by `index_words`, at least one of them rare.
+        limit: Maximum number of notes.
+        marks: Marks to match in addition; most notes may have them.
+        before: Only notes older than this one.
     """
     if connection.dialect.name == "sqlite":
         given = {"asked": all_of(connection, [*words, *marks]), "limit": limit, "before": before}
@@ -75,7 +75,7 @@ def newest(
 
 
 def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) -> list[str]:
-    """Return some notes that have one of some words, and a mark besides."""
+    """Return some notes that have one of the given words, and a mark."""
     if not words:
         return []
     wanted = _NEWEST_SQLITE if connection.dialect.name == "sqlite" else _SOME_POSTGRESQL
@@ -83,11 +83,11 @@ def any_of(connection: Connection, words: Sequence[str], mark: str, limit: int) 
 
 
 def ending_with(connection: Connection, ending: str) -> list[str]:
-    """Return some identifiers that end so, two at least if there are two.
+    """Return some identifiers with a suffix, at least two if there are two.
 
     Args:
-        connection: Where.
-        ending: Hexadecimal digits.
+        connection: The connection.
+        ending: The suffix; hexadecimal digits.
     """
     mark = id_mark(ending)
     asked = f'"{mark}"*' if connection.dialect.name == "sqlite" else f"'{mark}':*"
@@ -95,7 +95,7 @@ def ending_with(connection: Connection, ending: str) -> list[str]:
 
 
 def one_of(connection: Connection, words: Sequence[str], mark: str) -> str:
-    """Return a query for one of some words, and a mark besides."""
+    """Return a query for one of the given words, and a mark."""
     if connection.dialect.name == "sqlite":
         return f'({" OR ".join(map(_IN_QUOTES, words))}) AND "{mark}"'
     return f"({' | '.join(map(_IN_APOSTROPHES, words))}) & '{mark}'"
@@ -121,7 +121,7 @@ def _given(connection: Connection, words: list[str]) -> object:
 
 
 def all_of(connection: Connection, words: Sequence[str]) -> str:
-    """Return a query of letters and digits in quotes alone: nothing of it means anything to a database."""
+    """Return a query of quoted letters and digits, without operators of the database."""
     if connection.dialect.name == "sqlite":
         return " ".join(f'"{each}"' for each in words)
     return " & ".join(f"'{each}'" for each in words)

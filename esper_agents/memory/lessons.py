@@ -1,4 +1,4 @@
-"""What a session leaves behind for its agents, as a pure function of its certificate."""
+"""Derive the notes of a session's agents from its certificate; a pure function."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.finding import Finding
 
-# The tools whose results have numbers and keep a report of them.
+# Tools whose results contain numbers and a report of them.
 _MEASURING = "torch-"
-# PostgreSQL's trees hold keys up to a third of a page.
+# Keys in PostgreSQL's B-trees are limited to a third of a page.
 _LONGEST_SUBJECT = 800
 
 
 def lessons(certificate: Certificate) -> tuple[MemoryNote, ...]:
-    """Return the notes that a certificate leaves: what was judged, why, and what is still to be done.
+    """Return the notes derived from a certificate: the verdict, its reasons, and follow-ups.
 
-    The concluding agent keeps the verdict and the gaps; each agent keeps what it found.
+    The concluding agent gets the verdict and the gaps; every agent gets its own findings.
     """
     drafts = tuple({(each[0], each[1], each[2]): each for each in _drafts(certificate)}.values())
     return tuple(_note(certificate, number, draft) for number, draft in enumerate(drafts))
@@ -69,7 +69,7 @@ def _drafts(certificate: Certificate) -> Iterator[_Draft]:
 
 
 def notes_digest(notes: Iterable[MemoryNote]) -> str:
-    """Return the digest of notes as a certificate leaves them, in order; what became of them since does not count."""
+    """Return the digest of notes as derived from a certificate, in order; later states are not included."""
     said = [
         {
             "id": each.id,
@@ -91,12 +91,12 @@ def notes_digest(notes: Iterable[MemoryNote]) -> str:
 
 
 def gap_action(gap: InformationGap) -> str:
-    """Return the action that closes a gap, in words."""
+    """Return the follow-up that closes an information gap, in words."""
     return f"find out: {gap.what}"
 
 
 def _measurements(certificate: Certificate) -> str:
-    """Return what was measured, with its numbers, in words; nothing where nothing was."""
+    """Return the measurements with their numbers, in words; empty if there are none."""
     said = dict.fromkeys(
         each.summary
         for each in certificate.evidence
@@ -113,7 +113,7 @@ def _action(certificate: Certificate, finding: Finding) -> _Draft:
 
 
 def bounded(subject: str) -> str:
-    """Return a subject that stands in an index: a long one by its beginning and its digest."""
+    """Return a subject of limited length for an index: a long one is replaced by its prefix and digest."""
     if len(subject.encode("utf-8", "surrogatepass")) <= _LONGEST_SUBJECT:
         return subject
     return f"{subject[: _LONGEST_SUBJECT // 8]}... {sha256(subject.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -123,7 +123,7 @@ def _note(certificate: Certificate, number: int, draft: _Draft) -> MemoryNote:
     agent, kind, subject, text, command, paths = draft
     wanted = set(paths)
     return MemoryNote(
-        # From the certificate's own identifier: certify may run twice, and must then write the same.
+        # Derived from the certificate's identifier: certification may run twice, and must write the same notes.
         id=f"{Prefix.NOTE}_{certificate.id.removeprefix('crt_')[:28]}{number:04x}",
         agent=agent,
         kind=kind,

@@ -1,4 +1,4 @@
-"""Notes as rows: read, written, counted from the newest."""
+"""Read, write and count note rows, newest first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def newest_ids(
     states: Collection[NoteState] = tuple(NoteState),
     limit: int,
 ) -> list[str]:
-    """Return the newest notes of a project, newest first; of all agents where none is named."""
+    """Return the newest notes of a project, newest first; of all agents if none is given."""
     if not kinds or not states:
         return []
     given = {"project": project_key, "agent": agent, "limit": limit}
@@ -40,7 +40,7 @@ def newest_ids(
 
 @cache
 def _runs(kinds: int, states: int, *, of_agent: bool) -> Prepared:
-    """Return the statement for the newest of each kind and state: each stands in its index in order, never sorted."""
+    """Return the statement for the newest notes per kind and state, read from the index in order and not sorted."""
     runs = []
     for kind in range(kinds):
         for state in range(states):
@@ -55,7 +55,7 @@ def _runs(kinds: int, states: int, *, of_agent: bool) -> Prepared:
 
 
 def fetched(connection: Connection, project_key: str, identifiers: Sequence[str]) -> tuple[MemoryNote, ...]:
-    """Return the notes of a project with some identifiers, in their order; those of others are left out."""
+    """Return the project's notes with the given identifiers, in the same order; notes of other projects are omitted."""
     if not identifiers:
         return ()
     is_sqlite = connection.dialect.name == "sqlite"
@@ -65,7 +65,7 @@ def fetched(connection: Connection, project_key: str, identifiers: Sequence[str]
     return tuple(found[each] for each in identifiers if each in found)
 
 
-# By nothing but their names: asked for the project too, SQLite goes through all that it has.
+# By identifier only: with a condition on the project, SQLite scans all notes of the project.
 _WANTED = {
     "sqlite": "note.id IN (SELECT value FROM json_each(:wanted))",
     "postgresql": "note.id = ANY(CAST(:wanted AS varchar[]))",
@@ -80,7 +80,7 @@ _FETCHED = {
 
 
 def columns(each: MemoryNote) -> dict[str, object]:
-    """Return a note as the columns of its row."""
+    """Return a note as the column values of its row."""
     return {
         "id": each.id,
         "agent": each.agent,
@@ -98,7 +98,7 @@ def columns(each: MemoryNote) -> dict[str, object]:
     }
 
 
-# Documents show the same hundreds of notes again with every certificate.
+# Documents show the same hundreds of notes again after every certificate.
 @lru_cache(maxsize=4096)
 def _note(row: tuple[Any, ...]) -> MemoryNote:
     identifier, agent, kind, state, subject, said, command, session, certificate, commit, sources, at, author, _ = row

@@ -1,4 +1,4 @@
-"""Notes in SQL: written once a session, superseded ones kept and marked, changed only so that it can be seen."""
+"""Notes in SQL: written once per session; superseded ones are marked, not deleted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store, Transaction
 
 _AT_ONCE = 500
-# Identifiers of one certificate's notes differ in their last digits alone.
+# Identifiers of one certificate's notes differ only in their last digits.
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
-# By the index of current notes: by words, the whole history of a subject would be gone through.
+# Uses the index of current notes: a text search would scan the whole history of a subject.
 _SUPERSEDED = Prepared(
     select(note.c.id).where(
         note.c.project_key == bindparam("project"),
@@ -57,7 +57,7 @@ def write(transaction: Transaction, project_key: str, notes: Sequence[MemoryNote
 
 
 def add(transaction: Transaction, project_key: str, notes: Sequence[MemoryNote]) -> None:
-    """Write notes beside those that are there."""
+    """Write notes in addition to the existing ones."""
     if notes:
         for each in notes:
             _ADD.rows(transaction.connection, {**columns(each), "project_key": project_key})
@@ -65,7 +65,7 @@ def add(transaction: Transaction, project_key: str, notes: Sequence[MemoryNote])
 
 
 def change(transaction: Transaction, project_key: str, changed: MemoryNote) -> None:
-    """Write a note that is there as it is to be."""
+    """Update a stored note."""
     _CHANGE.rows(transaction.connection, {**columns(changed), "changed": changed.id})
     if changed.state is NoteState.FORGOTTEN:
         index.remove(transaction.connection, changed.id)
@@ -81,14 +81,14 @@ def close_actions(
     examined: Collection[str],
     standing: Collection[str],
 ) -> None:
-    """Mark open actions done whose finding is gone from files that were all examined again by who looks for it.
+    """Mark open follow-ups as done whose finding is gone, if its agent examined all of the files again.
 
     Args:
-        transaction: Where.
-        project_key: Whose.
-        agents: Who took part; what others have found they may not have looked for.
+        transaction: The transaction.
+        project_key: Key of the project.
+        agents: The agents that took part; findings of other agents were possibly not checked.
         examined: Paths of the files that were examined.
-        standing: Fingerprints of the findings that still stand.
+        standing: Fingerprints of the findings that still exist.
     """
     complete_index(transaction)
     connection = transaction.connection
@@ -101,15 +101,15 @@ def close_actions(
 
 
 def close_gap(transaction: Transaction, project_key: str, identifier: str, *, still_open: Collection[str]) -> None:
-    """Mark the action that a session was about done, where it asks for what is known now.
+    """Mark the follow-up of a session as done if its information is now known.
 
-    An action that rests on a finding is done when the finding is gone; see `close_actions`.
+    A follow-up for a finding is done when the finding is gone; see `close_actions`.
 
     Args:
-        transaction: Where.
-        project_key: Whose.
-        identifier: The action.
-        still_open: The texts of the actions that the session's own gaps call for.
+        transaction: The transaction.
+        project_key: Key of the project.
+        identifier: Identifier of the follow-up.
+        still_open: The texts of the follow-ups for the session's own gaps.
     """
     for each in fetched(transaction.connection, project_key, [identifier]):
         is_open = each.kind is NoteKind.ACTION and each.state is NoteState.CURRENT
@@ -118,7 +118,7 @@ def close_gap(transaction: Transaction, project_key: str, identifier: str, *, st
 
 
 def _speaking_of(connection: Connection, paths: Collection[str]) -> Iterator[str]:
-    """Yield the open actions that name one of some files."""
+    """Yield the open follow-ups that refer to one of the given files."""
     wanted = sorted(paths)
     for start in range(0, len(wanted), _AT_ONCE):
         yield from connection.scalars(
@@ -138,7 +138,7 @@ def listing(
     states: Collection[NoteState] = tuple(NoteState),
     limit: int = 500,
 ) -> tuple[MemoryNote, ...]:
-    """Return notes of a project, newest first; of all agents and kinds where none is named."""
+    """Return notes of a project, newest first; of all agents and kinds if none is given."""
     kinds = (kind,) if kind else tuple(NoteKind)
     with store.reading() as connection:
         found = newest_ids(connection, project_key, agent=agent, kinds=kinds, states=states, limit=limit)
@@ -146,7 +146,7 @@ def listing(
 
 
 def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) -> dict[NoteKind, tuple[MemoryNote, ...]]:
-    """Return the notes of an agent by their kind, newest first, at most so many of each."""
+    """Return the notes of an agent by kind, newest first, up to a limit per kind."""
     with store.reading() as connection:
         return {
             kind: fetched(
@@ -157,10 +157,10 @@ def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) ->
 
 
 def agents(store: Store, project_key: str) -> tuple[str, ...]:
-    """Return who keeps something of a project."""
+    """Return the agents with notes about a project."""
     found: list[str] = []
     with store.reading() as connection:
-        # One step for each agent, not one for each note.
+        # One index lookup per agent, not one per note.
         while name := connection.scalar(
             select(note.c.agent)
             .where(note.c.project_key == project_key, note.c.agent > (found[-1] if found else ""))
@@ -172,11 +172,11 @@ def agents(store: Store, project_key: str) -> tuple[str, ...]:
 
 
 def find(store: Store, project_key: str, wanted: str) -> MemoryNote:
-    """Return one note, by its identifier or the end of it.
+    """Return one note, by its identifier or a suffix of it.
 
     Raises:
-        NotFoundError: The project has none of that name.
-        UsageError: There are several.
+        NotFoundError: The project has no such note.
+        UsageError: The suffix is ambiguous.
     """
     end = _END.fullmatch(wanted.strip().lower())
     with store.reading() as connection:
@@ -184,8 +184,8 @@ def find(store: Store, project_key: str, wanted: str) -> MemoryNote:
         if end:
             found = fetched(connection, project_key, _ending(connection, end[1]))
         if len(found) > 1:
-            problem = f"several notes end in {wanted!r}, such as {found[0].id} and {found[1].id}"
-            raise UsageError(problem, remedy="give more of the identifier")
+            problem = f"more than one note ends in {wanted!r}, such as {found[0].id} and {found[1].id}"
+            raise UsageError(problem, remedy="use a longer part of the identifier")
         if found:
             return found[0]
         known = newest_ids(connection, project_key, limit=50)
@@ -200,17 +200,19 @@ def _ending(connection: Connection, end: str) -> list[str]:
 
 
 def settle_action(store: Store, project_key: str, wanted: str, state: NoteState) -> MemoryNote:
-    """Mark an action done, dropped or open again.
+    """Mark a follow-up as done, dropped or open again.
 
     Raises:
         NotFoundError: There is no such note.
-        UsageError: It is no action, or superseded or forgotten.
+        UsageError: The note is not a follow-up, or is superseded or forgotten.
     """
     found = find(store, project_key, wanted)
     if found.kind is not NoteKind.ACTION:
-        raise UsageError(f"{found.id} is no action", remedy="list actions: esper memory list --kind next-actions")
+        raise UsageError(
+            f"{found.id} is not a follow-up", remedy="list follow-ups: esper memory list --kind next-actions"
+        )
     if found.state not in _ACTION_STATES:
-        raise UsageError(f"action {found.id} is {found.state}", remedy="list the open ones: esper memory list")
+        raise UsageError(f"follow-up {found.id} is {found.state}", remedy="list the open ones: esper memory list")
     changed = replace(found, state=state)
     with store.writing() as transaction:
         complete_index(transaction)
@@ -219,7 +221,7 @@ def settle_action(store: Store, project_key: str, wanted: str, state: NoteState)
 
 
 def complete_index(transaction: Transaction) -> None:
-    """Let notes be found that are from before any could be."""
+    """Index the notes that were written before the index existed."""
     if not index.is_missing(transaction.connection):
         return
     last = ""

@@ -1,4 +1,4 @@
-"""Markdown of strangers cut into pieces that can be kept one by one; nothing but white space is left out."""
+"""Split untrusted Markdown into paragraphs that can be stored separately."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 
 
 def paragraphs(lines: Sequence[str], *, is_list: bool) -> tuple[tuple[str, bool], ...]:
-    """Return the pieces of a text, in order, each with whether it is an item of a list that is ticked off.
+    """Return the paragraphs of a text, in order, with flags for list items whose box is ticked.
 
-    A heading stands before the piece that follows it.
+    A heading is joined with the paragraph that follows it.
 
     Args:
         lines: The text, line by line.
-        is_list: Whether boxes that are ticked mean anything.
+        is_list: Whether ticked boxes are significant.
     """
     pieces = list(_cut(lines))
     if len(pieces) > MOST:
-        # Nothing is lost of a text with more; its pieces are larger.
+        # A longer text loses nothing; its paragraphs are larger.
         together = -(-len(pieces) // MOST)
         runs = groupby(enumerate(pieces), key=lambda each: each[0] // together)
         pieces = ["\n\n".join(piece for _, piece in run) for _, run in runs]

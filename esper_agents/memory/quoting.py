@@ -1,4 +1,4 @@
-"""Text of others quoted for a language model, above all what agents remember: data, and never an instruction."""
+"""Quote untrusted text for a language model as data, never as instructions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _STALE = (
     "What follows is out of date: files that it speaks of have changed since. None of it may be taken for true; look"
     " again before you say it."
 )
-# Nothing that looks like a tag, and nothing that hides or reorders what is read.
+# Escapes everything that looks like a tag, and everything that hides or reorders text.
 _MARKUP = re.compile(
     "[<>&\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
 def quoted(notes: Iterable[MemoryNote]) -> str:
-    """Return notes as text for a language model; what is stale stands apart. Empty where there is none."""
+    """Return notes as text for a language model, with stale notes in a separate part; empty if there are no notes."""
     known = tuple(notes)
     parts = []
     for said, some in (
@@ -59,11 +59,11 @@ def _line(note: MemoryNote) -> str:
 
 
 def inert(value: object) -> str:
-    """Return a JSON value as one line in which nothing looks like markup, hides, or reorders what is read."""
+    """Return a JSON value as one line that contains no markup, and no characters that hide or reorder text."""
     text = json.dumps(value, ensure_ascii=False)
     return _MARKUP.sub(_escaped, text).encode("utf-8", "backslashreplace").decode()
 
 
 def _escaped(found: re.Match[str]) -> str:
-    # As JSON writes it; what lies beyond four digits, as two halves.
+    # Escaped as in JSON; code points above four digits as two surrogates.
     return "".join(f"\\u{unit:04x}" for (unit,) in iter_unpack(">H", found.group().encode("utf-16-be")))

@@ -1,4 +1,4 @@
-"""What an agent remembers at the start of a frame: by the words of the task and the files at hand, ranked, bounded."""
+"""Recall the notes for a new frame, ranked by the words and files of the task."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 RECALLED = 40
-# Some of them will be stale.
+# Some of the candidates will be stale.
 _LOOKED_AT = 60
 _MOST_FILES = 20
-# One rare word of the task is worth as much as the file itself; being new only decides between equals.
+# One rare word of the task weighs as much as a file match; the age of a note only breaks ties.
 _FILE, _NEW = 1.0, 0.01
 _WHOLE_PROJECT = "."
 
@@ -35,17 +35,17 @@ _WHOLE_PROJECT = "."
 def recall(
     store: Store, project_key: str, agent: str, paths: Sequence[str], *, request: str = "", root: Path | None = None
 ) -> tuple[MemoryNote, ...]:
-    """Return what an agent remembers of a project, the likeliest to matter first, at most `RECALLED` notes.
+    """Return the notes of an agent about a project, the most relevant first, at most `RECALLED`.
 
-    What files have changed since stands behind what holds, and names them: nobody may take it for true.
+    Notes whose files have changed since come last and name those files: they are not reliable.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        agent: Who remembers.
-        paths: The files and folders at hand.
-        request: The task's words.
-        root: The project's folder; where left out, nothing is looked at again.
+        store: The store.
+        project_key: Key of the project.
+        agent: Name of the agent.
+        paths: The files and folders of the task.
+        request: The text of the task.
+        root: The project's folder; if omitted, files are not checked for changes.
     """
     with store.reading() as connection:
         ranked = _ranked(connection, project_key, agent, paths, request)
@@ -57,7 +57,7 @@ def recall(
 
 
 def _ranked(connection: Connection, project_key: str, agent: str, paths: Sequence[str], request: str) -> list[str]:
-    """Return candidates, the best first: a word that few notes say counts for more than one that many say."""
+    """Return the identifiers of candidates, best first; rare words weigh more than common ones."""
     files = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
     groups = [[each] for each in telling_words(request)] + ([files] if files else [])
     found = candidates(connection, project_key, agent, groups, RECALLED)

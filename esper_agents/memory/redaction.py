@@ -1,4 +1,4 @@
-"""Forgetting a note, and striking a text out of all of them. What was done stays to be seen, what it said does not."""
+"""Delete the text of a note, or redact a text from all notes; the operation stays recorded."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _OTHERWISE_IN_JSON = re.compile(r'["\\%_\x00-\x1f]')
 
 
 def forget_note(store: Store, project_key: str, wanted: str) -> MemoryNote:
-    """Delete what a note says; that there was one, whose, when and from which certificate, stays.
+    """Delete the text of a note; its owner, time and certificate remain.
 
     Raises:
-        NotFoundError: The project has none of that name.
-        UsageError: There are several, or it is forgotten already.
+        NotFoundError: The project has no such note.
+        UsageError: The identifier is ambiguous, or the note is forgotten already.
     """
     found = notes.find(store, project_key, wanted)
     if found.state is NoteState.FORGOTTEN:
-        raise UsageError(f"{found.id} is forgotten already", remedy="list what is kept: esper memory list")
-    # A session leaves one note on a subject: two that are forgotten must differ.
+        raise UsageError(f"{found.id} is forgotten already", remedy="list notes: esper memory list")
+    # A session leaves one note per subject, so the subjects of two forgotten notes must differ.
     gone = replace(
         found, state=NoteState.FORGOTTEN, subject=f"forgotten:{found.id}", text="", command="", sources=(), author=""
     )
@@ -49,16 +49,16 @@ def forget_note(store: Store, project_key: str, wanted: str) -> MemoryNote:
 
 
 def redact(store: Store, project_key: str, text: str) -> tuple[MemoryNote, ...]:
-    """Strike a text out of everything that is kept of a project, wherever it stands, and return the notes that had it.
+    """Remove a text from all stored notes of a project, and return the notes that contained it.
 
     Raises:
-        UsageError: The text is too short to be anything in particular.
+        UsageError: The text is too short to be specific.
     """
     if len(text.strip()) < _SHORTEST:
-        problem = f"a text of under {_SHORTEST} characters stands everywhere"
-        raise UsageError(problem, remedy="give the whole text that is to go")
+        problem = f"a text of under {_SHORTEST} characters is too short to redact"
+        raise UsageError(problem, remedy="give the whole text to remove")
     if text in STRUCK_OUT:
-        raise UsageError(f"{text!r} is what stands in place of a text", remedy="give the text that is to go")
+        raise UsageError(f"{text!r} is the placeholder of a removed text", remedy="give the text to remove")
     struck = []
     with store.writing() as transaction:
         notes.complete_index(transaction)
@@ -70,7 +70,7 @@ def redact(store: Store, project_key: str, text: str) -> tuple[MemoryNote, ...]:
 
 
 def _saying(connection: Connection, project_key: str, text: str) -> Iterator[MemoryNote]:
-    # `sources` is JSON, which writes some characters in its own way.
+    # `sources` is JSON, in which some characters are escaped.
     path = _OTHERWISE_IN_JSON.sub("%", text)
     wanted = select(table.c.id).where(
         table.c.project_key == project_key,
@@ -97,7 +97,7 @@ def _without(note: MemoryNote, text: str) -> MemoryNote:
     def out(said: str) -> str:
         return said.replace(text, STRUCK_OUT)
 
-    # Two subjects that differed in nothing else must go on differing.
+    # Subjects that differed only in the removed text must remain different.
     subject = f"{out(note.subject)} ({note.id})" if text in note.subject else note.subject
     return replace(
         note,

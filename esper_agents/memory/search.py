@@ -1,4 +1,4 @@
-"""Full text over notes: the newest that say all of some words."""
+"""Full-text search over notes, newest first."""
 
 from __future__ import annotations
 
@@ -32,34 +32,35 @@ def search(
     states: Collection[NoteState] = tuple(NoteState),
     limit: int = 50,
 ) -> tuple[MemoryNote, ...]:
-    """Return the newest notes of a project that say all of some words, newest first.
+    """Return the newest notes of a project that contain all given words, newest first.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        words: What is looked for; nothing of it means anything to a database.
-        agent: Only what this agent keeps.
-        kind: Only this document.
-        path: Only what speaks of this file, or of a file in this folder.
-        states: Only what is in one of these states.
-        limit: At most so many.
+        store: The store.
+        project_key: Key of the project.
+        words: The words; operators of the database have no effect.
+        agent: Only notes of this agent.
+        kind: Only notes of this document.
+        path: Only notes that refer to this file, or to a file in this folder.
+        states: Only notes in one of these states.
+        limit: Maximum number of notes.
 
     Raises:
-        UsageError: There is no word in them, and no path.
+        UsageError: The words and the path are both empty.
     """
     asked = list(dict.fromkeys(words_of(words)))[:_MOST_WORDS]
     if not asked and not path:
-        raise UsageError(f"there is no word in {words!r}", remedy="name words with letters or digits in them")
-    # The rarest first: the others are only looked up where it stands.
+        raise UsageError(f"no search terms in {words!r}", remedy="use words with letters or digits")
+    # Rarest first, so that the others are only checked in its matches.
     asked += [file_mark(project_key, path)] if path else []
     marks = _marks(project_key, agent, is_current=set(states) == {NoteState.CURRENT})
     found: list[MemoryNote] = []
-    # Some of them will be left out, unless what is asked knows all that is wanted.
+    # Fetch more than the limit, because some are filtered out, unless the query contains all conditions.
     is_whole = kind is None and set(states) in ({NoteState.CURRENT}, set(NoteState))
     before, step = "", limit if is_whole else max(2 * limit, 50)
     with store.reading() as connection:
         if connection.dialect.name == "sqlite":
-            # An embedded database is one project's: its mark would be looked up in all notes. Others' are not fetched.
+            # An embedded database has one project, whose mark every note has. Notes of other projects are never
+            # fetched.
             marks = [each for each in marks if each != project_mark(project_key)]
         while step <= _MOST_LOOKED_AT and len(found) < limit:
             some = index.newest(connection, asked, step, marks=marks, before=before)

@@ -1,4 +1,4 @@
-"""The words that notes are found by, and text made fit for every database."""
+"""Index words of notes, and text normalized for both databases."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from esper_agents.storage.search_terms import words_of
 if TYPE_CHECKING:
     from esper_agents.domain.memory import MemoryNote, NoteKind
 
-# A note says more than this only where somebody brought a book along: the rest of it is kept, not found.
+# Only large imported texts have more words; the remainder is stored but not indexed.
 _MOST_WORDS = 2_000
 _MOST_FILES = 200
 _SHORTEST_TOLD = 3
 MOST_ASKED = 12
 LONGEST_PATH = 512
-# All of C0 but tab and line feed, DEL, all of C1, and surrogates: no database keeps all of them.
+# All of C0 except tab and line feed, DEL, all of C1, and surrogates: at least one database rejects each of them.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-# What stands in every request says nothing of what it is about.
+# Words that occur in any request and do not identify its subject.
 _EVERYWHERE = frozenset(
     words_of(
         "and are but can could did does for from had has have how into its may not now off our out please should that"
@@ -30,21 +30,21 @@ _EVERYWHERE = frozenset(
 
 
 def fit(text: str) -> str:
-    r"""Return text that every database keeps: CR LF as LF, other control characters shown as `\u001b`."""
+    r"""Return text that every database can store: CR LF as LF, other control characters escaped as `\u001b`."""
     return _UNFIT.sub(lambda found: f"\\u{ord(found.group()):04x}", text.replace("\r\n", "\n"))
 
 
 def telling_words(text: str) -> tuple[str, ...]:
-    """Return the first different words of a request that say what it is about."""
+    """Return the first distinct words of a request that identify its subject."""
     found = dict.fromkeys(words_of(text))
     return tuple(each for each in found if len(each) >= _SHORTEST_TOLD and each not in _EVERYWHERE)[:MOST_ASKED]
 
 
 def index_words(project_key: str, note: MemoryNote) -> list[str]:
-    """Return everything that a note is found by: its words, and marks of whose it is and what became of it."""
+    """Return all index words of a note: its words, and marks for owner, state, subject and files."""
     paths = list(dict.fromkeys(each.path for each in note.sources))[:_MOST_FILES]
     said = words_of(f"{note.text}\n{note.command}\n{' '.join(paths)}")[:_MOST_WORDS]
-    # A file, and every folder that it lies in.
+    # A file, and all its parent folders.
     places = {place for path in paths for place in (path, *map(str, PurePosixPath(path).parents)) if place != "."}
     marks = [
         id_mark(note.id),
@@ -61,7 +61,7 @@ CURRENT_MARK = "xcurrent"
 
 
 def id_mark(identifier: str) -> str:
-    """Return the mark of one note; its beginnings are the ends of the identifier."""
+    """Return the mark of one note; a prefix of the mark is a suffix of the identifier."""
     return f"xi{identifier.removeprefix('mem_')[::-1]}"
 
 
@@ -71,27 +71,27 @@ def project_mark(project_key: str) -> str:
 
 
 def agent_mark(project_key: str, agent: str) -> str:
-    """Return the mark of what an agent keeps of a project."""
+    """Return the mark of an agent's notes about a project."""
     return f"xa{_digest(project_key, agent)}"
 
 
 def current_mark(project_key: str, agent: str) -> str:
-    """Return the mark of what is current of that: one mark is looked up twice as fast as two."""
+    """Return the mark of an agent's current notes: one mark is looked up twice as fast as two."""
     return f"xc{_digest(project_key, agent)}"
 
 
 def subject_mark(project_key: str, kind: NoteKind, subject: str) -> str:
-    """Return the mark of what all agents keep on one subject."""
+    """Return the mark of all agents' notes on one subject."""
     return f"xs{_digest(project_key, kind, subject)}"
 
 
 def file_mark(project_key: str, path: str) -> str:
-    """Return the mark of what speaks of a file, or of a file somewhere in a folder."""
+    """Return the mark of notes that refer to a file, or to a file inside a folder."""
     return f"xf{_digest(project_key, path)}"
 
 
 def path_key(path: str) -> str:
-    """Return what a file is found by: PostgreSQL's trees hold keys up to a third of a page."""
+    """Return the index key of a path, of limited length because of PostgreSQL's B-trees."""
     return fit(path)[:LONGEST_PATH]
 
 

@@ -1,1 +1,1 @@
-"""What a session did, in the terms that observability tools know: made from its ledger, when somebody asks."""
+"""OpenTelemetry export of sessions: spans built from the ledger on request."""

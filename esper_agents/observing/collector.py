@@ -1,4 +1,4 @@
-"""Sends spans to a collector, and says so where it does not take them."""
+"""Send spans to an OpenTelemetry collector and report the ones it rejects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOGGER = "opentelemetry.exporter"
 _SUCCESSES = range(200, 300)
 _NOTHING = "nothing was sent"
 _EXAMPLE = "--otlp http://localhost:4318"
-_LOOK = "look whether a collector listens there, and at OTEL_EXPORTER_OTLP_HEADERS; or write a file: --output"
+_LOOK = "check the collector's address and OTEL_EXPORTER_OTLP_HEADERS, or write a file: --output"
 
 
 def send(spans: Sequence[TraceSpan], url: str) -> None:
@@ -30,8 +30,8 @@ def send(spans: Sequence[TraceSpan], url: str) -> None:
         url: See `address_of`.
 
     Raises:
-        UsageError: OpenTelemetry is not installed, or the environment says what cannot be.
-        EsperError: The collector did not take them all.
+        UsageError: OpenTelemetry is not installed, or an environment variable is invalid.
+        EsperError: The collector did not accept all spans.
     """
     with needed():
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -39,23 +39,23 @@ def send(spans: Sequence[TraceSpan], url: str) -> None:
     with _heard() as heard, _noting_session() as session:
         exporter = OTLPSpanExporter(endpoint=url, session=session)
         if heard:
-            raise UsageError(heard[0].getMessage(), remedy="mend the variable OTEL_EXPORTER_OTLP_..., or unset it")
+            raise UsageError(heard[0].getMessage(), remedy="correct the variable OTEL_EXPORTER_OTLP_..., or unset it")
         for batch in batches(spans):
             session.fault = _NOTHING
             exporter.export(batch)
             if why := session.fault:
-                raise EsperError(f"{host_of(url)} did not take the spans: {why[:200]}", remedy=_LOOK)
+                raise EsperError(f"{host_of(url)} did not accept the spans: {why[:200]}", remedy=_LOOK)
 
 
 def address_of(text: str) -> str:
-    """Return where spans are sent to, for what a person gave: without a path, to `/v1/traces`.
+    """Return the URL for the spans from a user's URL; without a path, `/v1/traces` is added.
 
     Raises:
-        UsageError: It is no address that can be sent to.
+        UsageError: It is not an HTTP URL.
     """
     parts = urlsplit(text) if _is_address(text) else None
     if parts is None:
-        raise UsageError(f"{text[:200]!r} is no address of a collector", remedy=f"write it as in {_EXAMPLE}")
+        raise UsageError(f"{text[:200]!r} is not a collector URL", remedy=f"write it as in {_EXAMPLE}")
     return text if parts.path.strip("/") else parts._replace(path="/v1/traces").geturl()
 
 
@@ -69,13 +69,13 @@ def _is_address(text: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Return who is sent to, without the name and password that may stand before it."""
+    """Return the host of a URL, without user name and password."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 @contextmanager
 def _heard() -> Iterator[list[logging.LogRecord]]:
-    """Yield what the exporter logs; a person is told once, in our words."""
+    """Yield the log records of the exporter, so that errors are reported once and in this program's wording."""
     heard: list[logging.LogRecord] = []
 
     class Ear(logging.Handler):
@@ -93,9 +93,9 @@ def _heard() -> Iterator[list[logging.LogRecord]]:
 
 
 def _noting_session() -> Any:
-    """Return a session that notes in `fault` what was wrong with the last answer; empty where nothing was.
+    """Return an HTTP session that stores the problem of its last response in `fault`; empty if there is none.
 
-    The exporter counts a redirection, which it does not follow, and a partial success as a success.
+    The exporter counts a redirect, which it does not follow, and a partial success as a success.
     """
     import requests
 
@@ -115,7 +115,7 @@ def _noting_session() -> Any:
 
 
 def _fault_of(answer: Any) -> str:
-    """Return what is wrong with a collector's answer, or an empty text."""
+    """Return the problem of a collector's response, or an empty text."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has no types
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
@@ -124,13 +124,13 @@ def _fault_of(answer: Any) -> str:
     try:
         left = ExportTraceServiceResponse.FromString(answer.content).partial_success
     except DecodeError:
-        # What some servers answer in words; they took them all the same.
+        # Some servers answer with plain text although they accepted the spans.
         return ""
-    return f"{left.rejected_spans} were left out: {left.error_message}" if left.rejected_spans else ""
+    return f"{left.rejected_spans} were rejected: {left.error_message}" if left.rejected_spans else ""
 
 
 def _innermost(error: BaseException) -> str:
-    """Return what the operating system said, where an error came of that."""
+    """Return the operating system's message if it caused an error."""
     said, cause = str(error), error.__cause__ or error.__context__
     while cause is not None:
         said = getattr(cause, "strerror", None) or said

@@ -1,4 +1,4 @@
-"""What goes out of the house only when a person has asked for it: requests, answers, arguments and results."""
+"""Span content exported only on request: prompts, answers, tool arguments and results."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from esper_agents.domain.codec import carried
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Characters of one attribute; backends cut or refuse what is longer.
+# Maximum characters of one attribute; backends truncate or reject longer ones.
 _MOST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Lets content through, or does not.
+    """Filter for the content of spans.
 
     Attributes:
-        is_wanted: Whether it does.
+        is_wanted: Whether content is exported.
     """
 
     is_wanted: bool
 
     def text(self, content: Any) -> str:
-        """Return content as text without secrets, cut where it is very long; empty where it is not wanted."""
+        """Return content as text without secrets, truncated if very long; empty if content is not exported."""
         if not self.is_wanted or not content:
             return ""
         clean = redacted(content).value
         text = carried(clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False, sort_keys=True))
         rest = len(text) - _MOST
-        return f"{text[:_MOST]} [cut: {rest:,} characters more]" if rest > 0 else text
+        return f"{text[:_MOST]} [truncated: {rest:,} more characters]" if rest > 0 else text
 
     def message(self, role: str, text: object) -> str:
-        """Return a text as the one message of `gen_ai.input.messages` or `gen_ai.output.messages`."""
+        """Return a text as the single message of `gen_ai.input.messages` or `gen_ai.output.messages`."""
         part: Mapping[str, Any] = {"type": "text", "content": text}
         ended = {"finish_reason": "stop"} if role == "assistant" else {}
         return self.text([{"role": role, "parts": [part], **ended}] if text else [])

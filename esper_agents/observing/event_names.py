@@ -1,4 +1,4 @@
-"""What happened at one moment of a session or of an agent's turn at it, as events of their spans."""
+"""Span events for the moments of a session or of a frame."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OF_FRAME = frozenset((RowKind.ASKED, RowKind.ANSWERED, RowKind.MOVE_REFUSED, Row
 
 
 def name_of(event: Event) -> str:
-    """Return what a row's event is called, such as `esper.handed_off`."""
+    """Return the name of an event, such as `esper.handed_off`."""
     return f"esper.{event.kind.replace('-', '_')}"
 
 
 def known_of(event: Event, content: Content) -> Iterable[tuple[str, Attribute]]:
-    """Yield what is told of a row that is an event of a span; an empty text stands for nothing."""
+    """Yield the attributes of an event; an empty text stands for a missing value."""
     body = event.body
     match event.kind:
         case RowKind.ROUTED | RowKind.REFUSED:

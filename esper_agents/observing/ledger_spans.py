@@ -1,7 +1,7 @@
-"""The spans of a session, made from its ledger: the same rows give the same spans, whenever and wherever.
+"""Build the spans of a session from its ledger; equal events give equal spans.
 
-Names follow the OpenTelemetry GenAI conventions as their development schema 1.42.0 has them, which builds on the core
-conventions 1.44.0; nothing of them is declared stable. What they have no name for begins with `esper.`.
+Names follow the OpenTelemetry GenAI conventions, development schema 1.42.0, which builds on the core conventions
+1.44.0; none of them is declared stable. Names without a convention begin with `esper.`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def spans_of(found: SessionSummary, events: Sequence[Event], *, with_content: bool = False) -> tuple[TraceSpan, ...]:
-    """Return the spans of a session as far as it has come: the session, its agents, their turns and tool calls.
+    """Return the spans of a session up to its latest event: the session, its agents, their turns and tool calls.
 
     Args:
         found: The session.
-        events: Its rows, in order.
-        with_content: Whether what was asked, said, passed to tools and returned by them is in the attributes, without
-            secrets; else there are names, counts, times and digests only.
+        events: Its events, in order.
+        with_content: Whether attributes include prompts, answers, tool arguments and results, without secrets;
+            otherwise only names, counts, times and digests.
     """
     return tuple(_Trace(found, events, Content(with_content)).spans())
 
@@ -62,7 +62,7 @@ class _When:
 
 
 class _Trace:
-    """The rows of one session, looked up by what they are of."""
+    """The events of one session, indexed by frame, step and call."""
 
     def __init__(self, found: SessionSummary, events: Sequence[Event], content: Content) -> None:
         self._found = found
@@ -76,7 +76,7 @@ class _Trace:
         self._times = [_ns(each.at) for each in events] or [0]
 
     def spans(self) -> Iterator[TraceSpan]:
-        """Yield every span; what has begun and not ended is one, too."""
+        """Yield every span, including those that have started and not ended."""
         yield self._session()
         for event in self._events:
             match event.kind:
@@ -92,7 +92,7 @@ class _Trace:
                     yield self._call(event, event, None)
 
     def _like(self, kind: RowKind, event: Event) -> Event | None:
-        """Return the row of another kind about the same step."""
+        """Return the event of another kind for the same step."""
         return self._rows.get((kind, event.frame, event.step, event.call))
 
     def _of_frame(self, kind: RowKind, number: int) -> Event | None:
@@ -127,7 +127,7 @@ class _Trace:
         )
 
     def _whole(self) -> _When:
-        """Return from when to when the session went, whatever was done with its rows later."""
+        """Return the start and end of the session, without later operations on its data."""
         ended = [_ns(each.at) for each in self._events if each.kind in _ENDS]
         return _When(min(self._times), ended[-1] if ended else max(self._times), bool(ended))
 
@@ -159,7 +159,7 @@ class _Trace:
         )
 
     def _came_of(self, opened: Mapping[str, Any]) -> Iterator[SpanLink]:
-        """Yield the turn that asked, for a consult, and the sender's turn at the task, for a handoff."""
+        """Yield a link to the turn that asked, for a consult, or to the sender's frame, for a handoff."""
         session = self._found.id
         if opened["parent"]:
             asking = span_id(session, f"turn {opened['parent']}.{opened['parent_step']}")
@@ -218,7 +218,7 @@ class _Trace:
         )
 
     def _by(self, frame: int) -> Known:
-        """Yield who did it."""
+        """Yield the attributes of the agent."""
         opened = self._opened[frame]
         yield "gen_ai.agent.name", opened["agent"]["name"]
         yield "esper.reasoner", opened["definition"]["reasoner"]
@@ -253,9 +253,9 @@ class _Trace:
         )
 
     def _when(self, begun: Event | None, ended: Event | None, took_ns: int | None = None) -> _When:
-        """Return when something was, by the clock that the rows are dated by.
+        """Return the start and end of an operation, by the clock of the events.
 
-        What was begun again after a crash is dated by how long it took the last time.
+        An operation repeated after a crash is dated by the duration of its last run.
         """
         end_ns = _ns(ended.at) if ended else max(self._times)
         start_ns = _ns(begun.at) if begun else 0
@@ -265,11 +265,11 @@ class _Trace:
 
 
 def _filled(known: Known) -> dict[str, Attribute]:
-    """Return attributes without those that are an empty text, which stands for nothing."""
+    """Return attributes without empty texts, which stand for missing values."""
     return {name: each for name, each in known if each != ""}
 
 
 def _ns(at: str) -> int:
-    """Return a row's time in nanoseconds since 1970, without the rounding of floats."""
+    """Return an event's time in nanoseconds since 1970, without floating-point rounding."""
     since = datetime.fromisoformat(at) - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

@@ -1,4 +1,4 @@
-"""A turn that a language model took, in the attributes of the GenAI conventions."""
+"""Attributes of a language model turn, in the GenAI conventions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _SERVERS = {"anthropic": _ANTHROPIC, "bedrock": "aws.bedrock", "vertex": "gcp.ve
 
 
 def model_of(record: JsonObject) -> str:
-    """Return the model that a turn was taken by; empty where none was asked."""
+    """Return the model of a turn; empty if no model was called."""
     return _text(record.get("model"))
 
 
 def provider_of(reasoner: str, record: JsonObject) -> str:
-    """Return who runs the model, in the words of the conventions."""
+    """Return the provider of the model, in the terms of the conventions."""
     return _SERVERS.get(_text(record.get("server"))) or _REASONERS.get(reasoner, reasoner)
 
 
 def chat_attributes(reasoner: str, record: JsonObject) -> Iterator[tuple[str, Attribute]]:
-    """Yield what is known of a model's turn, content apart.
+    """Yield the attributes of a model's turn, without content.
 
     Args:
-        reasoner: What kind of reasoner decided.
-        record: What it wanted on record of the turn; anything may stand in it.
+        reasoner: Kind of the reasoner.
+        record: The turn's record by the reasoner; its content is not validated.
     """
     model = model_of(record)
     yield "gen_ai.operation.name", "chat"
@@ -47,7 +47,7 @@ def chat_attributes(reasoner: str, record: JsonObject) -> Iterator[tuple[str, At
 
 
 def _usage(usage: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
-    """Yield the tokens; the prompt's are all of them, cached ones included, as the conventions want it."""
+    """Yield the token counts; prompt tokens include cached ones, as the conventions require."""
     fresh, written, cached, output = (count_of(usage.get(each)) for each in ("fresh", "written", "cached", "output"))
     yield "gen_ai.usage.input_tokens", fresh + written + cached
     yield "gen_ai.usage.output_tokens", output
@@ -56,7 +56,7 @@ def _usage(usage: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
 
 
 def spent_attributes(record: JsonObject) -> Iterator[tuple[str, Attribute]]:
-    """Yield what a turn has used of the session's budget."""
+    """Yield the usage of the session's budget by a turn."""
     spent = record.get("spent")
     for name, attribute in (("tokens", "esper.spent.tokens"), ("money", "esper.spent.micro_usd")):
         if isinstance(spent, dict) and name in spent:
@@ -64,7 +64,7 @@ def spent_attributes(record: JsonObject) -> Iterator[tuple[str, Attribute]]:
 
 
 def messages_of(record: JsonObject) -> list[dict[str, Any]]:
-    """Return what a model answered as the one message of `gen_ai.output.messages`, or nothing."""
+    """Return a model's response as the single message of `gen_ai.output.messages`, or an empty list."""
     blocks = record.get("content")
     if not isinstance(blocks, list):
         return []
@@ -73,7 +73,7 @@ def messages_of(record: JsonObject) -> list[dict[str, Any]]:
 
 
 def _part(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return one block of the Messages API as the conventions' schema has it."""
+    """Return one block of the Messages API in the schema of the conventions."""
     match block.get("type"):
         case "text":
             return {"type": "text", "content": _text(block.get("text"))}
@@ -87,7 +87,7 @@ def _part(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def count_of(value: object) -> int:
-    """Return a count that somebody else wrote; what is none counts as nothing."""
+    """Return an unvalidated count; an invalid one is 0."""
     return value if type(value) is int and 0 <= value < 2**63 else 0
 
 

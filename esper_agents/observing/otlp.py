@@ -1,4 +1,4 @@
-"""Spans as OpenTelemetry has them, and as lines of OTLP JSON."""
+"""Spans in the OpenTelemetry data model, and as lines of OTLP JSON."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from esper_agents.observing.span import TraceSpan
 
 _SERVICE = "esper-agents"
-# Collectors refuse requests that are too large, usually beyond 20 MB; the SDK sends so many spans at once.
+# Number of spans per request, as in the SDK; collectors reject large requests, usually above 20 MB.
 _AT_ONCE, _MOST_CHARACTERS = 512, 4_000_000
 _IDS = frozenset(("traceId", "spanId", "parentSpanId"))
 
 
 def json_lines(spans: Sequence[TraceSpan]) -> Iterator[str]:
-    """Yield spans as OTLP JSON, one `TracesData` a line, in ASCII.
+    """Yield spans as OTLP JSON, one `TracesData` per line, in ASCII.
 
     Raises:
         UsageError: OpenTelemetry is not installed.
@@ -44,7 +44,7 @@ def json_lines(spans: Sequence[TraceSpan]) -> Iterator[str]:
 
 
 def batches(spans: Sequence[TraceSpan]) -> Iterator[list[ReadableSpan]]:
-    """Yield spans as the SDK has them, as many at a time as a collector takes at once."""
+    """Yield spans in the SDK's form, in batches of a size that collectors accept."""
     batch: list[ReadableSpan] = []
     characters = 0
     for span in spans:
@@ -59,10 +59,10 @@ def batches(spans: Sequence[TraceSpan]) -> Iterator[list[ReadableSpan]]:
 
 @contextmanager
 def needed() -> Iterator[None]:
-    """Say how to get OpenTelemetry where what is imported in the block is not there.
+    """Explain how to install OpenTelemetry if an import in the block fails.
 
     Raises:
-        UsageError: It is not.
+        UsageError: OpenTelemetry is not installed.
     """
     try:
         yield
@@ -75,7 +75,7 @@ def needed() -> Iterator[None]:
 def _resource() -> Resource:
     from opentelemetry.sdk.resources import Resource
 
-    # What the environment says of services is about programs that trace themselves, and would change the spans.
+    # Service attributes in the environment describe programs that trace themselves, and would change the spans.
     return Resource({"service.name": _SERVICE, "service.version": version(_SERVICE)})
 
 
@@ -113,7 +113,7 @@ def _context(trace: str, span: str) -> SpanContext:
 
 
 def _with_hex_ids(data: Any) -> Any:
-    """Return what protobuf makes of a message with identifiers in hex, where OTLP differs from it."""
+    """Return a protobuf message as JSON data with hexadecimal identifiers, as OTLP requires."""
     if isinstance(data, dict):
         return {name: b64decode(each).hex() if name in _IDS else _with_hex_ids(each) for name, each in data.items()}
     return [_with_hex_ids(each) for each in data] if isinstance(data, list) else data

@@ -1,4 +1,4 @@
-"""A span: one thing that a session did, when, within what, and how it ended."""
+"""Spans: one operation of a session with its parent, times and result."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypeAlias
 Attribute: TypeAlias = str | bool | int | tuple[str, ...]
 Attributes: TypeAlias = Mapping[str, Attribute]
 
-# Which spans a ledger has: `session`, `frame 1`, `turn 1.2` and `call 1.2.0`.
+# Spans of a ledger: `session`, `frame 1`, `turn 1.2` and `call 1.2.0`.
 SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something that happened at one moment of a span.
+    """An event at one moment of a span.
 
     Attributes:
-        name: What.
-        at_ns: When, in nanoseconds since 1970.
-        attributes: What is known of it.
+        name: Name of the event.
+        at_ns: Time, in nanoseconds since 1970.
+        attributes: Attributes of the event.
     """
 
     name: str
@@ -31,12 +31,12 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True)
 class SpanLink:
-    """Another span that a span came of.
+    """A link to another span that caused a span.
 
     Attributes:
         trace: The other span's trace, as 32 hex digits.
         span: The other span, as 16 hex digits.
-        attributes: How it came of it.
+        attributes: Attributes of the link.
     """
 
     trace: str
@@ -46,20 +46,20 @@ class SpanLink:
 
 @dataclass(frozen=True, slots=True)
 class TraceSpan:
-    """One thing that a session did.
+    """One operation of a session.
 
     Attributes:
         trace: The session's trace, as 32 hex digits.
         id: 16 hex digits.
-        parent: The span it is part of, or empty.
-        name: What was done, in the words of the conventions.
-        start_ns: When it began, in nanoseconds since 1970.
-        end_ns: When it ended, or how far the ledger has come.
-        attributes: What is known of it.
-        events: What happened on the way.
-        links: What it came of.
-        error: The kind of error it ended with, or empty.
-        is_remote: Whether it was done elsewhere, at a model's server.
+        parent: The parent span, or empty.
+        name: Name of the operation, in the terms of the conventions.
+        start_ns: Start time, in nanoseconds since 1970.
+        end_ns: End time, or the time of the latest event of the ledger.
+        attributes: Attributes of the span.
+        events: Events of the span.
+        links: Links to the spans that caused it.
+        error: Kind of the error that ended it, or empty.
+        is_remote: Whether the operation ran on a model server.
     """
 
     trace: str
@@ -76,15 +76,15 @@ class TraceSpan:
 
 
 def trace_id(session: str) -> str:
-    """Return the trace of a session: its own identifier without the prefix, so that either is found by the other."""
+    """Return the trace id of a session: its identifier without the prefix, which makes it reversible."""
     return session.rpartition("_")[2]
 
 
 def span_id(session: str, what: str) -> str:
-    """Return the identifier of a session's span, the same each time it is made.
+    """Return the deterministic identifier of a session's span.
 
     Args:
         session: `ses_` identifier.
-        what: Such as `frame 1`.
+        what: The span, such as `frame 1`.
     """
     return sha256(f"{session} {what}".encode()).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""SQL: tables, the engine, migrations at first use, the ledger, leases and artifacts. Imports `domain` and below."""
+"""SQL storage: tables, engine, migrations, ledger, leases and artifacts."""

@@ -1,4 +1,4 @@
-"""Files that tools made, kept by the digest of their bytes: written once, whole or not at all, never changed."""
+"""Artifact files stored by content digest: written atomically and never changed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """A file that is kept.
+    """A stored artifact file.
 
     Attributes:
-        path: Where it lies.
-        size_bytes: Its size.
+        path: Path of the file.
+        size_bytes: Size of the file.
     """
 
     path: Path
@@ -38,70 +38,70 @@ class StoredArtifact:
 
 
 class Artifacts:
-    """The artifacts of one project."""
+    """The artifact store of one project."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder they lie in; it is made when the first one is kept."""
+        """Use a folder, which is created when the first artifact is stored."""
         self._folder = folder
 
     def keep(self, file: Path, name: str, media_type: str) -> Artifact:
-        """Keep a copy of a file; the same bytes are kept once.
+        """Store a copy of a file; equal bytes are stored once.
 
         Args:
-            file: Where it is now.
-            name: What to call it.
+            file: The source file.
+            name: Display name of the artifact.
             media_type: Such as `application/json`.
 
         Raises:
-            StorageError: It cannot be read, or there is no room for it.
+            StorageError: The file cannot be read, or the disk is full.
         """
         try:
             with file.open("rb") as stream:
                 return self._keep(stream, _NO_NAME.sub("_", name), media_type)
         except OSError as error:
             raise StorageError(
-                f"artifact {name!r} cannot be kept: {error.strerror}", remedy=f"look at {str(self._folder)!r}"
+                f"artifact {name!r} cannot be stored: {error.strerror}", remedy=f"check {str(self._folder)!r}"
             ) from error
 
     def keep_text(self, data: bytes, name: str, media_type: str) -> Artifact:
-        """Keep the bytes of a text; those that are there already only become young again.
+        """Store the bytes of a text; if they exist already, only the file's age is reset.
 
         Raises:
-            StorageError: There is no room for them.
+            StorageError: The disk is full.
         """
         sha256 = hashlib.sha256(data).hexdigest()
         try:
             if self._place(sha256).is_file():
-                # Young again: what is about to be named by a row is not swept away.
+                # Reset the age, so that an artifact about to be referenced by a row is not deleted.
                 os.utime(self._place(sha256))
                 return Artifact(name, sha256, len(data), media_type)
             return self._keep(BytesIO(data), name, media_type)
         except OSError as error:
             raise StorageError(
-                f"{name!r} cannot be kept: {error.strerror}", remedy=f"look at {str(self._folder)!r}"
+                f"{name!r} cannot be stored: {error.strerror}", remedy=f"check {str(self._folder)!r}"
             ) from error
 
     def path(self, sha256: str) -> Path:
-        """Return where the artifact with a digest lies.
+        """Return the path of the artifact with a digest.
 
         Raises:
-            NotFoundError: There is none.
-            IntegrityError: Its bytes are not what they were.
+            NotFoundError: There is no such artifact.
+            IntegrityError: Its bytes do not match the digest.
         """
         place = self._place(sha256) if _SHA256.fullmatch(sha256) else None
         if place is None or not place.is_file():
             raise NotFoundError("artifact", sha256, (), listing="esper certificates show latest")
         with place.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
-                raise IntegrityError(f"artifact {sha256} is not what it was", remedy="restore a backup")
+                raise IntegrityError(f"artifact {sha256} is corrupted", remedy="restore a backup")
         return place
 
     def unnamed(self, named: Collection[str], *, older_than_s: float) -> tuple[StoredArtifact, ...]:
-        """Return what nothing names, a copy that was cut off included.
+        """Return the unreferenced artifacts, including incomplete copies.
 
         Args:
-            named: Digests that something names.
-            older_than_s: Only what has been there so long: a row may be about to name what is younger.
+            named: Digests that are referenced.
+            older_than_s: Minimum age: a row may be about to reference a younger file.
         """
         latest = time.time() - older_than_s
         found = []

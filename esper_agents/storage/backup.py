@@ -1,4 +1,4 @@
-"""A backup of an SQLite database while it is in use: one file, checked, never over another one."""
+"""Back up an SQLite database while it is in use, into one verified new file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from esper_agents.storage.maintenance import is_file, reading
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-# Writers get their turn between two portions.
+# Pages per step of the copy; writers proceed between steps.
 _PAGES = 4096
-_ELSEWHERE = "name a file that does not exist yet"
+_ELSEWHERE = "name a new file"
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup that was made and checked.
+    """A verified backup.
 
     Attributes:
         path: The file.
         size_bytes: Its size.
-        shape: The newest migration that it has seen.
-        sessions: How many are in it.
-        certificates: Likewise.
-        log_entries: Likewise.
+        shape: The latest migration of its schema.
+        sessions: Number of sessions in it.
+        certificates: Number of certificates in it.
+        log_entries: Number of transparency log entries in it.
     """
 
     path: Path
@@ -44,30 +44,32 @@ class Backup:
 
 
 def back_up(url: URL, to: Path) -> Backup:
-    """Copy a database as it is at one moment to a new file that only its owner may read, and check the copy.
+    """Copy a consistent snapshot of a database to a new file that only its owner may read, and check the copy.
 
     Args:
         url: The database.
-        to: The file to make.
+        to: The file to create.
 
     Raises:
-        UsageError: The file is there already, or the database is one that its own program backs up.
-        StorageError: There is no database, or the copy cannot be made or is not whole.
+        UsageError: The file exists already, or the database is a PostgreSQL database.
+        StorageError: There is no database, or the copy cannot be written or is damaged.
     """
     to = to.expanduser().absolute()
     if not is_file(url):
         command = f"pg_dump --format=custom --file={to} {url.set(drivername='postgresql', password=None)}"
-        raise UsageError("a PostgreSQL database is backed up by its own program", remedy=command)
+        raise UsageError("a PostgreSQL database is backed up with pg_dump", remedy=command)
     if not Path(str(url.database)).is_file():
         raise StorageError(f"there is no database {where(url)!r}", remedy="name the project with --project")
     with translate_database_errors(str(to)):
         try:
-            # Whatever happens, the name is ours: nothing that was there before is written over.
+            # The file is created exclusively: an existing file is never overwritten.
             os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError as error:
-            raise UsageError(f"{str(to)!r} is there already", remedy=_ELSEWHERE) from error
+            raise UsageError(f"{str(to)!r} exists already", remedy=_ELSEWHERE) from error
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UsageError(f"there is no folder {str(to.parent)!r}", remedy="make it, or name another one") from error
+            raise UsageError(
+                f"there is no folder {str(to.parent)!r}", remedy="create it, or name another one"
+            ) from error
         try:
             return _made(url, to)
         except BaseException:
@@ -86,7 +88,7 @@ def _made(url: URL, to: Path) -> Backup:
             closing(sqlite3.connect(scratch)) as copy,
         ):
             source.backup(copy, pages=_PAGES)
-            # One file: no log beside it that somebody would have to copy along.
+            # A single file, without a write-ahead log that would have to be copied along.
             copy.execute("PRAGMA journal_mode=DELETE")
             made = _checked(copy, to)
         with Path(scratch).open("rb") as written:
@@ -104,7 +106,7 @@ def _checked(copy: sqlite3.Connection, to: Path) -> Backup:
     broken = copy.execute("PRAGMA foreign_key_check").fetchone()
     if said != ["ok"] or broken:
         raise StorageError(
-            f"the database is damaged: {said[0] if said != ['ok'] else f'rows of {broken[0]} point nowhere'}",
+            f"the database is damaged: {said[0] if said != ['ok'] else f'dangling references in {broken[0]}'}",
             remedy="keep the backups that you have, and move the file away before you restore one",
         )
     shape = str(copy.execute("SELECT version_num FROM alembic_version").fetchone()[0])
@@ -116,7 +118,7 @@ def _checked(copy: sqlite3.Connection, to: Path) -> Backup:
 def _count(copy: sqlite3.Connection, table: str) -> int:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
         return 0
-    return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a name of ours
+    return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a constant name
 
 
 def _make_lasting(folder: Path) -> None:

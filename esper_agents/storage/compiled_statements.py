@@ -1,4 +1,4 @@
-"""Statements of every step: compiled once for each database, then handed to its driver as they are."""
+"""SQL statements compiled once per database and passed directly to the driver."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class _Compiled:
     constants: Mapping[str, object]
 
     def given(self, values: Mapping[str, object]) -> object:
-        """Return values as the driver takes them: by name, or in the order of the statement."""
+        """Return values in the form that the driver expects: by name, or in the order of the statement."""
         known = {**self.constants, **values}
         return known if self.names is None else [known[name] for name in self.names]
 
 
 class Prepared:
-    """A statement whose compiled text is kept.
+    """A statement with its cached compiled text.
 
-    What SQLAlchemy does round a statement takes several times as long as the database does for one of these. Values go
-    in and come out as the driver has them: words as text, and on SQLite a truth as 0 or 1.
+    SQLAlchemy's processing of such a statement takes several times as long as its execution in the database. Values are
+    passed in the driver's representation: dates as text, and on SQLite booleans as 0 or 1.
     """
 
     def __init__(self, statement: Executable) -> None:
-        """Take a statement with a named parameter for each of its values; nothing is compiled yet."""
+        """Wrap a statement that has a named parameter for every value; it is compiled at first use."""
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
 
     def rows(self, connection: Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Return the rows that the statement gives; none where it gives none.
+        """Return the rows of the statement's result; empty if it returns none.
 
         Args:
-            connection: Where, within a transaction.
-            values: One for each parameter.
+            connection: The connection, inside a transaction.
+            values: A value for every parameter.
 
         Raises:
-            sqlalchemy.exc.DBAPIError: The database refuses.
+            sqlalchemy.exc.DBAPIError: The database rejects the statement.
         """
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name) or self._compile(dialect)

@@ -1,4 +1,4 @@
-"""The database engine: SQLite set up for many processes, PostgreSQL by URL, failures in our own words."""
+"""The database engine: SQLite set up for many processes, PostgreSQL by URL, translated errors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 _BUSY_TIMEOUT_S = 30
 WRITES = "esper_writes"
 _SPOKEN = ("sqlite", "postgresql")
-# A password may stand among the parameters of the URL, too.
+# Query parameters of the URL that may contain a password.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _SET_IT = "set it to postgresql://user@host/name, or unset it"
 
 
 def database_url(default_file: Path) -> URL:
-    """Return where the rows live: `ESPER_DATABASE_URL`, else the SQLite file given.
+    """Return the URL of the database: `ESPER_DATABASE_URL`, else the given SQLite file.
 
     Raises:
-        UsageError: `ESPER_DATABASE_URL` is no database URL.
+        UsageError: `ESPER_DATABASE_URL` is not a database URL.
     """
     text = os.environ.get("ESPER_DATABASE_URL")
     if not text:
@@ -47,7 +47,7 @@ def database_url(default_file: Path) -> URL:
 
 
 def where(url: URL) -> str:
-    """Return a database as a user knows it: the file, or the URL without any password in it."""
+    """Return the display name of a database: the file, or the URL without any password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.difference_update_query(_SECRETS).render_as_string()
@@ -56,7 +56,7 @@ def where(url: URL) -> str:
 def open_engine(url: URL) -> Engine:
     """Return an engine whose transactions do not deadlock between processes.
 
-    Write transactions on SQLite begin IMMEDIATE: a deferred one that turns into a writer fails at once,
+    Write transactions on SQLite begin IMMEDIATE: a deferred transaction that upgrades to a writer fails at once,
     whatever the timeout.
 
     Raises:
@@ -74,7 +74,7 @@ def open_engine(url: URL) -> Engine:
     def set_up(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        # FULL, not NORMAL: a row that was acknowledged must survive a power cut.
+        # FULL, not NORMAL: an acknowledged row must survive a power failure.
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
@@ -89,10 +89,10 @@ def open_engine(url: URL) -> Engine:
 
 @contextmanager
 def translate_database_errors(where: str) -> Iterator[None]:
-    """Turn failures of the database and its disk into `StorageError`.
+    """Translate errors of the database and its disk into `StorageError`.
 
     Args:
-        where: The database, as a person knows it.
+        where: Display name of the database.
     """
     try:
         yield
@@ -107,22 +107,22 @@ def translate_database_errors(where: str) -> Iterator[None]:
         ) from error
 
 
-# What SQLite says, and what a user can do about it.
+# SQLite messages: text to match, problem, and remedy.
 _REMEDIES = (
     (
         "not a database",
-        "is damaged or no database",
+        "is damaged or not a database",
         "move the file away and run the command again, or restore a backup",
     ),
     ("malformed", "is damaged", "move the file away and run the command again, or restore a backup"),
     ("readonly", "is read-only", "make the file and its folder writable, or set ESPER_HOME to a folder that is"),
     ("unable to open", "cannot be opened", "make its folder exist and writable, or set ESPER_HOME to one that is"),
-    ("full", "has no room left on its disk", "free some space and run `esper resume`; what was recorded is kept"),
-    ("disk i/o", "has a failing or full disk", "free some space and run `esper resume`; what was recorded is kept"),
+    ("full", "has no space left on its disk", "free some space and run `esper resume`; recorded steps are safe"),
+    ("disk i/o", "has a failing or full disk", "free some space and run `esper resume`; recorded steps are safe"),
     ("locked", "is locked by another program", "close the other program and run the command again"),
 )
 _CORRECT = "in ESPER_DATABASE_URL"
-# What PostgreSQL and psycopg say. The reason stands after "connection failed", so the general words come last.
+# Messages of PostgreSQL and psycopg. The reason follows "connection failed", so the general patterns come last.
 _SERVER_REMEDIES = (
     (
         r"\w+ authentication failed for user (?P<it>\".*?\")",
@@ -131,13 +131,13 @@ _SERVER_REMEDIES = (
     ),
     (
         r"no password supplied|password was provided|passfile|wrong password type",
-        "authentication failed: the server wants a password and none was given",
+        "authentication failed: the server requires a password and none was given",
         f"put one {_CORRECT}, or in PGPASSWORD or ~/.pgpass",
     ),
     (
         r"pg_hba\.conf (?:entry|rejects connection) for .*?user (?P<it>\".*?\")",
-        "authentication failed: pg_hba.conf of the server does not admit user {it}",
-        f"have an entry added for this client, or correct user, database or sslmode {_CORRECT}",
+        "authentication failed: pg_hba.conf of the server does not allow user {it}",
+        f"add an entry for this client, or correct user, database or sslmode {_CORRECT}",
     ),
     (
         r"role (?P<it>\".*?\") (?:does not exist|is not permitted to log in)",

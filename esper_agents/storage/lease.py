@@ -1,4 +1,4 @@
-"""Leases: one owner a session, whose writes stop counting the moment another has claimed it."""
+"""Leases: one owner per session; writes under an expired lease are rejected."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store, Transaction
 
 LEASE_MS = 30_000
-# Who wants a lease while somebody who is stopped has its row waits for no longer than this.
+# Maximum wait for a session row that a suspended process has locked.
 _PATIENCE_MS = 500
 _LOCK_NOT_AVAILABLE = "55P03"
 _SAID = (session.c.owner, session.c.fence, session.c.expires_ms, session.c.cancel_requested)
-# FOR NO KEY UPDATE (SQLite leaves it out): a claim may not slip in between this look and the commit.
+# FOR NO KEY UPDATE (ignored by SQLite): no claim may happen between this read and the commit.
 _HELD = Prepared(
     select(*_SAID)
     .where(session.c.id == bindparam("wanted"))
-    # Not FOR SHARE: a heartbeat and a step that both have it, and then change the row, would wait for each other.
+    # Not FOR SHARE: a heartbeat and a step that both hold it, and then update the row, would deadlock.
     .with_for_update(key_share=True)
 )
 
 
 @cache
 def _copying(columns: tuple[str, ...]) -> Prepared:
-    """Return the statement that sets a session's copied columns and says who holds it: it locks the row as `_HELD`."""
+    """Return the statement that sets a session's copied columns and returns its lease; it locks like `_HELD`."""
     values: dict[str, Any] = {each: bindparam(each) for each in columns}
     return Prepared(update(session).where(session.c.id == bindparam("wanted")).values(values).returning(*_SAID))
 
@@ -49,9 +49,9 @@ class Lease:
 
     Attributes:
         session: `ses_` identifier.
-        fence: Grows with every claim; a write under an older one is refused.
-        owner: Who claimed it.
-        attempt: 1, and one more for each owner before this one that died or fell silent since one last gave it back.
+        fence: Fencing token: increases with every claim; a write with an older one is rejected.
+        owner: The process that claimed it.
+        attempt: 1, plus the number of consecutive earlier owners that died or timed out without a release.
     """
 
     session: str
@@ -61,12 +61,12 @@ class Lease:
 
 
 def claim(store: Store, session_id: str) -> Lease:
-    """Take the lease of a session.
+    """Claim the lease of a session.
 
-    A lease that has run out can be taken, and so can that of a process that has died on this machine.
+    An expired lease can be claimed, and so can the lease of a process that has died on this machine.
 
     Raises:
-        BusyError: A living owner has it.
+        BusyError: A live process owns it.
     """
     with store.writing() as transaction:
         held = _held(transaction, session_id)
@@ -77,7 +77,7 @@ def claim(store: Store, session_id: str) -> Lease:
 
 
 def claim_within(transaction: Transaction, session_id: str) -> Lease:
-    """Take the lease inside a transaction; see `claim`."""
+    """Claim the lease inside a transaction; see `claim`."""
     held = _held(transaction, session_id)
     if _is_owned(held, transaction.now_ms):
         raise _busy(session_id)
@@ -86,7 +86,7 @@ def claim_within(transaction: Transaction, session_id: str) -> Lease:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A session's columns of its lease; SQLite keeps whatever somebody wrote there."""
+    """Lease columns of a session, unvalidated: SQLite stores values of any type."""
 
     owner: object
     fence: object
@@ -122,7 +122,7 @@ def _held(transaction: Transaction, session_id: str) -> _Held:
 
 def _taken(transaction: Transaction, session_id: str, held: _Held) -> Lease:
     newest = _NEWEST_FENCE.column(transaction.connection, {"wanted": session_id})
-    # The ledger's word counts as well: under a fence that was set back, an older owner could write again.
+    # The ledger's newest token is included: after a reset of the column, an older owner could write again.
     fence = max(_whole(held.fence), *newest, 0) + 1
     taken = Lease(session_id, fence, this_process(), max(_whole(held.attempts), 1) + 1 if held.owner else 1)
     values = {
@@ -137,9 +137,9 @@ def _taken(transaction: Transaction, session_id: str, held: _Held) -> Lease:
 
 
 def _limit(transaction: Transaction, session_id: str, held: Any) -> None:
-    """Let a lease that ends later than any can end with the one that its owner would have now.
+    """Shorten a lease that ends later than any valid lease could end.
 
-    The clock was set back, or somebody wrote in the table. A living owner soon says again until when it has it.
+    This occurs if the clock was set back or the table was edited. A live owner soon extends its lease again.
     """
     latest = transaction.now_ms + LEASE_MS
     if _whole(held.expires_ms) > latest:
@@ -150,12 +150,12 @@ def _limit(transaction: Transaction, session_id: str, held: Any) -> None:
 def _busy(session_id: str) -> BusyError:
     return BusyError(
         f"session {session_id} is being worked on by another process",
-        remedy="wait for it to end, or run `esper sessions show " + session_id + "` to see how far it is",
+        remedy="wait for it to end, or run `esper sessions show " + session_id + "` to see its progress",
     )
 
 
 def _whole(number: object) -> int:
-    """Return a column as the whole number that it is to be; SQLite keeps whatever somebody wrote there."""
+    """Return a column as an integer, or 0 for other types, which SQLite may store."""
     return number if isinstance(number, int) else 0
 
 
@@ -164,10 +164,10 @@ def _is_owned(held: Any, now_ms: int) -> bool:
 
 
 def beat(store: Store, lease: Lease) -> None:
-    """Extend a lease; one that has run out is never revived.
+    """Extend a lease; an expired lease is never revived.
 
     Raises:
-        LeaseLostError: It has run out or another owner has it.
+        LeaseLostError: The lease has expired or another process owns it.
     """
     with store.writing() as transaction:
         check(transaction, lease)
@@ -177,7 +177,7 @@ def beat(store: Store, lease: Lease) -> None:
 
 
 def release(store: Store, lease: Lease, state: SessionState) -> None:
-    """Give a lease back and note where the session is; nothing happens where it is not ours any more."""
+    """Release a lease and store the state of the session; does nothing if the lease was lost."""
     with store.writing() as transaction:
         values = {"wanted": lease.session, "held": lease.fence, "holder": lease.owner, "state": str(state)}
         _RELEASE.rows(transaction.connection, values)
@@ -192,16 +192,16 @@ _RELEASE = Prepared(
 
 
 def check(transaction: Transaction, lease: Lease) -> bool:
-    """Make sure that a transaction may write under a lease, and return whether the session is to be cancelled.
+    """Check that a transaction may write under a lease, and return whether cancellation was requested.
 
     Raises:
-        LeaseLostError: The lease has run out or another owner has it.
+        LeaseLostError: The lease has expired or another process owns it.
     """
     return _is_cancelled(transaction, lease, _HELD.rows(transaction.connection, {"wanted": lease.session}))
 
 
 def note(transaction: Transaction, lease: Lease, copies: Mapping[str, object]) -> bool:
-    """Set a session's copied columns under a lease; otherwise as `check`, in one statement."""
+    """Set a session's copied columns under a lease; like `check`, but in one statement."""
     values = {name: str(each) for name, each in copies.items()}
     held = _copying(tuple(values)).rows(transaction.connection, {"wanted": lease.session, **values})
     return _is_cancelled(transaction, lease, held)
@@ -218,6 +218,6 @@ def _is_cancelled(transaction: Transaction, lease: Lease, held: list[tuple[Any, 
 
 
 def is_owned(connection: Connection, session_id: str, now_ms: int) -> bool:
-    """Return whether a living owner works on a session."""
+    """Return whether a live process owns a session."""
     wanted = select(session.c.owner, session.c.expires_ms).where(session.c.id == session_id)
     return _is_owned(connection.execute(wanted).one(), now_ms)

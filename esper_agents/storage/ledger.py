@@ -1,4 +1,4 @@
-"""The ledger in SQL: rows are appended under a lease and never rewritten."""
+"""The ledger in SQL: events are appended under a lease and never changed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append did.
+    """Result of an append.
 
     Attributes:
-        rows: The rows as they stand in the ledger.
-        is_cancel_requested: Whether somebody has asked for the session to be cancelled.
+        rows: The rows as stored in the ledger.
+        is_cancel_requested: Whether cancellation of the session was requested.
     """
 
     rows: tuple[LedgerRow, ...]
@@ -44,17 +44,17 @@ def append(
     beginning: Sequence[tuple[RowKey, object]] = (),
     **index: object,
 ) -> Appended:
-    """Append rows in one transaction, each body as JSON, all or none.
+    """Append events atomically in one transaction, with their bodies as JSON.
 
     Args:
-        store: Where.
+        store: The store.
         lease: The right to write to the session.
-        entries: Key and body of each row.
-        beginning: Further rows, of what begins now; left out where the session is to be cancelled.
+        entries: Key and body of every event.
+        beginning: Additional events for the next action; omitted if cancellation was requested.
         index: New values of the session's copied columns, such as `state`.
 
     Raises:
-        LeaseLostError: Another owner has the session.
+        LeaseLostError: Another process owns the session.
     """
     with store.writing() as transaction:
         return append_within(transaction, lease, entries, beginning=beginning, **index)
@@ -68,7 +68,7 @@ def append_within(
     beginning: Sequence[tuple[RowKey, object]] = (),
     **index: object,
 ) -> Appended:
-    """Append rows inside a transaction; see `append`."""
+    """Append events inside a transaction; see `append`."""
     is_cancel_requested = note(transaction, lease, {"changed_at": transaction.at, **index})
     wanted = entries if is_cancel_requested else (*entries, *beginning)
     rows = tuple(_insert(transaction, lease, key, encode(body)) for key, body in wanted)
@@ -76,22 +76,22 @@ def append_within(
 
 
 def event_digest(frame: int, step: int, call: int, kind: str, at: str, body: str) -> bytes:  # noqa: PLR0917 - a row
-    """Return the digest of one row; neither its number nor its fence counts."""
+    """Return the digest of one event; its sequence number and fencing token are not included."""
     head = f"{frame}.{step}.{call}.{kind}.{at}\n"
     return sha256((head + body).encode("utf-8", "surrogatepass")).digest()
 
 
 def part_digest(events: Iterable[bytes]) -> str:
-    """Return the digest of one part of a session's rows, given their digests in order."""
+    """Return the digest of one part of a session's events, given their digests in order."""
     return sha256(b"".join(events)).hexdigest()
 
 
 def events_digest(of_session: str, of_agents: str) -> str:
-    """Return the digest of a session's rows.
+    """Return the digest of a session's events.
 
     Args:
-        of_session: `part_digest` of the rows of the session itself, which stay for ever.
-        of_agents: That of the rows of its frames, which `db prune` removes.
+        of_session: `part_digest` of the session's own events, which are never pruned.
+        of_agents: `part_digest` of the frames' events, which `db prune` removes.
     """
     return sha256(f"{of_session}\n{of_agents}\n".encode()).hexdigest()
 
@@ -118,7 +118,7 @@ _INSERT = Prepared(
 
 
 def rows(connection: Connection, session_id: str, *, after: int = 0) -> tuple[LedgerRow, ...]:
-    """Return a session's rows in order, those with a greater number than `after`."""
+    """Return a session's events in order, those with a greater sequence number than `after`."""
     found = _ROWS.rows(connection, {"wanted": session_id, "after": after})
     return tuple(
         [
@@ -137,12 +137,12 @@ _ROWS = Prepared(
 
 
 def read(store: Store, session_id: str, after: int = 0) -> tuple[LedgerRow, ...]:
-    """Return a session's rows as `rows` does, of a store."""
+    """Return a session's events from a store; see `rows`."""
     with store.reading() as connection:
         return rows(connection, session_id, after=after)
 
 
 def count(connection: Connection, session_id: str) -> int:
-    """Return how many rows a session has."""
+    """Return the number of events of a session."""
     wanted = select(func.count()).select_from(ledger).where(ledger.c.session_id == session_id)
     return int(connection.scalar(wanted) or 0)

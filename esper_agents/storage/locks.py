@@ -1,4 +1,4 @@
-"""Locks of files, waited for within a limit: who has one may be stopped, and would be waited for without an end."""
+"""File locks with a timeout, because the process that holds one may be suspended."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from esper_agents.errors import BusyError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Half a lease: a heartbeat that waited for somebody who is stopped must still be in time.
+# Half a lease: a heartbeat that waits for a suspended process must still be in time.
 PATIENCE_S = 15.0
 
 
 def locked(file: Path) -> int:
-    """Return the descriptor of a file that this process alone has locked; the file is made if there is none.
+    """Return the descriptor of a file locked exclusively by this process; the file is created if it is missing.
 
     Raises:
-        BusyError: Another process has had it for all of `PATIENCE_S`.
-        OSError: It cannot be opened or locked.
+        BusyError: Another process held the lock for all of `PATIENCE_S`.
+        OSError: The file cannot be opened or locked.
     """
     lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -34,7 +34,7 @@ def locked(file: Path) -> int:
         os.close(lock)
         raise BusyError(
             f"another process has held the lock {str(file)!r} for over {PATIENCE_S:.0f} s",
-            remedy="`lslocks` names it: have it go on or end, then do this again, or `esper resume` a session",
+            remedy="find it with `lslocks`, let it continue or end it, then run the command again",
         )
     return lock
 
@@ -43,13 +43,13 @@ def take(lock: int, patience_s: float) -> bool:
     """Return whether an open file could be locked within a time.
 
     Raises:
-        OSError: It cannot be locked at all.
+        OSError: The file cannot be locked at all.
     """
     if _take_at_once(lock):
         return True
     if not patience_s:
         return False
-    # A lock cannot be waited for with a limit, but a thread can. It has a descriptor of its own to let go of.
+    # `flock` has no timeout, but waiting for a thread has. The thread has a descriptor of its own to close.
     waiter = threading.Thread(target=_wait, args=(os.dup(lock),), daemon=True)
     waiter.start()
     waiter.join(patience_s)
@@ -57,8 +57,8 @@ def take(lock: int, patience_s: float) -> bool:
 
 
 def release(lock: int) -> None:
-    """Let go of a lock and close its file."""
-    # Closing is not enough: a child that was forked meanwhile has the file open, too.
+    """Release a lock and close its file."""
+    # Closing is not sufficient: a child process forked in the meantime also has the file open.
     with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)

@@ -1,4 +1,4 @@
-"""What a database is and how it is kept well: its state, its upgrade, and the space that nothing uses any more."""
+"""Database maintenance: schema status, upgrade and vacuum."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _PATIENCE_S = 30
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """What a database is.
+    """Status of a database.
 
     Attributes:
         system: `sqlite` or `postgresql`.
         version: The version of the database system.
-        where: The file, or the address without a password.
-        exists: Whether there is anything in it.
-        shape: The newest migration that it has seen, or empty.
-        newest: The newest migration that this version knows.
-        pending: Migrations that it has not seen.
+        where: The file, or the URL without a password.
+        exists: Whether it contains a schema.
+        shape: The latest applied migration, or empty.
+        newest: The latest migration known to this version.
+        pending: Migrations that are not applied yet.
         is_newer: Whether a newer esper-agents wrote it.
-        size_bytes: How much room it takes.
-        journal: How writes become durable, such as `wal`.
-        sessions: How many there are; None where the shape has no such table.
-        certificates: Likewise.
-        log_entries: Likewise.
-        notes: Likewise.
-        queued: How many sessions wait for a worker; None where the shape cannot say.
+        size_bytes: Size of the database.
+        journal: Journal mode, such as `wal`.
+        sessions: Number of sessions; None if the schema has no such table.
+        certificates: Number of certificates, or None likewise.
+        log_entries: Number of transparency log entries, or None likewise.
+        notes: Number of notes, or None likewise.
+        queued: Number of sessions waiting for a worker; None if the schema has no queue.
     """
 
     system: str
@@ -65,12 +65,12 @@ class DatabaseStatus:
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What an upgrade did.
+    """Result of an upgrade.
 
     Attributes:
-        before: The shape that the database had; empty for one with nothing in it.
-        after: The shape that it has.
-        migrations: What was run, in order.
+        before: The previous schema version; empty for an empty database.
+        after: The current schema version.
+        migrations: The applied migrations, in order.
     """
 
     before: str
@@ -80,11 +80,11 @@ class Upgraded:
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What was gained.
+    """Result of a vacuum.
 
     Attributes:
-        before_bytes: How much room the database took.
-        after_bytes: How much it takes.
+        before_bytes: Size before.
+        after_bytes: Size after.
     """
 
     before_bytes: int
@@ -92,10 +92,10 @@ class Vacuumed:
 
 
 def status(url: URL) -> DatabaseStatus:
-    """Return what a database is; nothing of it is changed, and none is made where there is none.
+    """Return the status of a database without changing or creating it.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The database cannot be read.
     """
     if is_file(url) and not Path(str(url.database)).is_file():
         return _missing(url)
@@ -120,11 +120,11 @@ def status(url: URL) -> DatabaseStatus:
 
 
 def upgrade(url: URL) -> Upgraded:
-    """Bring a database to the newest shape, under a lock, all or nothing.
+    """Migrate a database to the current schema, under a lock and in one transaction.
 
     Raises:
         NewerDatabaseError: A newer esper-agents wrote it.
-        StorageError: It cannot be used.
+        StorageError: The database cannot be used.
     """
     if is_file(url):
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -134,10 +134,10 @@ def upgrade(url: URL) -> Upgraded:
 
 
 def vacuum(url: URL) -> Vacuumed:
-    """Give back the room that nothing uses any more, and put the full text in order.
+    """Reclaim unused space, and optimize the full-text indexes.
 
     Raises:
-        StorageError: Another program holds the database.
+        StorageError: Another program has locked the database.
     """
     with _engine(url) as engine:
         with engine.connect() as connection, connection.begin():
@@ -159,7 +159,7 @@ def is_file(url: URL) -> bool:
 
 
 def reading(url: URL) -> sqlite3.Connection:
-    """Return a connection to an SQLite file that changes nothing."""
+    """Return a read-only connection to an SQLite file."""
     file = Path(str(url.database)).absolute()
     return sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_PATIENCE_S, check_same_thread=False)
 
@@ -186,10 +186,10 @@ def _engine(url: URL) -> Iterator[Engine]:
 
 
 def _vacuum_file(plain: sqlite3.Connection) -> None:
-    # By itself: VACUUM runs in no transaction.
+    # VACUUM cannot run inside a transaction.
     plain.isolation_level = None
     for each in FULL_TEXTS:
-        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - names of ours
+        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - constant names
     plain.execute("VACUUM")
     plain.execute("PRAGMA optimize")
     plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -1,4 +1,4 @@
-"""Brings the database to the newest shape at first use, under a lock, looking before it leaps."""
+"""Migrate the database to the current schema at first use, under a lock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from esper_agents.storage.tables import HEAD
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-# Any number that only we use; PostgreSQL's advisory locks are named by numbers.
+# An arbitrary number reserved for this program; PostgreSQL's advisory locks are identified by numbers.
 _LOCK = 0x65737065
 
 
 def ensure_schema(engine: Engine) -> None:
-    """Bring the database to the newest shape.
+    """Migrate the database to the current schema.
 
-    The embedded SQLite is upgraded without asking. Looking costs one statement; only an older or empty database
-    pays for loading Alembic. Processes that start at once wait for one another.
+    An embedded SQLite database is upgraded automatically. The check costs one statement; only an older or empty
+    database loads Alembic. Processes that start at the same time wait for each other.
 
     Raises:
         NewerDatabaseError: A newer esper-agents wrote it.
@@ -39,7 +39,7 @@ def ensure_schema(engine: Engine) -> None:
 
 
 def upgrade_schema(engine: Engine) -> str:
-    """Bring any database to the newest shape because a person asked for it, and return the shape that it had.
+    """Migrate any database to the current schema on request of a user, and return its previous schema version.
 
     Raises:
         NewerDatabaseError: A newer esper-agents wrote it.
@@ -55,7 +55,7 @@ def upgrade_schema(engine: Engine) -> str:
 
 
 def pending(found: str) -> tuple[str, ...]:
-    """Return the migrations that a database of some shape has not seen, in order."""
+    """Return the migrations that are missing from a database with the given schema version, in order."""
     names = sorted(each.stem for each in (data_folder("alembic") / "versions").glob("[0-9]*.py"))
     return tuple(each for each in names if each.partition("_")[0] > found)
 
@@ -63,7 +63,7 @@ def pending(found: str) -> tuple[str, ...]:
 def _refuse_newer(found: str) -> None:
     if found > HEAD:
         raise NewerDatabaseError(
-            f"the database has shape {found}, this esper-agents knows up to {HEAD}",
+            f"the database has schema version {found}, this esper-agents supports up to {HEAD}",
             remedy="pip install --upgrade esper-agents",
         )
 
@@ -72,19 +72,19 @@ def _is_current(connection: Connection) -> bool:
     found = version(connection)
     _refuse_newer(found)
     if found and found < HEAD and connection.dialect.name != "sqlite":
-        raise StorageError(f"the shared database has the older shape {found}", remedy="esper db upgrade")
+        raise StorageError(f"the shared database has the older schema version {found}", remedy="esper db upgrade")
     return found == HEAD
 
 
 def version(connection: Connection) -> str:
-    """Return the shape that the database has, such as `0001`; empty for an empty database."""
+    """Return the schema version of the database, such as `0001`; empty for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return ""
     return str(connection.scalar(text("SELECT version_num FROM alembic_version")) or "")
 
 
 def upgrade(connection: Connection) -> None:
-    """Run every migration that is missing, inside the connection's transaction."""
+    """Run all missing migrations inside the connection's transaction."""
     from alembic.config import Config
 
     from alembic import command

@@ -1,4 +1,4 @@
-"""What models were asked outside of sessions: each request with what came back, so that it is paid for once."""
+"""Cache of model requests made outside sessions: each one is sent and paid for once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request to a model's server, and what came back.
+    """A request to a model server with its response.
 
     Attributes:
-        purpose: What it was asked for, such as `retrospect`.
+        purpose: Purpose of the request, such as `retrospect`.
         request_sha256: Digest of the request.
-        at: When it was answered, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-        record: What came back, with what it cost; its members are those of `reasoner.Decision.record`.
+        at: Time of the response, as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        record: The response and its cost, with the members of `reasoner.Decision.record`.
     """
 
     purpose: str
@@ -39,14 +39,14 @@ class ModelRequest:
 def keep_exchange(
     store: Store, project: Project, purpose: str, request_sha256: str, record: Mapping[str, Any]
 ) -> ModelRequest:
-    """Put an exchange on record, and return it.
+    """Store an exchange, and return it.
 
     Args:
-        store: Where.
-        project: Whose.
-        purpose: What it was asked for.
+        store: The store.
+        project: The project.
+        purpose: Purpose of the request.
         request_sha256: Digest of the request.
-        record: What came back.
+        record: The response and its cost.
     """
     with store.writing() as transaction:
         note_project(transaction, project)
@@ -57,12 +57,12 @@ def keep_exchange(
 
 
 def exchanges(store: Store, project_key: str, request_sha256: str = "") -> tuple[ModelRequest, ...]:
-    """Return the exchanges of a project on record, the oldest first.
+    """Return the stored exchanges of a project, oldest first.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        request_sha256: Only those of this request; of all where empty.
+        store: The store.
+        project_key: Key of the project.
+        request_sha256: Only exchanges of this request; all if empty.
     """
     wanted = select(exchange.c.purpose, exchange.c.request_sha256, exchange.c.at, exchange.c.record)
     wanted = wanted.where(exchange.c.project_key == project_key).order_by(exchange.c.id)

@@ -1,4 +1,4 @@
-"""What language models have used, on record: in all sessions of a project and outside of them, or in some sessions."""
+"""Recorded language model usage of a project, inside and outside its sessions."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ _MEMBERS = {
     "spent": ("moved", "record", "spent"),
     "is_priced": ("moved", "record", "is_priced"),
 }
-# Of more sessions than this, all rows of the project are read at once.
+# Above this number of sessions, all rows of the project are read at once.
 _MOST_SINGLY = 200
-# A model's messages stand beside these in a row: only what is wanted of it leaves the database.
+# Rows also contain the model's messages: extract only the needed values inside the database.
 _FORMS = {
     "sqlite": "json_extract({table}.body, '$.{first}.{second}')",
-    # PostgreSQL reads no JSON with a NUL in one of its texts: a blank stands in for it where nobody looks.
+    # PostgreSQL cannot parse JSON with a NUL in a text, so NUL is replaced by a blank; these texts are not read here.
     "postgresql": r"CAST(replace({table}.body, '\u0000', '\u0020') AS json) #>> '{{{first},{second}}}'",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What one model has used for one agent of one session.
+    """Usage of one model by one agent in one session.
 
     Attributes:
-        session: `ses_` identifier, or what else a model was asked for, such as `retrospect`.
-        agent: The agent's name; outside of sessions the same as `session`.
-        model: The model's full name, as its server says it.
-        expense: What was used.
+        session: `ses_` identifier, or the purpose of a request outside sessions, such as `retrospect`.
+        agent: The agent's name; outside sessions the same as `session`.
+        model: The model's full name, as reported by the server.
+        expense: The usage.
     """
 
     session: str
@@ -61,12 +61,12 @@ class ModelUsage:
 
 
 def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = None) -> tuple[ModelUsage, ...]:
-    """Return what models have used, in the order of the sessions' first turns, and then what was used outside of them.
+    """Return the model usage in the order of the sessions' first turns, followed by usage outside sessions.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        sessions: Only of these; of all, and outside of them, where None.
+        store: The store.
+        project_key: Key of the project.
+        sessions: Only these sessions; if None, all sessions and usage outside them.
     """
     found: dict[tuple[str, str, str], Expense] = {}
     is_all = sessions is None or len(sessions) > _MOST_SINGLY
@@ -86,7 +86,7 @@ def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = No
 
 def _record(parts: Sequence[Any]) -> Mapping[str, Any]:
     usage, spent, is_priced = (json.loads(each) if isinstance(each, str) else each for each in parts)
-    # SQLite has a truth of JSON as 0 or 1.
+    # SQLite returns JSON booleans as 0 or 1.
     return {"usage": usage, "spent": spent, "is_priced": is_priced != 0}
 
 

@@ -1,4 +1,4 @@
-"""Who holds a lease: a process that can be told alive from dead on the machine it runs on."""
+"""Lease owners: processes whose liveness can be checked on their own machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 
 _ENDED = ("Z", "X")
-# The fields behind the name: the state, then those that proc(5) numbers from 4 on; the start is its 22nd.
+# Fields after the name: the state, then those that proc(5) numbers from 4 on; the start time is field 22.
 _START = 22 - 3
 
 
 @cache
 def _machine() -> str:
-    """Name the machine and the process namespace, since only inside one of them a process id means anything."""
+    """Return a name of the machine and the process namespace, because process ids are only valid inside one."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -25,16 +25,16 @@ def _machine() -> str:
 
 
 def _started(process_id: int) -> str:
-    """Return when a living process started, or empty: the same id with another start is another process.
+    """Return the start time of a live process, or empty; it distinguishes processes that reuse an id.
 
-    On Linux in ticks since the machine started, which no change of the clock moves.
+    On Linux it is in ticks since boot, which changes of the clock do not affect.
     """
     if sys.platform == "linux":
         try:
             text = Path(f"/proc/{process_id}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
             return ""
-        # The name in brackets may hold anything, brackets and spaces included.
+        # The name in parentheses may contain any characters, including parentheses and spaces.
         state, *others = text.rpartition(")")[2].split()
         return "" if state in _ENDED else others[_START - 1]
     import psutil
@@ -47,11 +47,11 @@ def _started(process_id: int) -> str:
 
 
 def this_process() -> str:
-    """Return what this process signs its leases with."""
+    """Return the owner name of this process for its leases."""
     return f"{_machine()}|{os.getpid()}|{_started(os.getpid())}"
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner is known to be dead; owners on other machines are never known to be."""
+    """Return whether an owner is known to be dead; always false for owners on other machines."""
     machine, process_id, started = owner.rsplit("|", 2) if owner.count("|") >= 2 else ("", "", "")  # noqa: PLR2004
     return machine == _machine() and process_id.isdecimal() and _started(int(process_id)) != started

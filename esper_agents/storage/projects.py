@@ -1,4 +1,4 @@
-"""The projects that a database knows."""
+"""The projects known to a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.storage.store import Transaction
 
-# Two processes may see a project for the first time at the same moment.
+# Two processes may insert the same project at the same moment.
 _NOTE = Prepared(
     text(
         "INSERT INTO project (key, root, name, opened_at) VALUES (:key, :root, :name, :at) ON CONFLICT (key) DO NOTHING"
@@ -21,6 +21,6 @@ _NOTE = Prepared(
 
 
 def note_project(transaction: Transaction, project: Project) -> None:
-    """Have a row for a project; the one that is there already is left alone."""
+    """Insert the row of a project unless it exists."""
     given = {"key": project.key, "root": project.root, "name": project.name, "at": transaction.at}
     _NOTE.rows(transaction.connection, given)

@@ -1,7 +1,7 @@
-"""What is removed of old sessions: the rows of what agents did, where a certificate says what came of it.
+"""Prune the agent events of old sessions that have a certificate.
 
-The session's own rows stay (what was asked, who was given it, how it ended), and so does everything in the archive and
-in the log. One row more says that something was removed.
+The session's own events remain (request, route and result), and so does everything in the archive and in the
+transparency log. One additional event records the pruning.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _UNFINISHED = (SessionState.OPEN, SessionState.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """A finished session of which something can be removed.
+    """A finished session that can be pruned.
 
     Attributes:
         id: `ses_` identifier.
-        rows: How many rows.
-        characters: How long their bodies are together.
+        rows: Number of events to remove.
+        characters: Total length of their bodies.
     """
 
     id: str
@@ -52,29 +52,29 @@ class Old:
 
 
 def old_sessions(store: Store, project_key: str, *, days: int) -> tuple[Old, ...]:
-    """Return the finished sessions of a project of which rows can be removed, oldest first.
+    """Return the finished sessions of a project with prunable events, oldest first.
 
-    One is passed over while a process works on it, while an unfinished session grew out of it, and where it has a
-    certificate that is not in the archive as the ledger has it: then the ledger is all that is left of it.
+    A session is skipped while a process works on it, while an unfinished session derives from it, and if its
+    certificate is not in the archive as recorded in the ledger: the ledger is then its only remaining record.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        days: Only those in which nothing has happened for so many days, by the clock of the database.
+        store: The store.
+        project_key: Key of the project.
+        days: Only sessions without an event for this many days, by the clock of the database.
     """
     with store.reading() as connection:
         return _old(connection, project_key, database_clock(connection) - days * _DAY_MS)
 
 
 def prune(store: Store, project_key: str, sessions: Sequence[str], *, days: int, by: str) -> tuple[Old, ...]:
-    """Remove the rows of what agents did in sessions that `old_sessions` still names, and return those.
+    """Prune the agent events of those sessions that `old_sessions` still lists, and return them.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        sessions: Which.
+        store: The store.
+        project_key: Key of the project.
+        sessions: Identifiers of the sessions.
         days: As for `old_sessions`.
-        by: Who asked for it.
+        by: Name of the user who requested it.
     """
     done: list[Old] = []
     for start in range(0, len(sessions), _AT_ONCE):
@@ -110,12 +110,12 @@ def _of_agents(session_id: str) -> Select[Any]:
 
 
 def named_digests(store: Store, project_key: str, *, without: Sequence[str] = ()) -> frozenset[str]:
-    """Return every digest that a ledger, a certificate, a notice or a note of a project names.
+    """Return every digest referenced by a ledger, certificate, notice or note of a project.
 
     Args:
-        store: Where.
-        project_key: Whose.
-        without: Sessions whose rows of what agents did do not count.
+        store: The store.
+        project_key: Key of the project.
+        without: Sessions whose agent events are ignored.
     """
     gone = frozenset(without)
     with store.reading() as connection:
@@ -123,7 +123,7 @@ def named_digests(store: Store, project_key: str, *, without: Sequence[str] = ()
 
 
 def _texts(connection: Connection, project_key: str, gone: frozenset[str]) -> Iterator[str]:
-    # A portion at a time: a ledger may be larger than the memory that is at hand.
+    # In batches: a ledger may be larger than the available memory.
     streamed = connection.execution_options(yield_per=1000)
     mine = select(ledger.c.session_id, ledger.c.frame, ledger.c.body).join(session, session.c.id == ledger.c.session_id)
     for session_id, frame, body in streamed.execute(mine.where(session.c.project_key == project_key)):
@@ -164,7 +164,7 @@ def _old(connection: Connection, project_key: str, before_ms: int, only: Sequenc
 
 
 def _is_told_by_its_certificate(connection: Connection, session_id: str) -> bool:
-    """Return whether no certificate was issued, or the one in the archive is what the ledger says it is."""
+    """Return whether no certificate was issued, or the archived one matches the ledger."""
     wanted = select(ledger.c.body).where(ledger.c.session_id == session_id, ledger.c.frame == 0)
     body = connection.scalar(wanted.where(ledger.c.kind == RowKind.CERTIFIED))
     if body is None:

@@ -1,4 +1,4 @@
-"""Questions in SQL: which wait for an answer, and which session asked one that is named."""
+"""Questions in SQL: list the pending ones and find the session of a question."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
-    """A question as the ledger has it.
+    """Location of a question in the ledger.
 
     Attributes:
         question: `qst_` identifier.
         session: `ses_` identifier.
-        frame: Whose turn it was asked in.
-        at: When.
+        frame: The frame that asked it.
+        at: Time of the question.
     """
 
     question: str
@@ -39,7 +39,7 @@ class StoredQuestion:
 
 
 def unanswered(connection: Connection, project_key: str) -> tuple[StoredQuestion, ...]:
-    """Return the questions without an answer in a project's unfinished sessions, the oldest first."""
+    """Return the unanswered questions in a project's unfinished sessions, oldest first."""
     given = ledger.alias("given")
     answer = (
         select(given.c.seq)
@@ -57,12 +57,12 @@ def unanswered(connection: Connection, project_key: str) -> tuple[StoredQuestion
 
 
 def ending(connection: Connection, project_key: str, end: str) -> tuple[StoredQuestion, ...]:
-    """Return some questions of a project, answered or not, whose identifiers end so.
+    """Return some questions of a project, answered or not, whose identifiers end with a suffix.
 
     Args:
-        connection: Where.
-        project_key: Whose.
-        end: Digits of a hexadecimal number only.
+        connection: The connection.
+        project_key: Key of the project.
+        end: The suffix; hexadecimal digits only.
     """
     wanted = _of_project(project_key).where(ledger.c.body.contains(f'{end}"'))
     found = (each for each in _asked(connection, wanted) if each.question.endswith(end))
@@ -70,7 +70,7 @@ def ending(connection: Connection, project_key: str, end: str) -> tuple[StoredQu
 
 
 def project_of(connection: Connection, question: str) -> str | None:
-    """Return the folder of the project of a question, whichever it is; None where nobody asked it here."""
+    """Return the folder of the project that a question belongs to; None if there is no such question."""
     wanted = (
         select(project.c.root, ledger.c.body)
         .join(session, session.c.project_key == project.c.key)

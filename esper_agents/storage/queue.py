@@ -1,4 +1,4 @@
-"""Which sessions a worker may take: those that were queued, and those whose owner died at work."""
+"""Find the sessions a queue worker may claim: queued ones and those whose owner died."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueuedProject:
-    """A project in which something is to be done.
+    """A project with claimable sessions.
 
     Attributes:
-        key: What names it.
-        root: The folder that it was in when it was opened first.
+        key: Key of the project.
+        root: The project's folder when it was first opened.
     """
 
     key: str
@@ -36,12 +36,12 @@ class QueuedProject:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedSession:
-    """A session that was claimed.
+    """A claimed session.
 
     Attributes:
         lease: The right to write to it.
-        project_key: Whose it is.
-        request: What was asked.
+        project_key: Key of its project.
+        request: The user's request.
     """
 
     lease: Lease
@@ -50,11 +50,11 @@ class ClaimedSession:
 
 
 def queued_projects(store: Store, *, passed_over: Collection[str] = ()) -> tuple[QueuedProject, ...]:
-    """Return the projects that have sessions which a worker may take.
+    """Return the projects with sessions that a worker may claim.
 
     Args:
-        store: Where.
-        passed_over: Sessions that do not count.
+        store: The store.
+        passed_over: Sessions to ignore.
     """
     with store.reading() as connection:
         free = _free(connection, database_clock(connection))
@@ -66,14 +66,14 @@ def queued_projects(store: Store, *, passed_over: Collection[str] = ()) -> tuple
 
 
 def claim_next(store: Store, keys: Collection[str], *, passed_over: Collection[str] = ()) -> ClaimedSession | None:
-    """Claim the oldest session of some projects that a worker may take; None where there is none.
+    """Claim the oldest claimable session of the given projects; None if there is none.
 
-    On PostgreSQL a row that another worker looks at is passed over; on SQLite writers take turns.
+    On PostgreSQL a row locked by another worker is skipped; on SQLite writers take turns.
 
     Args:
-        store: Where.
-        keys: Of these projects.
-        passed_over: None of these sessions.
+        store: The store.
+        keys: Keys of the projects.
+        passed_over: Sessions to ignore.
     """
     with store.writing() as transaction:
         free = _free(transaction.connection, transaction.now_ms)
@@ -88,16 +88,16 @@ def claim_next(store: Store, keys: Collection[str], *, passed_over: Collection[s
 
 
 def dequeue(store: Store, session_id: str) -> None:
-    """Let no worker take a session any more; a person can still go on with it."""
+    """Remove a session from the queue; a user can still resume it."""
     with store.writing() as transaction:
         transaction.connection.execute(update(session).where(session.c.id == session_id).values(queued=False))
 
 
 def _free(connection: Connection, now_ms: int) -> ColumnElement[bool]:
-    """Return what is so of a session that a worker may take."""
+    """Return the condition under which a worker may claim a session."""
     is_held = and_(session.c.owner != "", session.c.expires_ms > now_ms)
     working = select(session.c.owner).distinct().where(session.c.state == SessionState.OPEN, is_held)
-    # A lease that still runs counts for nothing where its owner is known to be dead.
+    # An unexpired lease does not count if its owner is known to be dead.
     dead = [each for each in connection.scalars(working) if is_dead(each)]
     is_abandoned = and_(session.c.owner != "", or_(session.c.expires_ms <= now_ms, session.c.owner.in_(dead)))
     is_waiting_for_one = and_(session.c.queued, session.c.owner == "")

@@ -1,4 +1,4 @@
-"""How a session is named: by its identifier, a part of it that fits no other one, or as the latest."""
+"""Resolve a session reference: an identifier, a unique part of one, or `latest`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FEW = 100
 
 
 def named(connection: Connection, project_key: str, wanted: str) -> str:
-    """Return the identifier of the one session of a project that is meant.
+    """Return the identifier of the one session of a project that a reference means.
 
     Raises:
-        NotFoundError: The project has none that is named so.
-        UsageError: It has several, or another project has it.
+        NotFoundError: The project has no such session.
+        UsageError: The reference is ambiguous, or the session belongs to another project.
     """
     mine = select(session.c.id).where(session.c.project_key == project_key)
     if wanted == LATEST:
@@ -40,7 +40,7 @@ def named(connection: Connection, project_key: str, wanted: str) -> str:
         return str(found[0])
     if found:
         some = " or ".join(sorted(found)[:3])
-        raise UsageError(f"{wanted!r} fits {len(found)} sessions", remedy=f"name more of it: {some}")
+        raise UsageError(f"{wanted!r} matches {len(found)} sessions", remedy=f"use a longer part: {some}")
     _refuse_foreign(connection, wanted)
     known = connection.scalars(mine.order_by(session.c.id.desc()).limit(_FEW)).all()
     raise NotFoundError("session", wanted, known, listing=_LISTING)
@@ -56,10 +56,8 @@ def _fitting(connection: Connection, project_key: str, bare: str) -> Sequence[st
 
 
 def _refuse_foreign(connection: Connection, wanted: str) -> None:
-    """Refuse the whole name of a session that stands in this database and belongs to another project."""
+    """Raise an error if a complete identifier belongs to a session of another project."""
     columns = select(project.c.root).join(session, session.c.project_key == project.c.key)
     root = connection.scalar(columns.where(session.c.id == wanted))
     if root is not None:
-        raise UsageError(
-            f"session {wanted} belongs to the project in {root!r}", remedy=f"name that project: --project {root}"
-        )
+        raise UsageError(f"session {wanted} belongs to the project in {root!r}", remedy=f"use --project {root}")

@@ -1,4 +1,4 @@
-"""What sessions are found by: the words of request, agent and conclusion. All of it can be made from other rows."""
+"""Search index over the request, agent and conclusion of sessions; derived from other rows."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 _AT_ONCE = 500
-# Above every identifier, however text is put in order.
+# Sorts after every identifier in any collation.
 _ABOVE_ALL = "t"
 
 
 def write(transaction: Transaction, session_id: str, summary: str = "") -> None:
-    """Write what a session is found by, in place of what it was found by before.
+    """Write the index words of a session, replacing earlier ones.
 
     Args:
-        transaction: Where its row is written.
+        transaction: The transaction that writes the session's row.
         session_id: `ses_` identifier.
-        summary: The words of who concluded; empty before.
+        summary: Summary by the concluding agent; empty before the conclusion.
     """
     connection = transaction.connection
     ((project_key, request, agent),) = _SAID.rows(connection, {"wanted": session_id})
     words = index_words(project_key, session_id, f"{request} {agent} {summary}")
     given: dict[str, Any] = {"id": session_id, "words": words}
     if connection.dialect.name == "sqlite":
-        # The number of a session's first row is the row's own: it finds it again, and later sessions have greater ones.
+        # The rowid is the sequence number of the session's first event: it finds the row again, and grows with time.
         given["place"] = _first_row(connection, session_id)
     for each in _WRITE[connection.dialect.name]:
         each.rows(connection, given)
 
 
 def index_words(project_key: str, session_id: str, said: str) -> str:
-    """Return the words that a session is found by: its project's, the one of its name, and those that are said."""
+    """Return the index words of a session: its project's word, the word of its identifier, and those of a text."""
     return " ".join((_mark(project_key), ending_word(session_id), *words_of(said)))
 
 
 def rebuild(transaction: Transaction) -> int:
-    """Write what every session is found by, and return how many there are; twice in a row changes nothing."""
-    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a name of ours
+    """Rebuild the index of all sessions, and return their number; the operation is idempotent."""
+    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a constant name
     last, count = "", 0
     wanted = select(session.c.id, certificate.c.statement).outerjoin(
         certificate, certificate.c.id == session.c.certificate_id
@@ -66,7 +66,7 @@ def rebuild(transaction: Transaction) -> int:
 
 
 def is_complete(connection: Connection, project_key: str) -> bool:
-    """Return whether the oldest session of a project has its words, as one from before there were any has not."""
+    """Return whether the oldest session of a project is indexed; sessions of version 0.1.0 may not be."""
     oldest = connection.scalar(
         select(session.c.id).where(session.c.project_key == project_key).order_by(session.c.id).limit(1)
     )
@@ -79,10 +79,10 @@ def is_complete(connection: Connection, project_key: str) -> bool:
 
 
 def newest(connection: Connection, project_key: str, words: str, limit: int) -> Sequence[str]:
-    """Return the sessions of a project that say all of some words, newest first.
+    """Return the sessions of a project that contain all given words, newest first.
 
     Raises:
-        UsageError: There is no word in them.
+        UsageError: The text contains no word.
     """
     wanted = f'"{_mark(project_key)}" {search_query(words)}'
     if connection.dialect.name == "sqlite":
@@ -91,12 +91,12 @@ def newest(connection: Connection, project_key: str, words: str, limit: int) -> 
 
 
 def ending(connection: Connection, project_key: str, end: str) -> Sequence[str]:
-    """Return some sessions of a project, two at least if there are two, whose identifiers end so.
+    """Return some sessions of a project whose identifiers end with a suffix, at least two if there are two.
 
     Args:
-        connection: Where.
-        project_key: Whose.
-        end: Letters and digits of ASCII only.
+        connection: The connection.
+        project_key: Key of the project.
+        end: The suffix; ASCII letters and digits only.
     """
     word, mark = ending_word(end), _mark(project_key)
     given = {"sqlite": f'"{mark}" "{word}"*', "postgresql": f"{mark} & {word}:*"}[connection.dialect.name]
@@ -104,17 +104,17 @@ def ending(connection: Connection, project_key: str, end: str) -> Sequence[str]:
 
 
 def ending_word(identifier: str) -> str:
-    """Return the word whose beginnings are the ends of an identifier: words can be found by how they begin."""
+    """Return the reversed identifier as a word, because full text can match prefixes but not suffixes."""
     return f"z{identifier.removeprefix('ses_')[::-1]}"
 
 
 def _mark(project_key: str) -> str:
-    """Return the word that all sessions of a project share, and that nobody types."""
+    """Return the word shared by all sessions of a project; users do not type it."""
     return f"zz{sha256(project_key.encode()).hexdigest()[:24]}"
 
 
 def _first_row(connection: Connection, session_id: str) -> int | None:
-    """Return the number of a session's first row."""
+    """Return the sequence number of a session's first event."""
     found: list[int | None] = _FIRST_ROW.column(connection, {"wanted": session_id})
     return found[0]
 

@@ -1,4 +1,4 @@
-"""Sessions in SQL: made together with their first row, listed from copied columns, cancelled by a flag."""
+"""Sessions in SQL: create, list and cancel."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _SUBMITTED = RowKey(0, 0, 0, RowKind.SUBMITTED)
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions are wanted.
+    """Filter for sessions.
 
     Attributes:
-        states: Only in one of these; in any where empty.
-        agent: Only who has the task, or had it last.
-        since: Only those that got a row since then, as `YYYY-MM-DDTHH:MM:SS.mmmZ` or the beginning of it.
+        states: Only sessions in one of these states; any if empty.
+        agent: Only sessions whose task this agent has, or had last.
+        since: Only sessions with an event since this time, as `YYYY-MM-DDTHH:MM:SS.mmmZ` or a prefix of it.
     """
 
     states: tuple[SessionState, ...] = ()
@@ -48,13 +48,13 @@ class SessionFilter:
 
 
 def create(store: Store, where: Project, submission: Submission, *, origin: SessionOrigin = SUBMITTED) -> Lease:
-    """Make a session with its first row, and return its lease."""
+    """Create a session with its first event, and return its lease."""
     with store.writing() as transaction:
         return _create(transaction, where, submission, origin)
 
 
 def enqueue(store: Store, where: Project, submission: Submission, *, origin: SessionOrigin = SUBMITTED) -> str:
-    """Make a session with its first row that nobody holds and any worker may take, and return its identifier."""
+    """Create an unowned session with its first event for any worker to claim, and return its identifier."""
     with store.writing() as transaction:
         lease = _create(transaction, where, submission, origin)
         given_back = {"owner": "", "expires_ms": 0, "attempts": 0}
@@ -67,15 +67,15 @@ def enqueue(store: Store, where: Project, submission: Submission, *, origin: Ses
 def fork(
     store: Store, where: Project, submission: Submission, origin: SessionOrigin, copied: Collection[int], *, agent: str
 ) -> Lease:
-    """Make a session that begins with copies of another one's rows, and return its lease.
+    """Create a session that begins with copies of another one's events, and return its lease.
 
     Args:
-        store: Where.
-        where: Whose.
-        submission: What it begins with in place of the other one's.
+        store: The store.
+        where: The project.
+        submission: Its submission, which replaces the one of the other session.
         origin: The other session.
-        copied: The numbers of the rows that are copied, in their order and with their times.
-        agent: Who has the task.
+        copied: Sequence numbers of the events to copy, in order and with their times.
+        agent: The agent that has the task.
     """
     with store.writing() as transaction:
         lease = _create(transaction, where, submission, origin)
@@ -123,7 +123,7 @@ _STATES = {str(each): each for each in SessionState}
 _SHOWN = (
     session.c.id,
     session.c.request,
-    # As the text that they are: a project has thousands.
+    # Values stay text, because a project has thousands of sessions.
     type_coerce(session.c.state, String).label("state"),
     session.c.agent,
     session.c.certificate_id,
@@ -140,9 +140,9 @@ _SHOWN = (
 def listing(
     store: Store, project_key: str, *, wanted: SessionFilter = _ANY, limit: int = 50
 ) -> tuple[SessionSummary, ...]:
-    """Return a project's sessions, newest first; those since some time by when they last got a row."""
+    """Return a project's sessions, newest first; with a start time, ordered by their latest event."""
     given = {"project": project_key, "agent": wanted.agent, "since": wanted.since, "limit": limit}
-    # One state after the other: of several at once, the database would look through all sessions for a rare one.
+    # One query per state: for several states in one query, the database would scan all sessions for a rare one.
     states = dict.fromkeys(str(each) for each in wanted.states) or {"": None}
     found: list[SessionSummary] = []
     with store.reading() as connection:
@@ -156,7 +156,7 @@ def listing(
 
 @cache
 def _listed_by(*, agent: bool, since: bool, state: bool) -> Prepared:
-    """Return the statement for the newest sessions of a project, of those of one agent, time or state."""
+    """Return the statement for the newest sessions of a project, filtered by agent, time or state."""
     asked = select(*_SHOWN).where(session.c.project_key == bindparam("project"))
     asked = asked.where(session.c.agent == bindparam("agent")) if agent else asked
     asked = asked.where(session.c.state == bindparam("state")) if state else asked
@@ -166,10 +166,10 @@ def _listed_by(*, agent: bool, since: bool, state: bool) -> Prepared:
 
 
 def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
-    """Return a project's sessions that say all of some words in request, agent or conclusion, newest first.
+    """Return the sessions that contain all words in request, agent or conclusion, newest first.
 
     Raises:
-        UsageError: There is no word in them.
+        UsageError: The text contains no word.
     """
     make_complete(store, project_key)
     with store.reading() as connection:
@@ -179,7 +179,7 @@ def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tu
 
 
 def make_complete(store: Store, project_key: str) -> None:
-    """Write what sessions are found by where a project has some from before that was kept."""
+    """Index the sessions of a project that were created before the index existed."""
     with store.reading() as connection:
         if session_search_index.is_complete(connection, project_key):
             return
@@ -188,7 +188,7 @@ def make_complete(store: Store, project_key: str) -> None:
 
 
 def _summaries(rows: Iterable[Sequence[Any]], now_ms: int) -> tuple[SessionSummary, ...]:
-    # Taken apart by place: by name takes twice as long, and a project has thousands.
+    # Unpacked by position: by name takes twice as long, and a project has thousands of sessions.
     return tuple(
         SessionSummary(
             session_id,
@@ -220,22 +220,22 @@ def _summaries(rows: Iterable[Sequence[Any]], now_ms: int) -> tuple[SessionSumma
 
 
 def _is_after(expires_ms: object, now_ms: int) -> bool:
-    # SQLite keeps whatever somebody wrote there.
+    # SQLite stores values of any type.
     return isinstance(expires_ms, int) and expires_ms > now_ms
 
 
 def request_cancel(store: Store, session_id: str) -> None:
-    """Ask the owner of a session to stop at the next step boundary."""
+    """Request cancellation: the owner of the session stops at the next step boundary."""
     with store.writing() as transaction:
         transaction.connection.execute(update(session).where(session.c.id == session_id).values(cancel_requested=True))
 
 
 def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
-    """Return one session of a project; see `session_names.named`.
+    """Return one session of a project; see `session_lookup.named`.
 
     Raises:
-        NotFoundError: The project has none that is named so.
-        UsageError: It has several, or another project has it.
+        NotFoundError: The project has no such session.
+        UsageError: The reference is ambiguous, or the session belongs to another project.
     """
     make_complete(store, project_key)
     with store.reading() as connection:

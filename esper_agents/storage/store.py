@@ -1,4 +1,4 @@
-"""The store: transactions, the clock, and a thread of its own for callers that are asynchronous."""
+"""The store: transactions, the clock, and a thread for asynchronous callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A server ends the transaction of a writer that was stopped in the middle of it; others wait for its rows.
+# The server aborts the transaction of a suspended writer after this time, because others wait for its rows.
 STOPPED_MS = 15_000
 
 # The database's clock, not the process's: owners on several machines must agree on when a lease ends.
@@ -33,7 +33,7 @@ _NOW_MS = {
 
 
 def database_clock(connection: Connection) -> int:
-    """Return the database's time, in milliseconds since 1970 UTC."""
+    """Return the current time of the database, in milliseconds since 1970 UTC."""
     ((now_ms,),) = _NOW_MS[connection.dialect.name].rows(connection, {})
     return int(now_ms)
 
@@ -52,12 +52,12 @@ def timestamp(now_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction that writes.
+    """One write transaction.
 
     Attributes:
-        connection: Where its statements go.
-        now_ms: The time of all its rows, in milliseconds since 1970 UTC.
-        at: The same as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+        connection: The connection for its statements.
+        now_ms: The timestamp of all its rows, in milliseconds since 1970 UTC.
+        at: The same timestamp as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     """
 
     connection: Connection
@@ -66,14 +66,14 @@ class Transaction:
 
 
 class Store:
-    """A database in its newest shape. Only this opens connections."""
+    """A database with the current schema; the only component that opens connections."""
 
     def __init__(self, url: URL, *, clock: Callable[[Connection], int] = database_clock) -> None:
-        """Open the database, and bring an embedded one to the newest shape.
+        """Open the database, and migrate an embedded one to the current schema.
 
         Args:
-            url: Where it is.
-            clock: Where time comes from; tests freeze it.
+            url: URL of the database.
+            clock: Source of the time; tests replace it.
 
         Raises:
             StorageError: It cannot be used; NewerDatabaseError: it was written by a newer esper-agents.
@@ -81,7 +81,7 @@ class Store:
         self.where = where(url)
         self._clock = clock
         self._lock_file = lock_file(url)
-        # SQLite's readers see one state as it is; PostgreSQL's see a newer one with every statement if nobody asks.
+        # SQLite readers see one snapshot; PostgreSQL's default shows newer data with every statement.
         reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
         with translate_database_errors(str(self.where)):
             if url.get_backend_name() == "sqlite" and url.database:
@@ -90,7 +90,8 @@ class Store:
             self._readers = self._engine.execution_options(**reads)
             self._writers = self._engine.execution_options(**{WRITES: True})
             try:
-                # In turn: the first connection of all changes how the file is kept, and does not wait for another's.
+                # One at a time: the first connection switches the journal mode of the file, and does not wait for
+                # another's lock.
                 with write_lock(self._lock_file):
                     ensure_schema(self._engine)
             except BaseException:
@@ -99,13 +100,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a connection that sees one state of the database."""
+        """Yield a connection that sees one snapshot of the database."""
         with translate_database_errors(str(self.where)), self._readers.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Yield a transaction; all of it is durable when the block ends, or none. Writers take turns."""
+        """Yield an atomic write transaction, durable when the block ends; writers take turns."""
         with (
             translate_database_errors(str(self.where)),
             self._writers.connect() as connection,
@@ -118,7 +119,7 @@ class Store:
             yield Transaction(connection, now_ms, timestamp(now_ms))
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self._engine.dispose()
 
 
@@ -130,20 +131,20 @@ def _make_private_folder(database: str) -> None:
 
 
 class AsyncStore:
-    """The store on threads of its own, so that a blocked writer blocks nobody's event loop."""
+    """The store on threads of its own, so that a blocked writer does not block the event loop."""
 
     def __init__(self, store: Store) -> None:
-        """Start each thread at the first call."""
+        """Wrap a store; its threads start at their first call."""
         self.store = store
         self._thread = WorkerThread("esper-store")
         self._aside = WorkerThread("esper-store-aside")
 
     async def run(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work(store, ...)` returns, computed on the store's thread."""
+        """Return the result of `work(store, ...)`, computed on the store's thread."""
         return await self._thread.run(lambda: work(self.store, *args, **kwargs))
 
     async def run_aside(self, work: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work(store, ...)` returns, on a second thread: long work on the first must not hold it up."""
+        """Return the result of `work(store, ...)`, computed on a second thread for long-running work."""
         return await self._aside.run(lambda: work(self.store, *args, **kwargs))
 
     def close(self) -> None:

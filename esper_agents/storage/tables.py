@@ -1,4 +1,4 @@
-"""The shape of the database. Times are UTC text of one width (`domain` says which), so that they sort."""
+"""Database tables. Times are UTC text of fixed width, so that they sort."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import QuestionType, Status
 
-# HEAD names the migration whose shape this is.
+# HEAD names the migration that produces this schema.
 HEAD = "0008"
 
 metadata = MetaData(
@@ -57,7 +57,7 @@ project = Table(
     Column("root", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("opened_at", _TIME, nullable=False),
-    # The log that has the project's entries; 0 before its first entry. It never changes after that.
+    # The transparency log with the project's entries; 0 before its first entry. It never changes after that.
     Column("log_id", Integer, nullable=False, server_default="0"),
 )
 
@@ -68,18 +68,18 @@ session = Table(
     Column("project_key", ForeignKey("project.key"), nullable=False),
     Column("request", Text, nullable=False),
     Column("created_at", _TIME, nullable=False),
-    # Copies of what the ledger says, written in the transaction that says it, so that listing reads no ledger.
+    # Copies of ledger data, written in the same transaction as the events, so that a listing does not read the ledger.
     Column("state", _words(SessionState), nullable=False),
     Column("agent", Text, nullable=False),
     Column("certificate_id", _ID, nullable=False),
     Column("changed_at", _TIME, nullable=False),
-    # The lease. The fence grows with every claim; a write that names an older one is refused.
+    # The lease. The fencing token increases with every claim; a write with an older one is rejected.
     Column("owner", Text, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("expires_ms", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
-    # Whether a worker may claim it, and where it came from: the session that it forks or continues.
+    # Whether a worker may claim it, and its origin: the session that it forks or continues.
     Column("queued", Boolean, nullable=False, server_default=false()),
     Column("origin_id", _ID, nullable=False, server_default=""),
     Column("origin_kind", _words(OriginKind), nullable=False, server_default=OriginKind.SUBMITTED.value),
@@ -122,13 +122,13 @@ certificate = Table(
     Column("component", Text, nullable=False),
     Column("request", Text, nullable=False),
     Column("revision", String(64), nullable=False),
-    # Derived from the statement. What stands here is checked against it before it names a file.
+    # Derived from the statement. These columns are checked against it before they name a file.
     Column("view_name", Text, nullable=False),
     Column("sha256", String(64), nullable=False),
     Column("statement", LargeBinary, nullable=False),
     Index("ix_certificate_project_key_position", "project_key", "position"),
     Index("ix_certificate_project_key_revision_position", "project_key", "revision", "position"),
-    # What a list is filtered by besides stands in the index that it is walked by: no certificate is read for it.
+    # The other filter columns are part of the list's index, so that no certificate row is read.
     Index("ix_certificate_project_key_status_position", "project_key", "status", "position", "agent", "component"),
     Index("ix_certificate_project_key_agent_position", "project_key", "agent", "position", "status", "component"),
     Index("ix_certificate_project_key_component_position", "project_key", "component", "position", "status", "agent"),
@@ -137,11 +137,11 @@ certificate = Table(
         *("project_key", "issued_at", "position", "status", "agent", "component"),
     ),
     Index("ix_certificate_session_id", "session_id"),
-    # Of the project, not of an agent's folder: names of folders that differ may be one folder on disk.
+    # Unique per project, not per agent folder: differing folder names may be one folder on disk.
     Index("uq_certificate_project_key_view_name", "project_key", "view_name", unique=True),
 )
 
-# What certificates are found by. All of it is in their statements, and can be made again from them.
+# Search columns of certificates. They derive from the statements, and can be rebuilt from them.
 certificate_file = Table(
     "certificate_file",
     metadata,
@@ -176,7 +176,7 @@ certificate_metric = Table(
     Index("ix_certificate_metric_position", "position"),
 )
 
-# Full text: FTS5 on SQLite, a tsvector on PostgreSQL, which the migrations make in the SQL of each.
+# Full-text tables: FTS5 on SQLite, a tsvector on PostgreSQL; the migrations create them in the SQL of either.
 FULL_TEXT = "certificate_text"
 NOTE_TEXT = "note_text"
 SESSION_TEXT = "session_text"
@@ -185,7 +185,7 @@ FULL_TEXTS = (FULL_TEXT, NOTE_TEXT, SESSION_TEXT)
 log = Table(
     "log",
     metadata,
-    # 1 is the log that all projects of a database shared in 0.1.0; every other log belongs to one project.
+    # 1 is the log that all projects of a database shared in 0.1.0; any other log belongs to one project.
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("origin", Text, nullable=False),
     Column("created_at", _TIME, nullable=False),
@@ -195,7 +195,7 @@ log_entry = Table(
     "log_entry",
     metadata,
     Column("log_id", Integer, primary_key=True, autoincrement=False),
-    # From 0, without a gap: the leaf's place in the tree.
+    # From 0, without gaps: the index of the leaf in the tree.
     Column("idx", BigInteger, primary_key=True, autoincrement=False),
     Column("record_id", _ID, nullable=False),
     Column("kind", _words(EntryKind), nullable=False),
@@ -205,9 +205,9 @@ log_entry = Table(
     Column("key_id", String(64), nullable=False),
     Column("signature", LargeBinary, nullable=False),
     Column("leaf_hash", LargeBinary, nullable=False),
-    # Empty where the record is a certificate: its statement stands in `certificate`.
+    # Empty if the record is a certificate, whose statement is in `certificate`.
     Column("statement", LargeBinary, nullable=False),
-    # A notice on a key stands in every log; a certificate stands in the log of its project.
+    # A notice about a key is in every log; a certificate is in the log of its project.
     UniqueConstraint("record_id", "log_id"),
     Index("ix_log_entry_about", "about"),
     Index("ix_log_entry_log_id_kind_idx", "log_id", "kind", "idx"),
@@ -217,11 +217,11 @@ log_node = Table(
     "log_node",
     metadata,
     Column("log_id", Integer, primary_key=True, autoincrement=False),
-    # The root of the complete subtree over the leaves from idx * 2**level on; a leaf has level 0.
+    # Root of the complete subtree over the leaves from idx * 2**level on; leaves have level 0.
     Column("level", Integer, primary_key=True, autoincrement=False),
     Column("idx", BigInteger, primary_key=True, autoincrement=False),
     Column("hash", LargeBinary, nullable=False),
-    # In the order of its key: a level is read from end to end, and a node without a second look.
+    # Stored in key order: a level is read sequentially, and a node without a second lookup.
     sqlite_with_rowid=False,
 )
 
@@ -234,7 +234,7 @@ log_checkpoint = Table(
     Column("at", _TIME, nullable=False),
 )
 
-# What others wrote and somebody took into the archive. Nothing of it is vouched for.
+# Certificates of other origins that a user imported into the archive. They are not verified.
 imported = Table(
     "imported",
     metadata,
@@ -265,7 +265,7 @@ note = Table(
     Column("subject", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("command", Text, nullable=False),
-    # Empty where a person wrote it or brought it along.
+    # Empty if a user wrote or imported it.
     Column("session_id", ForeignKey("session.id"), nullable=True),
     Column("certificate_id", _ID, nullable=False),
     Column("revision", String(64), nullable=False),
@@ -273,12 +273,12 @@ note = Table(
     Column("written_at", _TIME, nullable=False),
     Column("author", Text, nullable=False, server_default=""),
     UniqueConstraint("session_id", "agent", "kind", "subject"),
-    # Newest first within each: a listing takes the ends of a few runs, however many notes there are.
+    # Newest first within every combination: a listing reads the ends of a few runs, however many notes there are.
     Index("ix_note_project_key_agent_kind_state_id", "project_key", "agent", "kind", "state", "id"),
     Index("ix_note_project_key_kind_state_id", "project_key", "kind", "state", "id"),
 )
 
-# What notes are found by beside their agent: the files that they speak of.
+# Search columns of notes in addition to the agent: the files that they refer to.
 note_file = Table(
     "note_file",
     metadata,
@@ -288,7 +288,7 @@ note_file = Table(
     Index("ix_note_file_note_id", "note_id"),
 )
 
-# What models were asked outside of sessions, and what came back: told as cost, and not asked for twice.
+# Model requests outside sessions with their responses: reported as cost, and not sent twice.
 exchange = Table(
     "exchange",
     metadata,

@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other for coroutines."""
+"""A thread that runs the calls of coroutines one after the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class WorkerThread:
-    """A thread that begins with its first work.
+    """A thread that starts with its first task.
 
-    An executor of one thread does the same and takes twice the time for it: its futures are for threads that wait.
+    A single-threaded executor does the same in twice the time, because its futures are made for waiting threads.
     """
 
     def __init__(self, name: str) -> None:
-        """Take the thread's name; nothing runs yet."""
+        """Set the thread's name; the thread is not started yet."""
         self._name = name
         self._given: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._thread: Thread | None = None
@@ -29,10 +29,10 @@ class WorkerThread:
         self._turn = Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what some work gives; if nobody waits for it any more when its turn comes, it is not done.
+        """Return the result of a call; a call whose caller was cancelled before its turn is skipped.
 
         Raises:
-            RuntimeError: The thread was closed.
+            RuntimeError: The thread is closed.
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn:
@@ -45,7 +45,7 @@ class WorkerThread:
         return await done
 
     def close(self) -> None:
-        """Wait until everything that was given is done, and end the thread."""
+        """Wait until all given calls are done, and end the thread."""
         with self._turn:
             self._is_closed = True
             thread = self._thread
@@ -66,7 +66,7 @@ def _settle(done: asyncio.Future[Any], work: Callable[[], Any]) -> None:
         result = work()
     except BaseException as raised:  # noqa: BLE001 - whoever waits gets it
         error = raised
-    # A loop that was closed has nobody who waits.
+    # A closed event loop has no waiting coroutine.
     with suppress(RuntimeError):
         done.get_loop().call_soon_threadsafe(_tell, done, result, error)
 

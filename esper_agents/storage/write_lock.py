@@ -1,4 +1,4 @@
-"""Writers of an SQLite file take turns: SQLite lets the lucky one begin, and others starve."""
+"""A fair write lock for SQLite files, so that no writer starves."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
-# Files whose turn was waited for in vain: whoever has it is stopped, and it is not waited for again until he goes on.
+# Files for which a wait has timed out because the holder is suspended; they are not waited for until it continues.
 _in_vain: set[str] = set()
 
 
 def lock_file(url: URL) -> str:
-    """Return the file beside a database whose lock is the turn to write; empty where writers need none."""
+    """Return the lock file next to a database; empty if writers need none."""
     database = url.database or ""
     if url.get_backend_name() != "sqlite" or database in {"", ":memory:"} or database.startswith("file:"):
         return ""
@@ -27,13 +27,14 @@ def lock_file(url: URL) -> str:
 
 @contextmanager
 def write_lock(file: str) -> Iterator[None]:
-    """Hold the turn to write, among the threads of all processes, nearly in the order in which they came.
+    """Hold the write lock, shared by the threads of all processes, in nearly first-come order.
 
-    It is about fairness alone: the database keeps writers apart. So who cannot have the file, or waits for longer than
-    `locks.PATIENCE_S` for somebody who is stopped, goes on without; the kernel takes the turn from who ends.
+    The lock is only for fairness: the database itself keeps writers apart. A writer that cannot open the file, or waits
+        for longer than `locks.PATIENCE_S` for a suspended process, proceeds without it. The kernel releases the lock of
+        a process that ends.
 
     Args:
-        file: What `lock_file` gives; nobody waits where it is empty.
+        file: Result of `lock_file`; if empty, there is no wait.
     """
     lock = _opened(file)
     if lock is None:

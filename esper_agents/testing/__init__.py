@@ -1,4 +1,4 @@
-"""What another package tests its agents with: a scripted Messages API, recorded exchanges, checks for reasoners."""
+"""Test support for other packages: a scripted Messages API, recordings, reasoner conformance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Messages API asks of a request whose fields are in order, and how it refuses one."""
+"""Constraints of the Messages API beyond field types, and its error responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_MARKS = 4
 _SMALLEST_BUDGET_TOKENS = 1024
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
-# Where the signature of a thinking block stands.
+# JSON member with the signature of a thinking block.
 _SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
 _BOUND = (
     "The block is bound to a different conversation. Remove the block, or set "
@@ -31,17 +31,17 @@ _BOUND = (
 def problems_of_meaning(
     body: JsonObject, prompt: Prompt, headers: Mapping[str, str], paused: AbstractSet[bytes]
 ) -> Iterator[str]:
-    """Yield what is wrong with a request, in the API's words.
+    """Yield the problems of a request, in the API's wording.
 
     Args:
         body: The request.
-        prompt: What the model would read.
+        prompt: The prompt as the model would read it.
         headers: The request's headers.
-        paused: Digests of the conversations that the model has paused, which may go on where they stopped.
+        paused: Digests of conversations that the model has paused, which may continue at that point.
 
     Source:
-        The API's pages on errors, tool use, prompt caching, thinking and preserved thinking, and messages that people
-        have reported.
+        The API's pages on errors, tool use, prompt caching, thinking and preserved thinking, and error messages
+        reported by users.
     """
     thinking: JsonObject = body.get("thinking") or {}
     yield from _problems_of_tools(body, prompt.model, is_thinking=thinking.get("type", "disabled") != "disabled")
@@ -111,7 +111,7 @@ def _problems_of_thinking(
 
 
 def _problems_of_turns(body: JsonObject, prompt: Prompt) -> Iterator[str]:
-    """Yield what is wrong with the order of the turns; two of the same role in a row are read as one."""
+    """Yield problems of the order of turns; two consecutive turns of the same role are read as one."""
     roles = [str(each["role"]) for each in body["messages"]]
     if roles[0] != "user":
         yield 'messages: first message must use the "user" role'
@@ -128,7 +128,7 @@ def _problems_of_turns(body: JsonObject, prompt: Prompt) -> Iterator[str]:
 
 
 def _problems_of_calls(messages: Sequence[Portion]) -> Iterator[str]:
-    """Yield calls of tools without a result in the next message, and results without a call."""
+    """Yield tool calls without a result in the next message, and results without a call."""
     calls = list(chain.from_iterable(each.uses for each in messages))
     if len(set(calls)) != len(calls):
         yield "messages: `tool_use` ids must be unique"
@@ -159,7 +159,7 @@ def _unanswered(at: int, ids: list[str]) -> Iterator[str]:
 
 
 def _problems_of_last_thinking(body: JsonObject, prompt: Prompt) -> Iterator[str]:
-    """Yield that the last turn of the assistant calls tools without the thinking that led to it."""
+    """Yield a problem if the assistant's last turn calls tools without the preceding thinking block."""
     turns = [at for at, message in enumerate(body["messages"]) if message["role"] == "assistant"]
     last = prompt.messages[turns[-1]] if turns else None
     if last is not None and last.uses and (kind := last.blocks[0].content["type"]) not in _SIGNED:
@@ -186,7 +186,7 @@ def _may_drop(thinking: JsonObject) -> bool:
 
 
 def _problems_of_signatures(prompt: Prompt, *, may_drop: bool) -> Iterator[str]:
-    """Yield thinking that is not what this API has made, or that stands behind another prompt than it was made on."""
+    """Yield thinking blocks whose signature is invalid, or that follow a different prompt than the signed one."""
     for at, (block, before) in enumerate(zip(prompt.blocks, prompt.digests, strict=False)):
         kind = block.content.get("type")
         if block.role != "assistant" or kind not in _SIGNED:

@@ -1,4 +1,4 @@
-"""The cache of prompt prefixes: written at breakpoints, and read back from each of them."""
+"""The cache of prompt prefixes, written and read at breakpoints."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ _Key: TypeAlias = tuple[str, bytes, str]
 
 
 class PromptCache:
-    """Remembers prefixes of prompts as the API does.
+    """Simulation of the API's cache of prompt prefixes.
 
     Source:
-        The API's page on prompt caching: a prefix is written where a breakpoint is; from each breakpoint the longest
-        prefix that was written is looked for over twenty blocks; a prompt below the model's minimum is not cached.
+        The API's page on prompt caching: a prefix is written at each breakpoint; reading searches back from each
+        breakpoint over twenty blocks for the longest written prefix; a prompt below the model's minimum length is not
+        cached.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin empty.
+        """Create an empty cache.
 
         Args:
-            clock: Seconds that never go back; what is cached expires by it.
+            clock: A monotonic clock, in seconds, for the expiry of entries.
         """
         self._clock = clock
         self._good_until_s: dict[_Key, float] = {}
 
     def usage(self, prompt: Prompt) -> InputUsage:
-        """Return how a prompt would be billed now."""
+        """Return the billing of a prompt in the current state of the cache."""
         marks = _breakpoints(prompt)
         hit = max((self._written(prompt, mark) for mark in marks), default=-1)
         read = until = prompt.tokens[hit + 1]
@@ -46,7 +47,7 @@ class PromptCache:
         return InputUsage(prompt.tokens[-1] - until, written["5m"], written["1h"], read)
 
     def keep(self, prompt: Prompt) -> None:
-        """Write a prompt at its breakpoints; the prefix that it read is good for as long again."""
+        """Write a prompt at its breakpoints, and renew the lifetime of the prefix that it read."""
         for mark in _breakpoints(prompt):
             good_until_s = self._clock() + _TTL_S[prompt.blocks[mark].ttl]
             for at in {mark, self._written(prompt, mark)} - {-1}:
@@ -54,7 +55,7 @@ class PromptCache:
                 self._good_until_s[key] = max(good_until_s, self._good_until_s.get(key, good_until_s))
 
     def _written(self, prompt: Prompt, mark: int) -> int:
-        """Return the last block, seen from a breakpoint, up to which the prompt is cached; -1 where it is not."""
+        """Return the last cached block of the prompt before a breakpoint; -1 if none is cached."""
         now = self._clock()
         for at in range(mark, max(mark - _LOOKED_BACK_BLOCKS, -1), -1):
             if self._good_until_s.get(_key(prompt, at), -1.0) > now:

@@ -1,8 +1,7 @@
-"""What every reasoner must do, whoever wrote it: checks that need no test framework.
+"""Conformance checks for any reasoner; they need no test framework.
 
-`await check(Trial(source, brief, tools))` runs them all; `docs/testing.md` has an example. Each check
-plays frames against scripted tools and raises `AssertionError` where the reasoner does not keep to
-`esper_agents.reasoning.reasoner.Reasoner`.
+`await check(Trial(source, brief, tools))` runs all checks; `docs/testing.md` has an example. A check plays frames
+against scripted tools and raises `AssertionError` if the reasoner violates `esper_agents.reasoning.reasoner.Reasoner`.
 """
 
 from __future__ import annotations
@@ -57,14 +56,14 @@ def report(
     findings: Sequence[Finding] = (),
     outcome: CallOutcome = CallOutcome.COMPLETED,
 ) -> ToolReport:
-    """Return a report of a call as a scripted tool gives it; the same for the same call.
+    """Return a report of a call as a scripted tool would; equal calls give equal reports.
 
     Args:
         call: The call.
-        summary: What came out, in one line.
-        output: The result.
-        findings: What it found, recorded.
-        outcome: How the call ended.
+        summary: The result, in one line.
+        output: The output.
+        findings: The recorded findings of the call.
+        outcome: Outcome of the call.
     """
     digest = sha256(canonical({"tool": call.tool, "arguments": dict(call.arguments)})).hexdigest()
     given = output or {}
@@ -90,26 +89,26 @@ def report(
 
 
 def answer(consult: Consult, words: str = "as far as can be seen, yes", problem: str = "") -> ConsultAnswer:
-    """Return what an agent that is asked answers.
+    """Return the answer of a consulted agent.
 
     Args:
         consult: The question.
         words: The answer.
-        problem: Why there is none.
+        problem: Why there is no answer.
     """
     return ConsultAnswer(consult.agent, "" if problem else words, (), (), consult.question, problem=problem)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a reasoner is checked with.
+    """Input of the conformance checks.
 
     Attributes:
-        source: What builds it.
-        brief: What each frame begins with.
-        tools: What answers the calls; must answer the same call the same way.
-        agents: What answers for agents that are asked.
-        most_turns: In how many turns it must end.
+        source: Factory of the reasoner.
+        brief: Input of every frame.
+        tools: Function that answers the tool calls; equal calls must have equal answers.
+        agents: Function that answers for consulted agents.
+        most_turns: Maximum number of turns of a frame.
     """
 
     source: ReasonerSource
@@ -124,10 +123,10 @@ class PlayedFrame:
     """A frame that was played to its end.
 
     Attributes:
-        turns: The turns before the last move.
-        decisions: Every decision, the last one included.
-        said: What was said on the way.
-        effects: What was done to the machine while it decided.
+        turns: The turns before the last action.
+        decisions: All decisions, including the last one.
+        said: The text that was generated.
+        effects: Side effects on the machine during the decisions.
     """
 
     turns: tuple[Turn, ...]
@@ -137,21 +136,21 @@ class PlayedFrame:
 
 
 async def check(trial: Trial) -> None:
-    """Make every check.
+    """Run all checks.
 
     Raises:
-        AssertionError: One of them failed; it says which, and at which turn.
+        AssertionError: A check failed; the message names the check and the turn.
     """
     for each in CHECKS:
         await each(trial)
 
 
 async def play(trial: Trial, refused_at: int | None = None) -> PlayedFrame:
-    """Play a frame to its end; a person who is asked agrees, and agents who are asked answer.
+    """Play a frame to its end; the user approves every question, and consulted agents answer.
 
     Args:
-        trial: What is played with.
-        refused_at: The turn whose move is refused, from 0.
+        trial: The input.
+        refused_at: The turn whose action is refused, from 0.
     """
     player = _Player(trial)
     turns: list[Turn] = []
@@ -169,75 +168,75 @@ async def play(trial: Trial, refused_at: int | None = None) -> PlayedFrame:
 
 
 async def concludes(trial: Trial) -> None:
-    """Check that it ends, that its moves can be kept as JSON, and that it only ever says text."""
+    """Check that the frame ends, that actions can be encoded as JSON, and that only text is generated."""
     played = await play(trial)
     for at, text in enumerate(played.said):
-        _holds(isinstance(text, str), f"what it said as number {at} is no text: {text!r}")
+        _holds(isinstance(text, str), f"generated output {at} is not text: {text!r}")
 
 
 async def goes_on_from_the_record(trial: Trial) -> None:
-    """Check that another one, built at any turn, makes the move that the first one made there."""
+    """Check that a new instance, built at any turn, decides the same action as the first one at that turn."""
     played = await play(trial)
     for at, decision in enumerate(played.decisions):
         again = await _Player(trial).decide(played.turns[:at])
         _holds(
             encode(again.move, Move) == encode(decision.move, Move),
-            f"built again at turn {at}, it makes another move: {again.move!r} and not {decision.move!r}",
+            f"rebuilt at turn {at}, it decides another action: {again.move!r} instead of {decision.move!r}",
         )
 
 
 async def touches_nothing(trial: Trial) -> None:
-    """Check that it writes no file and starts no program: only the loop records, and only tools act."""
+    """Check that the reasoner writes no file and starts no program: only the loop records, and only tools act."""
     effects = (await play(trial)).effects
-    _holds(not effects, f"it acts by itself: {', '.join(effects)}")
+    _holds(not effects, f"it has side effects: {', '.join(effects)}")
 
 
 async def survives_calls_that_fail(trial: Trial) -> None:
-    """Check that it ends where every call fails, is denied, or was interrupted, and where nobody answers."""
+    """Check that the frame ends if every call fails, is denied or interrupted, and if consults are not answered."""
     for outcome in (CallOutcome.FAILED, CallOutcome.DENIED, CallOutcome.INTERRUPTED):
 
         def tools(call: ToolCall, outcome: CallOutcome = outcome) -> ToolReport:
             return report(call, f"{call.tool} {outcome}", outcome=outcome)
 
-        await play(replace(trial, tools=tools, agents=lambda asked: answer(asked, problem="nobody is there")))
+        await play(replace(trial, tools=tools, agents=lambda asked: answer(asked, problem="no agent is available")))
 
 
 async def survives_refusals(trial: Trial) -> None:
-    """Check that it ends where any one of its moves is refused."""
+    """Check that the frame ends if any one of its actions is refused."""
     for at in range(len((await play(trial)).decisions)):
         await play(trial, refused_at=at)
 
 
 async def notices_turns_that_are_not_its_own(trial: Trial) -> None:
-    """Check that one that is bound to its record says so of a foreign one; any other may go on from it."""
+    """Check that a reasoner bound to its record rejects a foreign one; others may continue from it."""
     foreign = Turn(Ask("is this a question of yours?"), {}, UserAnswer("qst_0", "no", _SAID_BY))
     try:
         await _Player(trial).decide([foreign])
     except DriftError:
         return
-    _holds(trial.source.kind not in DETERMINISTIC, "it goes on from turns that it would not have made")
+    _holds(trial.source.kind not in DETERMINISTIC, "it continues from turns that it would not have decided")
 
 
 async def says_what_it_costs(trial: Trial) -> None:
-    """Check that one that is not deterministic names what each decision cost, in whole numbers."""
+    """Check that a reasoner that is not deterministic reports the cost of every decision, in whole numbers."""
     for at, decision in enumerate((await play(trial)).decisions):
         spent = decision.record.get("spent", {})
         counted = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in spent.values())
-        _holds(counted, f"what turn {at} has spent is not in whole numbers: {spent!r}")
+        _holds(counted, f"the usage of turn {at} is not in whole numbers: {spent!r}")
         is_said = trial.source.kind in DETERMINISTIC or spent.get("tokens", 0) > 0
-        _holds(is_said, f"turn {at} does not say under `spent` how many tokens it cost")
+        _holds(is_said, f"turn {at} does not report its tokens under `spent`")
 
 
 async def is_what_its_source_says(trial: Trial) -> None:
-    """Check that its digest is that of its source, and that it can be built of it again where it says so."""
+    """Check that the digest matches the source, and that the reasoner can be rebuilt from it if it claims so."""
     source = trial.source
     digest = sha256(source.source).hexdigest() if source.source else source.sha256
-    _holds(digest == source.sha256, "its digest is not that of its source")
-    _holds(bool(source.kind and source.provider), "it does not say what it is or where it comes from")
+    _holds(digest == source.sha256, "its digest does not match its source")
+    _holds(bool(source.kind and source.provider), "its kind or its provider is empty")
     if source.rebuild is not None:
         kept = replace(source, build=source.rebuild(source.source))
         made = [encode((await play(each)).decisions[0].move, Move) for each in (trial, replace(trial, source=kept))]
-        _holds(made[0] == made[1], "built of its own source, it makes another move")
+        _holds(made[0] == made[1], "rebuilt from its own source, it decides another action")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -258,7 +257,7 @@ def _holds(claim: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a se
 
 
 class _Player:
-    """Asks one reasoner for its decisions, as the ledger would give them back, and watches it meanwhile."""
+    """Driver that requests decisions of one reasoner, with the history decoded from JSON, and records side effects."""
 
     def __init__(self, trial: Trial) -> None:
         self.said: list[object] = []
@@ -286,4 +285,4 @@ def _result(trial: Trial, move: Move) -> TurnResult:
         case Ask():
             return UserAnswer("qst_0", move.options[0] if move.options else "1", _SAID_BY)
         case HandOff() | Conclude():
-            raise AssertionError("a frame has ended and goes on")
+            raise AssertionError("a frame continues after its end")

@@ -1,4 +1,4 @@
-"""Notices what code does to the machine while it runs: files written, programs started."""
+"""Detect side effects of code while it runs: files written, programs started."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _CHANGES = frozenset(
     }
 )
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-# Python keeps what it has compiled, whoever imports.
+# Python's bytecode cache, written by any import.
 _COMPILED = "__pycache__"
 _seen: ContextVar[list[str] | None] = ContextVar("seen", default=None)
 
 
 @contextmanager
 def effects_seen() -> Iterator[list[str]]:
-    """Gather what the code in the context changes, in words; what is compiled on import does not count.
+    """Record the changes made by code in the context, in words; bytecode caches are ignored.
 
-    It also sees what tasks and threads do that the code starts, and nothing that others do meanwhile.
+    Tasks and threads started by that code are included; other concurrent code is not.
     """
     _listen()
     found: list[str] = []

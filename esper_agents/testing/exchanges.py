@@ -1,4 +1,4 @@
-"""Exchanges with a real endpoint as they are kept: JSON lines without secrets, found again by the request's digest."""
+"""Recorded API exchanges: JSON lines without secrets, looked up by request digest."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
 
-# What a piece of may stand in one event of a stream.
+# Members whose text may be split over stream events.
 _IN_PIECES = ("text", "thinking", "partial_json")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
-    """One request and its answer.
+    """One request and its response.
 
     Attributes:
-        path: What was asked for.
-        sha256: Digest of the request, by which it is found again.
-        request: Its body.
-        status: Of the answer.
-        headers: Of the answer.
-        form: How the answer's body is kept.
+        path: Path of the request.
+        sha256: Digest of the request, used for look-up.
+        request: Body of the request.
+        status: Status of the response.
+        headers: Headers of the response.
+        form: Storage format of the response's body.
         response: The body: JSON, the events of a stream, text, or base64 of anything else.
-        is_whole: Whether the answer came to its end.
+        is_whole: Whether the response is complete.
     """
 
     path: str
@@ -52,10 +52,10 @@ class RecordedExchange:
     is_whole: bool
 
     def line(self, secrets: Iterable[str]) -> bytes:
-        """Return it as a line of a record.
+        """Return the exchange as a line of the recording.
 
         Args:
-            secrets: Struck out wherever they stand, beside whatever looks like a secret.
+            secrets: Texts to remove in addition to everything that looks like a secret.
         """
         known = tuple(secrets)
         response = _joined(self.response, known) if self.form == "events" else self.response
@@ -65,7 +65,7 @@ class RecordedExchange:
 
     @property
     def body(self) -> bytes:
-        """The answer's body."""
+        """Body of the response."""
         match self.form:
             case "json":
                 return json.dumps(self.response, ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -81,7 +81,7 @@ class RecordedExchange:
 
 
 def exchange_of(path: str, request: bytes, response: Response, *, is_whole: bool) -> RecordedExchange:
-    """Return an exchange as it went over the wire."""
+    """Return an exchange from the transferred bytes."""
     raw = b"".join(step for step in response.steps if isinstance(step, bytes))
     headers = dict(response.headers)
     form, body = _kept(raw, is_stream="event-stream" in headers.get("content-type", ""))
@@ -91,16 +91,16 @@ def exchange_of(path: str, request: bytes, response: Response, *, is_whole: bool
 
 
 def digest_of(path: str, body: bytes) -> str:
-    """Return the digest that a request is found by: the same for JSON that says the same."""
+    """Return the look-up digest of a request, equal for equivalent JSON."""
     said = _json(body)
     return sha256(path.encode() + b"\n" + (body if said is None else canonical(said))).hexdigest()
 
 
 def exchanges_in(file: Path) -> list[RecordedExchange]:
-    """Return the exchanges that a file holds.
+    """Return the exchanges in a file.
 
     Raises:
-        UsageError: It cannot be read, or a line of it is none.
+        UsageError: The file cannot be read, or a line is not an exchange.
     """
     try:
         lines = file.read_bytes().removesuffix(b"\n").split(b"\n")
@@ -112,18 +112,18 @@ def exchanges_in(file: Path) -> list[RecordedExchange]:
             found.append(RecordedExchange(**json.loads(line)))
             _ = found[-1].body, found[-1].headers.items()
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise UsageError(f"{file}:{number} is no recorded exchange", remedy="record it again") from error
+            raise UsageError(f"{file}:{number} is not a recorded exchange", remedy="record it again") from error
     return found
 
 
 class Replayer:
-    """Answers the requests of a record as they were answered then, in the same order where one came several times."""
+    """Server that replays the recorded responses; repeated requests get their responses in the recorded order."""
 
     def __init__(self, file: Path) -> None:
-        """Read the record.
+        """Read the recording.
 
         Raises:
-            UsageError: It is none.
+            UsageError: The file is not a recording.
         """
         self._file = file
         self._waiting: dict[str, list[RecordedExchange]] = defaultdict(list)
@@ -134,33 +134,33 @@ class Replayer:
 
     @property
     def url(self) -> str:
-        """What to set as `base_url` or `ANTHROPIC_BASE_URL`."""
+        """URL to set as `base_url` or `ANTHROPIC_BASE_URL`."""
         return self._server.url
 
     def __enter__(self) -> Self:
-        """Begin to answer."""
+        """Start the server."""
         self._server.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End every connection.
+        """Close all connections.
 
         Raises:
-            UsageError: A request came that is not on record.
+            UsageError: A request was not in the recording.
         """
         self._server.stop()
         if kind is None and self._unknown:
             raise UsageError(
                 f"{self._file} has no record of {len(self._unknown)} requests, the first to {self._unknown[0]!r}",
-                remedy="record them, or find out what has changed in what is asked",
+                remedy="record them, or find the change in the requests",
             )
 
     def _respond(self, received: Received) -> Response:
         known = self._waiting.get(digest_of(received.path, received.body))
         if not known:
             self._unknown.append(received.path)
-            return failure(Fail(400, "this request is not on record"), "not_on_record", ())
-        # The last answer stands for all that follow.
+            return failure(Fail(400, "this request is not recorded"), "not_on_record", ())
+        # The last response is repeated for all later requests.
         exchange = known.pop(0) if len(known) > 1 else known[0]
         end = () if exchange.is_whole else (TruncateResponse(0),)
         return Response(exchange.status, tuple(exchange.headers.items()), (exchange.body, *end))
@@ -174,7 +174,7 @@ def _json(body: bytes) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    """Refuse what JSON does not have, such as NaN: it has no digest."""
+    """Reject JSON extensions such as NaN, which have no digest."""
     raise ValueError(constant)
 
 
@@ -190,7 +190,7 @@ def _kept(raw: bytes, *, is_stream: bool) -> tuple[Literal["json", "events", "te
 
 
 def _events(raw: bytes) -> list[JsonObject]:
-    """Return the events of a stream that came whole; none where it is not the stream of a message."""
+    """Return the events of a complete stream; empty if it is not the stream of a message."""
     lines = [line.removeprefix(b"data:") for line in raw.splitlines() if line.startswith(b"data:")]
     if not raw.endswith(b"\n\n"):
         lines = lines[:-1]
@@ -199,7 +199,7 @@ def _events(raw: bytes) -> list[JsonObject]:
 
 
 def _joined(events: list[JsonObject], secrets: tuple[str, ...]) -> list[JsonObject]:
-    """Return events in which no secret is spread over several: a text that holds one stands whole in the first."""
+    """Return events in which no secret is split: a text that contains one is moved into its first event."""
     pieces: dict[tuple[int, str], list[JsonObject]] = defaultdict(list)
     kept = [{**each, "delta": dict(each["delta"])} if "index" in each and "delta" in each else each for each in events]
     for each in kept:

@@ -1,4 +1,4 @@
-"""An HTTP server on a loopback port, on a thread of its own: few moving parts, so that it costs next to nothing."""
+"""A minimal HTTP server on a loopback port, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Step: TypeAlias = bytes | Slow | Hang | TruncateResponse
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request of HTTP.
+    """An HTTP request.
 
     Attributes:
-        method: Such as `POST`; empty where it was no HTTP.
-        path: What is asked for.
-        headers: Names in lower case.
-        body: All of it.
+        method: Method, such as `POST`; empty if the request was not HTTP.
+        path: Path of the request.
+        headers: Headers, with names in lower case.
+        body: The complete body.
     """
 
     method: str
@@ -41,12 +41,12 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is sent back.
+    """An HTTP response.
 
     Attributes:
-        status: Of HTTP.
-        headers: Beside those that say how the body is sent.
-        steps: What is written and waited for, in order; a `Cut` ends the connection there.
+        status: HTTP status.
+        headers: Headers, except those for the encoding of the body.
+        steps: Data to write and pauses, in order; a `Cut` closes the connection at that point.
     """
 
     status: int
@@ -55,14 +55,14 @@ class Response:
 
 
 class LoopbackServer:
-    """Answers HTTP on a loopback port, from `start` to `stop`."""
+    """HTTP server on a loopback port, running from `start` to `stop`."""
 
     def __init__(self, respond: Callable[[Received], Response], port: int = 0) -> None:
         """Prepare to serve.
 
         Args:
-            respond: Called on the server's thread, one request at a time; must not wait.
-            port: Where; the system chooses where it is 0.
+            respond: Called on the server's thread, one request at a time; must not block.
+            port: Port number; 0 lets the system choose.
         """
         self.url = ""
         self._respond = respond
@@ -74,10 +74,10 @@ class LoopbackServer:
         self._stop: Callable[[], object] = lambda: None
 
     def start(self) -> None:
-        """Begin to answer; `url` says where.
+        """Start the server; `url` is its address.
 
         Raises:
-            OSError: The port cannot be had.
+            OSError: The port is not available.
         """
         self._thread.start()
         self._is_ready.wait()
@@ -85,13 +85,13 @@ class LoopbackServer:
             raise self._problem
 
     def stop(self) -> None:
-        """End every connection and the thread."""
+        """Close all connections and end the thread."""
         self._stop()
         self._thread.join()
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of CPU that the server's thread has used."""
+        """CPU time of the server's thread, in seconds."""
         if not self._thread.is_alive():
             return self._cpu_s
         return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident or 0))
@@ -117,7 +117,7 @@ class LoopbackServer:
         server.close()
         for each in tuple(connections):
             each.end()
-        # One turn of the loop, in which each of them is told that it is lost.
+        # One iteration of the loop, in which the connections are notified of their loss.
         await asyncio.sleep(0)
         self._cpu_s = time.thread_time()
 

@@ -1,4 +1,4 @@
-"""A scripted Messages API on a loopback port: what agents that ask Claude are tested with.
+"""A scripted Messages API on a loopback port, for tests of agents that call Claude.
 
     import anthropic
 
@@ -11,7 +11,7 @@
     print(said.content[0].text)
     assert server.requests[0].last == "Is the loop right?"
 
-It refuses what the API refuses, counts what the API counts, and says what the script says.
+It rejects what the API rejects, counts tokens as the API does, and answers with the script.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _TOKENS_A_MINUTE = 2_000_000
 
 
 class MessagesServer:
-    """Serves one script, from entering the context to leaving it.
+    """Server of one script, running while its context is active.
 
     Attributes:
-        requests: Every request for a message, in order of arrival; those refused by rule, too.
-        counted: Every request to count tokens.
+        requests: All message requests in order of arrival, including rejected ones.
+        counted: All requests to count tokens.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class MessagesServer:
         clock: Callable[[], float] = time.monotonic,
         port: int = 0,
     ) -> None:
-        """Prepare to serve.
+        """Prepare the server.
 
         Args:
-            script: The answers in order, each a part or several; or what makes an answer of a request.
-            key: The only key that is let in; any where None.
-            window_tokens: How long a prompt may be; as the model has it where None.
-            clock: What the prompt cache expires by.
-            port: Where to serve, such as where another one has ended; the system chooses where it is 0.
+            script: The answers in order, as one or more parts; or a function that creates an answer for a request.
+            key: The only accepted API key; any if None.
+            window_tokens: Maximum prompt length; the model's own if None.
+            clock: Clock for the expiry of the prompt cache.
+            port: Port number, such as that of an earlier server; 0 lets the system choose.
         """
         self.requests: list[Request] = []
         self.counted: list[Request] = []
@@ -77,36 +77,36 @@ class MessagesServer:
         self._door = RequestValidator(key, window_tokens, self._paused)
         self._answers = 0
         self._fault: Exception | None = None
-        # Identifiers of tool calls must differ from those of another server that began the conversation.
+        # Identifiers of tool calls must differ from those of an earlier server in the same conversation.
         self._id = secrets.token_hex(6)
         self._server = LoopbackServer(self._respond, port)
 
     @property
     def url(self) -> str:
-        """What to set as `base_url` or `ANTHROPIC_BASE_URL`."""
+        """URL to set as `base_url` or `ANTHROPIC_BASE_URL`."""
         return self._server.url
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which a program talks to this server."""
+        """Environment variables that direct a program to this server."""
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": self._door.key or "test"}
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of CPU that the server has used."""
+        """CPU time of the server, in seconds."""
         return self._server.cpu_s
 
     def __enter__(self) -> Self:
-        """Begin to serve."""
+        """Start the server."""
         self._server.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End every connection.
+        """Close all connections.
 
         Raises:
-            UsageError: The script had no answer to a request.
-            Exception: What the script's own function raised.
+            UsageError: The script had no answer for a request.
+            Exception: The script's function raised it.
         """
         self._server.stop()
         if kind is None and self._fault is not None:
@@ -136,7 +136,7 @@ class MessagesServer:
         return self._answered(ResponseContext(request, prompt, id_, headers))
 
     def _answered(self, reply: ResponseContext) -> Response:
-        """Return what the script answers; what it raises is raised again where the test leaves the server."""
+        """Return the scripted answer; an exception of the script is raised again when the test leaves the context."""
         try:
             parts = self._parts(reply.request)
             response = answer(parts, reply)
@@ -159,12 +159,12 @@ class MessagesServer:
             said = self._script[self._answers - 1]
         else:
             raise UsageError(
-                f"the script has {len(self._script)} answers and was asked for more",
-                remedy="add an answer, or give a function that makes one of each request",
+                f"the script has {len(self._script)} answers and received more requests",
+                remedy="add an answer, or pass a function that creates one per request",
             )
         parts: Sequence[Any] = said if isinstance(said, Sequence) else (said,)
         if wrong := [part for part in parts if not isinstance(part, Part)]:
-            raise UsageError(f"{wrong[0]!r} is no part of an answer", remedy="say it with Say, Use, Stop and so on")
+            raise UsageError(f"{wrong[0]!r} is not a part of an answer", remedy="use Say, Use, Stop and so on")
         return parts
 
     def _headers(self, id_: str) -> Headers:

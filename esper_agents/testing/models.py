@@ -1,8 +1,8 @@
-"""What the Messages API lets a model do, by the model's name.
+"""Features that the Messages API supports for each model name.
 
 Sources:
-    The pages on prompt caching, thinking, preserved thinking, mid-conversation system messages and errors of the
-    API's documentation, and the notes of what is new in Opus 4.7, 4.8 and 5.5.
+    The pages on prompt caching, thinking, preserved thinking, mid-conversation system messages and errors of the API's
+    documentation, and the release notes of Opus 4.7, 4.8 and 5.5.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MAY_DISABLE_THINKING = frozenset({"sonnet", "haiku"})
 
 @dataclass(frozen=True, slots=True)
 class ModelRules:
-    """What holds for one model.
+    """Rules for one model.
 
     Attributes:
         name: The model's name.
-        family: Such as `opus`.
-        generation: Such as (5, 5).
+        family: Model family, such as `opus`.
+        generation: Version, such as (5, 5).
     """
 
     name: str
@@ -37,17 +37,17 @@ class ModelRules:
 
     @property
     def takes_prefill(self) -> bool:
-        """Whether a request may end with the beginning of the answer."""
+        """Whether a request may end with the beginning of the response."""
         return self.generation < (4, 6)
 
     @property
     def takes_thinking_budget(self) -> bool:
-        """Whether thinking can be enabled with a number of tokens."""
+        """Whether thinking can be enabled with a token budget."""
         return self.generation < (4, 7)
 
     @property
     def thinks_adaptively(self) -> bool:
-        """Whether thinking can be left to the model."""
+        """Whether the model can decide on thinking itself."""
         return self.generation >= (4, 6)
 
     @property
@@ -57,43 +57,43 @@ class ModelRules:
 
     @property
     def thinks_unasked(self) -> bool:
-        """Whether thinking is on where the request does not speak of it."""
+        """Whether thinking is on if the request does not configure it."""
         return self.generation >= (5, 0)
 
     @property
     def omits_thinking(self) -> bool:
-        """Whether thinking comes without its text unless the request asks for it."""
+        """Whether thinking blocks have no text unless the request asks for it."""
         return self.generation >= (4, 7)
 
     @property
     def binds_thinking(self) -> bool:
-        """Whether thinking is good only behind the very prompt that it was made on."""
+        """Whether thinking blocks are valid only after exactly the prompt they were generated for."""
         return self.generation >= (5, 1)
 
     @property
     def takes_system_messages(self) -> bool:
-        """Whether the system may speak in the middle of a conversation."""
+        """Whether system messages are allowed within a conversation."""
         return self.generation >= (4, 8)
 
     @property
     def smallest_cached_tokens(self) -> int:
-        """The shortest prompt that is cached."""
+        """Minimum length of a cached prompt."""
         small = 512 if self.generation >= (5, 0) and self.family in _CACHES_SMALL_PROMPTS else 1024
         return _SMALLEST_CACHED_TOKENS.get((self.family, *self.generation), small)
 
     @property
     def largest_output_tokens(self) -> int:
-        """The most that `max_tokens` may say."""
+        """Maximum value of `max_tokens`."""
         return 128_000 if self.generation >= (4, 6) else 64_000
 
     @property
     def window_tokens(self) -> int:
-        """How long a prompt may be."""
+        """Maximum length of a prompt."""
         return 1_000_000 if self.generation >= (4, 6) else 200_000
 
 
 def rules_of(name: str) -> ModelRules | None:
-    """Return what holds for a model, or None where there is no model of such a name."""
+    """Return the rules for a model, or None if the name is unknown."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

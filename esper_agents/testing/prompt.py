@@ -1,4 +1,4 @@
-"""A prompt as the model reads it, block by block: tools, system, messages."""
+"""The prompt as the model reads it, block by block: tools, system, messages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a request has the model read.
+    """The prompt of a request.
 
     Attributes:
         model: The model.
         messages: Its messages.
-        blocks: What stands in the tools, in the system prompt and in the messages.
-        digests: Of what stands before each block, and of all.
-        tokens: How long it is before each block, and in the end.
-        read_as: By the role of a block, what else decides how it is read.
+        blocks: The blocks of the tools, the system prompt and the messages.
+        digests: Digests of the prompt before each block, and of the whole prompt.
+        tokens: Token counts of the prompt before each block, and of the whole prompt.
+        read_as: Other settings that affect how a block is read, by role.
     """
 
     model: ModelRules
@@ -38,7 +38,7 @@ class Prompt:
     read_as: Mapping[str, str]
 
     def place(self, at: int) -> str:
-        """Return where a block of a message stands in the request, such as `messages.1.content.0`."""
+        """Return the path of a message block in the request, such as `messages.1.content.0`."""
         inside = at - len(self.blocks) + sum(len(each.blocks) for each in self.messages)
         for turn, message in enumerate(self.messages):
             if inside < len(message.blocks):
@@ -48,7 +48,7 @@ class Prompt:
 
 
 def portions_of(body: JsonObject) -> Iterator[tuple[str, Portion]]:
-    """Yield the parts of a request with their places, in the order in which the model reads them."""
+    """Yield the parts of a request with their paths, in the order in which the model reads them."""
     yield "tools", portion("tools", body.get("tools") or [])
     yield "system", portion("system", body.get("system") or "")
     for at, message in enumerate(body["messages"]):
@@ -56,11 +56,11 @@ def portions_of(body: JsonObject) -> Iterator[tuple[str, Portion]]:
 
 
 def read_prompt(body: JsonObject, portions: Mapping[str, Portion], model: ModelRules) -> Prompt:
-    """Return the prompt of a request whose parts are in order."""
+    """Return the prompt of a request whose parts are valid."""
     blocks = [block for each in portions.values() for block in each.blocks]
     if (mark := body.get("cache_control")) and blocks and not blocks[-1].ttl:
         blocks[-1] = replace(blocks[-1], ttl=str(mark.get("ttl") or "5m"))
-    # Tools are read the same whatever else is chosen; the system prompt and the messages are not.
+    # Tools are read independently of other settings; the system prompt and the messages are not.
     speed = str(body.get("speed"))
     chosen = json.dumps([speed, *(body.get(name) for name in ("tool_choice", "thinking", "output_config"))])
     return Prompt(

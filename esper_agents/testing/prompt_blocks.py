@@ -1,4 +1,4 @@
-"""Messages, system prompts and tools, each read once: a conversation comes back whole with every request."""
+"""Parsed messages, system prompts and tools; cached, as every request repeats them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["tools", "system", "messages"]
 
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-# What says how a block is treated, not what it says.
+# Members that configure a block and are not part of its content.
 _ASIDE = frozenset({"cache_control", "caller"})
 _BYTES_A_TOKEN = 4
 _DIGEST_BYTES = 12
-# The first version of the format that writes equal values as equal bytes, whoever else refers to them.
+# The first version of the format writes equal values as equal bytes, independent of object references.
 _MARSHAL_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBlock:
-    """A block, whatever stands before it.
+    """A block, independent of the preceding blocks.
 
     Attributes:
-        role: Whose it is: `tools`, `system`, `user` or `assistant`.
+        role: Role of the block: `tools`, `system`, `user` or `assistant`.
         content: The block itself.
-        text: What its words come to; blocks that say the same have the same.
-        tokens: How long it is.
-        ttl: For how long the prompt up to here is to be cached; empty where it is not.
+        text: Normalized text; equal for blocks with equal content.
+        tokens: Number of tokens.
+        ttl: Cache lifetime of the prompt up to this block; empty if it is not cached.
     """
 
     role: str
@@ -49,14 +49,14 @@ class PromptBlock:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """A message, a system prompt or a list of tools: what is to be said of it without the rest of the request.
+    """A message, a system prompt or a list of tools, checked independently of the rest of the request.
 
     Attributes:
-        problem: The first thing that is wrong with it, behind its place; empty where nothing is.
-        blocks: What the model reads of it.
+        problem: Its first problem, to be appended to its path; empty if there is none.
+        blocks: The blocks that the model reads.
         uses: Identifiers of its tool calls.
-        results: Identifiers of the calls that it has results of.
-        first_results: Those of them that it has before it says anything else.
+        results: Identifiers of the calls whose results it contains.
+        first_results: Identifiers of the calls whose results precede all other content.
     """
 
     problem: str
@@ -67,22 +67,22 @@ class Portion:
 
 
 def portion(kind: Kind, value: Any) -> Portion:
-    """Return what a part of a request comes to."""
+    """Return the parsed part of a request."""
     return _portion(kind, marshal.dumps(value, _MARSHAL_VERSION))
 
 
 def tokens_of(text: str) -> int:
-    """Return how many tokens a text counts here: one for every four bytes that have begun."""
+    """Return the token count of a text in this simulation: one token per four bytes, rounded up."""
     return _tokens(text.encode("utf-8", "surrogatepass"))
 
 
 def extended(digest: bytes, block: PromptBlock) -> bytes:
-    """Return the digest of a prompt to which a block is added."""
+    """Return the digest of a prompt extended by a block."""
     return sha256(digest + block.text).digest()[:_DIGEST_BYTES]
 
 
 def said_by_assistant(content: JsonObject) -> PromptBlock:
-    """Return the block of an answer as it will stand in the prompt."""
+    """Return the block of a response as it appears in later prompts."""
     return _block("assistant", content)
 
 

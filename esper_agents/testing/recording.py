@@ -1,4 +1,4 @@
-"""Hands requests on to a real endpoint and keeps what was said, without secrets.
+"""Forward requests to a real endpoint and record the responses without secrets.
 
 `Recorder("https://api.anthropic.com", file)` is used once, with a key, and `Replayer(file)` from then on, without one;
 `docs/testing.md` has an example.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 600.0
 _PIECE_BYTES = 65_536
-# Headers of an answer that say something of the answer, not of who asked or of the way it came.
+# Response headers that depend on the response, not on the client or the connection.
 _TOLD = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-should-retry"})
 _TOLD_FAMILY = "anthropic-ratelimit-"
 _OF_THE_WAY = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
@@ -36,14 +36,14 @@ _KEYS = ("x-api-key", "authorization")
 
 
 class Recorder:
-    """Passes every request on, and every answer back as it comes."""
+    """Proxy that forwards requests and responses and records them."""
 
     def __init__(self, upstream: str, file: Path) -> None:
-        """Prepare to record.
+        """Prepare the recorder.
 
         Args:
-            upstream: Where requests go, such as `https://api.anthropic.com`.
-            file: What is recorded is added to it; only its owner may read it.
+            upstream: URL of the endpoint, such as `https://api.anthropic.com`.
+            file: File to which exchanges are appended; only its owner may read it.
         """
         self.upstream = urlsplit(upstream)
         self._file = file
@@ -54,16 +54,16 @@ class Recorder:
 
     @property
     def url(self) -> str:
-        """What to set as `base_url` or `ANTHROPIC_BASE_URL`."""
+        """URL to set as `base_url` or `ANTHROPIC_BASE_URL`."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
-        """Begin to record."""
+        """Start recording."""
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End."""
+        """Stop recording."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -74,7 +74,7 @@ class Recorder:
         return kind(self.upstream.hostname or "", self.upstream.port, timeout=_TIMEOUT_S)
 
     def keep(self, line: bytes) -> None:
-        """Add an exchange to the file."""
+        """Append an exchange to the file."""
         with self._lock, os.fdopen(os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
             file.write(line)
 
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Pass one request on."""
+        """Forward one request."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         with closing(self.recorder.connect()) as connection:
             try:
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 - as http.server calls it
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as http.server calls it
-        """Say nothing: standard error is the client's."""
+        """Suppress logging: standard error belongs to the client."""
 
     def _asked(self, connection: HTTPConnection, body: bytes) -> HTTPResponse:
         told = {name: text for name, text in self.headers.items() if name.lower() not in _OF_THE_WAY}
@@ -137,5 +137,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _write(self, piece: bytes) -> None:
-        """Write a piece of the body; an empty one is its end."""
+        """Write a chunk of the body; an empty chunk ends it."""
         self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))

@@ -1,4 +1,4 @@
-"""Which fields a request may have, and what may stand in them; a test compares the names with the SDK's own types."""
+"""Fields of a request and their types; a test compares the names with the SDK's types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldSchema:
-    """The fields of an object: those it must have, and those it may have."""
+    """Names of the required and optional fields of an object."""
 
     required: frozenset[str]
     optional: frozenset[str] = frozenset()
@@ -30,11 +30,11 @@ MESSAGES = _fields(
     "system thinking tool_choice tools",
 )
 COUNTING = _fields("model messages", "cache_control output_config speed system thinking tool_choice tools")
-# Fields that want an `anthropic-beta` header.
+# Fields that require an `anthropic-beta` header.
 BETA = _fields(
     "", "billing_policy compaction context_management fallback_credit_token fallbacks mcp_servers thread"
 ).optional
-# What the version of 2023 took and the one of 2026 does not.
+# Fields accepted by API version 2023 and not by version 2026.
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 _SAMPLED_BEFORE = "2026-10-21"
 
@@ -50,7 +50,7 @@ BLOCKS: Mapping[str, FieldSchema] = {
     "server_tool_use": _fields("id input name", "cache_control caller"),
     "container_upload": _fields("file_id", "cache_control"),
 }
-# What the API's own tools leave behind; it comes back as it was and is not looked into.
+# Blocks of the API's own tools; they are sent back unchanged and are not validated.
 LEFT_BY_SERVER_TOOLS = frozenset(
     {
         "web_search_tool_result",
@@ -91,14 +91,14 @@ _TTLS = ("5m", "1h")
 
 
 def blocks_of(content: Any) -> list[JsonObject]:
-    """Return a content's blocks; a string is one block of text, and an empty one is none."""
+    """Return the blocks of a content; a string is one text block, and an empty string is none."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list(content)
 
 
 def problems_of_request(body: JsonObject, fields: FieldSchema, headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with a request beside its messages, its system prompt and its tools, in the API's words."""
+    """Yield the problems of a request outside messages, system prompt and tools, in the API's wording."""
     known = fields.optional | (BETA if headers.get("anthropic-beta") else frozenset())
     if headers.get("anthropic-version", "") < _SAMPLED_BEFORE:
         known |= _SAMPLING
@@ -112,7 +112,7 @@ def problems_of_request(body: JsonObject, fields: FieldSchema, headers: Mapping[
 
 
 def problems_of_message(message: Any) -> Iterator[str]:
-    """Yield what is wrong with a message; what begins with a dot or a colon follows its place."""
+    """Yield the problems of a message; a text with a leading dot or colon is appended to the message's path."""
     if not isinstance(message, dict):
         yield ": Input should be an object"
         return
@@ -123,13 +123,13 @@ def problems_of_message(message: Any) -> Iterator[str]:
 
 
 def problems_of_content(place: str, content: Any, role: str, kinds: frozenset[str] = _ANYWHERE) -> Iterator[str]:
-    """Yield what is wrong with what somebody says.
+    """Yield the problems of a content.
 
     Args:
-        place: Where it stands.
+        place: Path of the content.
         content: A string, or blocks.
-        role: Who says it.
-        kinds: Which blocks may stand there.
+        role: Role of the message.
+        kinds: Accepted types of blocks.
     """
     if not isinstance(content, str | list):
         yield f"{place}: Input should be a valid string or list"
@@ -139,7 +139,7 @@ def problems_of_content(place: str, content: Any, role: str, kinds: frozenset[st
 
 
 def problems_of_tool(place: str, tool: Any) -> Iterator[str]:
-    """Yield what is wrong with a tool; those that the API brings itself are not looked into."""
+    """Yield the problems of a tool; the API's own tools are not validated."""
     if not isinstance(tool, dict):
         yield f"{place}: Input should be an object"
         return

@@ -1,4 +1,4 @@
-"""Lets a request in or refuses it, in the order in which the Messages API looks at one."""
+"""Validate a request in the order in which the Messages API checks it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PATHS: Mapping[str, FieldSchema] = {"/v1/messages": MESSAGES, "/v1/messages/cou
 
 @dataclass(frozen=True, slots=True)
 class RequestValidator:
-    """Who and what is let in.
+    """Access rules of the server.
 
     Attributes:
-        key: The only key; any where None.
-        window_tokens: How long a prompt may be; as the model has it where None.
-        paused: Digests of the conversations that may go on where the model has paused.
+        key: The only accepted API key; any if None.
+        window_tokens: Maximum prompt length; the model's own if None.
+        paused: Digests of conversations that may continue after the model has paused.
     """
 
     key: str | None
@@ -42,11 +42,11 @@ class RequestValidator:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRequest:
-    """A request that gets no answer.
+    """A rejected request.
 
     Attributes:
-        fail: What it gets.
-        body: What it said, as far as that was a JSON object.
+        fail: The error response.
+        body: The request's body; empty if it was not a JSON object.
     """
 
     fail: Fail
@@ -55,11 +55,11 @@ class RejectedRequest:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRequest:
-    """A request that is in order.
+    """A valid request.
 
     Attributes:
-        body: What it says.
-        prompt: What the model reads of it.
+        body: The request's body.
+        prompt: The prompt as the model reads it.
     """
 
     body: JsonObject
@@ -67,12 +67,12 @@ class AcceptedRequest:
 
 
 def judged(received: Received, path: str, door: RequestValidator) -> AcceptedRequest | RejectedRequest:
-    """Return a request that is in order, or how it is refused.
+    """Return a valid request, or the rejection of an invalid one.
 
     Args:
         received: The request.
         path: Its path without a query.
-        door: What it is held against.
+        door: The access rules.
     """
     body = _body(received, path, door)
     if isinstance(body, Fail):
@@ -126,7 +126,7 @@ def _prompt(body: JsonObject, path: str, headers: Mapping[str, str], door: Reque
 def _problems_of_shape(
     body: JsonObject, fields: FieldSchema, headers: Mapping[str, str], portions: dict[str, Portion]
 ) -> Iterator[str]:
-    """Yield what is wrong with the fields of a request; fill in its parts on the way."""
+    """Yield the problems of a request's fields, and store its parsed parts."""
     yield from problems_of_request(body, fields, headers)
     for place, portion in portions_of(body):
         if portion.problem:

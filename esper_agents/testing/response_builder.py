@@ -1,4 +1,4 @@
-"""Answers of the Messages API: one JSON document, or the events of a stream."""
+"""Build responses of the Messages API: one JSON document or a stream of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-# How much of a text or of a tool's input one event of a stream carries.
+# Characters of a text or of a tool's input per stream event.
 _PIECE_CHARACTERS = 64
 _ERRORS = {
     400: ("invalid_request_error", "The request is not valid."),
@@ -37,7 +37,7 @@ _ERRORS = {
     504: ("timeout_error", "The request timed out."),
     529: ("overloaded_error", "Overloaded"),
 }
-# What a block begins with in a stream.
+# Initial content of a block in a stream.
 _EMPTY: Mapping[str, JsonObject] = {
     "text": {"text": ""},
     "thinking": {"thinking": "", "signature": ""},
@@ -49,13 +49,13 @@ _WORTH_ANOTHER_TRY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """What an answer is made for.
+    """Context of a response.
 
     Attributes:
         request: The request.
         prompt: Its prompt.
-        id: What the identifiers of the request, of the message and of its tool calls are made of.
-        headers: What every response carries.
+        id: Base of the identifiers of the request, the message and its tool calls.
+        headers: Headers of every response.
     """
 
     request: Request
@@ -65,7 +65,7 @@ class ResponseContext:
 
 
 def failure(fail: Fail, id_: str, headers: Headers) -> Response:
-    """Return an error as a response of its own."""
+    """Return an error as a complete response."""
     more = [("x-should-retry", "true" if fail.status in _WORTH_ANOTHER_TRY else "false")]
     if fail.retry_after_s is not None:
         more.append(("retry-after", f"{fail.retry_after_s:g}"))
@@ -73,7 +73,7 @@ def failure(fail: Fail, id_: str, headers: Headers) -> Response:
 
 
 def answer(parts: Sequence[Part], reply: ResponseContext) -> Response:
-    """Return what a scripted answer looks like to the client."""
+    """Return the response for a scripted answer."""
     steps = tuple(_events(parts, reply) if reply.request.is_streamed else _document(parts, reply))
     first = next((step for step in steps if isinstance(step, bytes | Fail)), b"")
     if isinstance(first, Fail):
@@ -87,18 +87,18 @@ def answer(parts: Sequence[Part], reply: ResponseContext) -> Response:
 
 
 def message_of(fail: Fail) -> str:
-    """Return what an error says."""
+    """Return the message of an error."""
     return fail.message or _ERRORS.get(fail.status, _ERRORS[500])[1]
 
 
 def digest_after(parts: Sequence[Part], reply: ResponseContext) -> bytes:
-    """Return the digest of the prompt with the answer behind it."""
+    """Return the digest of the prompt followed by the answer."""
     said = (said_by_assistant(each) for each in _blocks(parts, reply).values())
     return reduce(extended, said, reply.prompt.digests[-1])
 
 
 def _sent(steps: Sequence[Step | Fail], id_: str) -> Iterator[Step]:
-    """Yield what is written and waited for; an error within a stream is an event and the end."""
+    """Yield data to write and pauses; an error within a stream becomes an event that ends it."""
     for step in steps:
         if isinstance(step, Fail):
             yield b"event: error\ndata: %s\n\n" % _bytes(_error(step, id_))
@@ -182,7 +182,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _blocks(parts: Sequence[Part], reply: ResponseContext) -> Mapping[int, JsonObject]:
-    """Return the blocks of the message by the place of their part; thinking only where the request has it on."""
+    """Return the blocks of the message by the index of their part; thinking only if the request enables it."""
     digest = reply.prompt.digests[-1]
     found: dict[int, JsonObject] = {}
     asked, model = reply.request.body.get("thinking") or {}, reply.prompt.model

@@ -1,4 +1,4 @@
-"""What a scripted model does: the parts that its answers are made of."""
+"""Script of a simulated model: the parts of its answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Think:
-    """A thinking block with its signature; its text is left out where the request or the model has it so.
+    """A thinking block with its signature; its text is omitted if the request or the model requires that.
 
     Attributes:
-        text: What is thought.
-        is_redacted: Whether it comes as a `redacted_thinking` block, which says nothing.
+        text: Text of the thinking.
+        is_redacted: Whether it is sent as a `redacted_thinking` block, without text.
     """
 
     text: str
@@ -40,8 +40,8 @@ class ToolUseBlock:
 
     Attributes:
         tool: The tool's name; it need not exist.
-        arguments: What it is called with, or JSON text that is streamed as it stands, valid or not.
-        id: Its identifier; made up where empty.
+        arguments: Its arguments, or JSON text that is streamed unchanged, valid or not.
+        id: Its identifier; generated if empty.
     """
 
     tool: str
@@ -51,13 +51,13 @@ class ToolUseBlock:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why the answer ends; without one it is `tool_use` after a tool call and `end_turn` otherwise.
+    """Stop reason of the answer; by default `tool_use` after a tool call and `end_turn` otherwise.
 
     Attributes:
         reason: The `stop_reason`.
         sequence: The `stop_sequence`.
         category: The category of a refusal.
-        explanation: What a refusal says for people.
+        explanation: Explanation of a refusal for users.
     """
 
     reason: StopReason
@@ -68,13 +68,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An error: a status of HTTP where it stands first, an `error` event in a stream that has begun.
+    """An error: an HTTP status as the first part of an answer, an `error` event in a stream that has begun.
 
     Attributes:
         status: 400 to 529.
-        message: What it says; the API's own words for the status where empty.
-        kind: Type of the error; follows from the status where empty.
-        retry_after_s: Value of `retry-after`, where there is to be one.
+        message: Error message; the API's own message for the status if empty.
+        kind: Type of the error; derived from the status if empty.
+        retry_after_s: Value of the `retry-after` header, if any.
     """
 
     status: int
@@ -85,31 +85,31 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A pause at this place of the answer."""
+    """A pause at this point of the answer."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateResponse:
-    """The connection ends after so many bytes of the answer's body; 0 is before the first byte of its head."""
+    """Closed connection after a number of bytes of the answer's body; 0 is before the first byte of its head."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Nothing more comes, and the connection stays open."""
+    """An open connection without further data."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawBytes:
-    """Bytes that are put into the body as they stand; alone they are the whole body.
+    """Raw bytes in the body; as the only part, they are the whole body.
 
     Attributes:
         body: The bytes.
-        status: The status of HTTP that they come with.
-        content_type: What they are said to be; what the client asked for where empty.
+        status: HTTP status.
+        content_type: Content type; the one requested by the client if empty.
     """
 
     body: bytes
@@ -123,7 +123,7 @@ Answer: TypeAlias = Part | Sequence[Part]
 
 @dataclass(frozen=True, slots=True)
 class InputUsage:
-    """How the input of a request is billed.
+    """Billing of the input of a request.
 
     Attributes:
         uncached: Tokens at the full price.
@@ -139,26 +139,26 @@ class InputUsage:
 
     @property
     def written(self) -> int:
-        """Tokens written to the cache."""
+        """Number of tokens written to the cache."""
         return self.written_5m + self.written_1h
 
     @property
     def total(self) -> int:
-        """All tokens of the prompt."""
+        """Number of all prompt tokens."""
         return self.uncached + self.written + self.read
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it arrived.
+    """A request as received.
 
     Attributes:
-        number: Its place among all requests for messages, from 1.
+        number: Number among all message requests, from 1.
         headers: Its headers, names in lower case.
-        body: What it says; empty where that was no JSON object.
-        refusal: The error it was answered with by rule, not by script; empty where it was in order.
-        usage: How its input is billed.
-        path: What it asked for.
+        body: The body; empty if it was not a JSON object.
+        refusal: The error for an invalid request; empty if it was valid. Scripted errors are not included.
+        usage: Billing of its input.
+        path: Path of the request.
     """
 
     number: int
@@ -170,22 +170,22 @@ class Request:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether it asks for a stream."""
+        """Whether the request asks for a stream."""
         return bool(self.body.get("stream"))
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Names of the tools it offers."""
+        """Names of the offered tools."""
         return tuple(str(each.get("name", "")) for each in self.body.get("tools", ()))
 
     @property
     def system(self) -> str:
-        """Its system prompt as text."""
+        """The system prompt as text."""
         return text_of(self.body.get("system", ""))
 
     @property
     def last(self) -> str:
-        """All text of its last message, results of tools included."""
+        """All text of the last message, including tool results."""
         return text_of(self.body["messages"][-1]["content"]) if self.body.get("messages") else ""
 
 
@@ -193,7 +193,7 @@ Script: TypeAlias = Sequence[Answer] | Callable[[Request], Answer]
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content: a string, or blocks, with what stands inside results of tools."""
+    """Return the text of a content: a string, or blocks, including the content of tool results."""
     if isinstance(content, str):
         return content
     return "\n".join(str(each.get("text", "")) or text_of(each.get("content", "")) for each in content or ())

@@ -1,22 +1,22 @@
-"""Signatures of thinking blocks: they hold for one text behind one prompt."""
+"""Signatures of thinking blocks, valid for one text after one prompt."""
 
 from __future__ import annotations
 
 import hmac
 from base64 import b64decode, b64encode
 
-# One key for all servers: a conversation may go on with another one.
+# One key for all servers, because a conversation may continue with another one.
 _KEY = b"esper-agents scripted Messages API server"
 _MAC_BYTES = 32
 
 
 def signature_of(thinking: str, prompt: bytes) -> str:
-    """Return the signature of a thinking block behind the prompt with this digest."""
+    """Return the signature of a thinking block after the prompt with this digest."""
     return b64encode(_mac(thinking, prompt) + prompt).decode()
 
 
 def prompt_of(thinking: str, signature: str) -> bytes | None:
-    """Return the digest of the prompt that a block was made on, or None where the signature is not the block's own."""
+    """Return the digest of the prompt that a block was generated for, or None if the signature is not valid."""
     try:
         taken = b64decode(signature, validate=True)
     except ValueError:

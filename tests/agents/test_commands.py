@@ -44,7 +44,7 @@ def test_an_argument_stands_in_the_request_as_it_was_given(one, other) -> None:
 
 
 def test_a_text_with_a_place_for_arguments_is_refused_without_any() -> None:
-    with pytest.raises(UsageError, match="'toy' is given nothing to work on") as refused:
+    with pytest.raises(UsageError, match="'toy' needs arguments") as refused:
         filled(command("Look at $ARGUMENTS."), ())
     assert "a dot is the whole project" in refused.value.remedy
 
@@ -97,7 +97,7 @@ def test_a_command_without_a_text_is_refused_and_the_others_are_not(tmp_path) ->
     (tmp_path / "commands/empty.md").write_text("---\ndescription: x\n---\n")
     (tmp_path / "commands/count.md").write_text("Count.\n")
     known = load_commands([load_plugin(tmp_path)])
-    assert "nothing stands below the front matter" in known.refused[0].problem
+    assert "there is no text below the front matter" in known.refused[0].problem
     assert any(each.endswith(":count") for each in known.commands)
 
 

@@ -44,7 +44,7 @@ def test_a_sound_definition_has_no_warning(tmp_path) -> None:
         ("instead: reed", "instead: frog", 9, "hands off to an unknown agent 'frog'", "esper agents list"),
         ("name: heron", "name: stork", 2, "differs from the file's name", "rename the file to stork.md"),
         ("Counts herons.", "Counts " + "herons " * 400, 3, "description is longer than", "move details"),
-        ("  - {text: Cut the reeds, for: false, instead: reed}\n", "", 7, "for somebody else", "for: false"),
+        ("  - {text: Cut the reeds, for: false, instead: reed}\n", "", 7, "for another agent", "for: false"),
         ("Counts herons.", "Counts: herons: all.", 3, "not valid YAML", ">-"),
     ],
 )

@@ -77,9 +77,9 @@ def test_one_agent_that_cannot_be_used_does_not_stop_the_others(pack) -> None:
     [
         ({"agents/heron.md": b"\x7fELF\0\0\0"}, "heron.md: is binary"),
         ({"skills/reeds/SKILL.md": "x" * 1_000_001}, "SKILL.md: is larger than 1000000 bytes"),
-        ({"agents/heron.md": HERON, ".claude-plugin/plugin.json": "{\n nonsense"}, "plugin.json:2: is no JSON"),
-        ({"agents/heron.md": HERON, ".claude-plugin/plugin.json": "[]"}, "is no JSON object"),
-        ({f"agents/{n}.md": HERON for n in range(2_000)}, "holds more than 2000 files"),
+        ({"agents/heron.md": HERON, ".claude-plugin/plugin.json": "{\n nonsense"}, "plugin.json:2: is not valid JSON"),
+        ({"agents/heron.md": HERON, ".claude-plugin/plugin.json": "[]"}, "is not a JSON object"),
+        ({f"agents/{n}.md": HERON for n in range(2_000)}, "contains more than 2000 files"),
         ({f"skills/s{n}/SKILL.md": "x" * 999_000 for n in range(21)}, "has more than 20000000 bytes"),
     ],
 )
@@ -104,13 +104,13 @@ def test_a_link_where_something_would_be_read_is_refused(pack, tmp_path, path) -
 def test_a_pipe_is_refused_and_not_waited_for(pack) -> None:
     root = pack()
     os.mkfifo(root / "agents/pipe.md")
-    with pytest.raises(DefinitionError, match="no plain file"):
+    with pytest.raises(DefinitionError, match="not a regular file"):
         load_plugin(root)
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "./agents/../../.."])
 def test_a_path_of_the_manifest_that_leads_out_is_refused(pack, path) -> None:
-    with pytest.raises(DefinitionError, match="no path within the plugin"):
+    with pytest.raises(DefinitionError, match="not a path within the plugin"):
         load_plugin(pack(manifest={"name": "ponds", "skills": [path]}))
 
 
@@ -135,13 +135,13 @@ def test_a_manifest_with_fields_of_other_types_is_read_for_what_it_says(pack, ma
 
 def test_a_folder_that_is_no_plugin_is_refused_and_a_marketplace_is_told_apart(tmp_path, pack) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DefinitionError, match="is no plugin"):
+    with pytest.raises(DefinitionError, match="is not a plugin"):
         load_plugin(tmp_path / "empty")
     (tmp_path / "market/.claude-plugin").mkdir(parents=True)
     (tmp_path / "market/.claude-plugin/marketplace.json").write_text("{}")
     with pytest.raises(DefinitionError, match="marketplace"):
         load_plugin(tmp_path / "market")
-    with pytest.raises(DefinitionError, match="is no folder"):
+    with pytest.raises(DefinitionError, match="is not a folder"):
         load_plugin(tmp_path / "nowhere")
 
 
@@ -192,7 +192,7 @@ def test_an_added_plugin_whose_files_were_changed_is_refused_and_the_others_are_
     found = installed_plugins()
     assert [each.name for each in found.plugins] == [sound.name]
     (refused,) = found.refused
-    assert "'ponds' is not what was added any more" in refused.problem
+    assert "'ponds' has changed since it was added" in refused.problem
     assert "esper plugins remove ponds" in refused.remedy
 
 

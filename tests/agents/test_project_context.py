@@ -36,7 +36,7 @@ def test_a_link_that_leads_out_is_refused(tmp_path) -> None:
     (tmp_path / "project/AGENTS.md").symlink_to("AGENTS.md")
     found = read_context(tmp_path / "project")
     assert found.documents == ()
-    assert "CLAUDE.md: is a link that leads out of the project" in found.refused[0].problem
+    assert "CLAUDE.md: is a link to a file outside the project" in found.refused[0].problem
     assert len(found.refused) == 2
 
 
@@ -61,7 +61,7 @@ def test_what_is_no_text_of_a_fair_size_is_refused_and_the_others_are_not(tmp_pa
     os.mkfifo(tmp_path / ".esper/project.md")
     found = read_context(tmp_path)
     assert [each.path for each in found.documents] == ["AGENTS.md"]
-    assert ["NUL" in found.refused[0].problem, "no plain file" in found.refused[1].problem] == [True, True]
+    assert ["NUL" in found.refused[0].problem, "not a regular file" in found.refused[1].problem] == [True, True]
     (tmp_path / "AGENTS.md").write_text("x" * 1_000_001)
     assert any("larger than" in each.problem for each in read_context(tmp_path).refused)
 

@@ -45,7 +45,7 @@ def test_the_first_of_two_agents_of_one_name_stays_and_the_second_is_refused(pro
     write(project / ".claude/agents/heron.md")
     registry = load_registry(project)
     assert registry.get("project:heron").path == str(first)
-    assert "the name 'project:heron' is taken" in reasons(registry)
+    assert "the name 'project:heron' is already used" in reasons(registry)
 
 
 def test_a_file_that_cannot_be_used_does_not_stop_the_others(project) -> None:
@@ -71,7 +71,7 @@ def test_a_link_out_of_the_folder_is_refused(project, tmp_path, target) -> None:
     (project / ".claude/agents/heron.md").symlink_to(tmp_path / target)
     registry = load_registry(project)
     assert "project:heron" not in registry.agents
-    assert "a link that leads out of its folder" in reasons(registry)
+    assert "a link to a file outside its folder" in reasons(registry)
 
 
 def test_a_folder_that_is_a_link_out_of_the_project_is_refused(project, tmp_path) -> None:
@@ -80,7 +80,7 @@ def test_a_folder_that_is_a_link_out_of_the_project_is_refused(project, tmp_path
     (project / ".claude/agents").symlink_to(tmp_path / "outside")
     registry = load_registry(project)
     assert "project:heron" not in registry.agents
-    assert "a link that leads out of its folder" in reasons(registry)
+    assert "a link to a file outside its folder" in reasons(registry)
 
 
 def test_a_link_within_the_folder_is_followed(project) -> None:
@@ -92,14 +92,14 @@ def test_a_link_within_the_folder_is_followed(project) -> None:
 def test_what_is_no_file_is_refused_and_not_waited_for(project) -> None:
     (project / ".claude/agents").mkdir(parents=True)
     os.mkfifo(project / ".claude/agents/pipe.md")
-    assert "is no file" in reasons(load_registry(project))
+    assert "is not a file" in reasons(load_registry(project))
 
 
 def test_a_folder_of_very_many_definitions_is_read_in_part_and_said_so(project) -> None:
     for number in range(501):
         write(project / f".claude/agents/a{number:03}.md", "x\n")
     registry = load_registry(project)
-    assert "holds more than 500 definitions" in reasons(registry)
+    assert "contains more than 500 definitions" in reasons(registry)
     assert sum(name.startswith("project:") for name in registry.agents) == 500
 
 
@@ -109,8 +109,8 @@ def test_further_files_and_folders_are_read_without_a_namespace(tmp_path) -> Non
     ours_again = write(tmp_path / "profiler.md", HERON.replace("name: heron", "name: profiler"))
     registry = load_registry(None, extra=[tmp_path / "birds", reed, ours_again, tmp_path / "none.md"])
     assert {"heron", "reed"} <= set(registry.agents)
-    assert "the name 'profiler' is taken" in reasons(registry)
-    assert "none.md: is no file" in reasons(registry)
+    assert "the name 'profiler' is already used" in reasons(registry)
+    assert "none.md: is not a file" in reasons(registry)
 
 
 def test_neighbours_are_those_of_the_definition_and_the_known_ones_are_those_that_exist(project) -> None:

@@ -41,9 +41,9 @@ def test_ours_are_sound(tmp_path):
     ("old", "new", "line", "problem"),
     [
         ("name: herons", "name: heron", 2, "name 'heron' differs from the folder's"),
-        ("(nests.md)", "(nest.md)", 5, "names a sheet that is not there: 'nest.md'"),
-        ("(nests.md)", "(../../notes.md)", 5, "names a sheet that is not there"),
-        ("[nests](nests.md)", "it", 1, "sheet 'nests' is not named in it"),
+        ("(nests.md)", "(nest.md)", 5, "names a missing sheet: 'nest.md'"),
+        ("(nests.md)", "(../../notes.md)", 5, "names a missing sheet"),
+        ("[nests](nests.md)", "it", 1, "sheet 'nests' is not named in the skill"),
         ("name: herons", "name: herons\nallowed-tools: Bash", 3, "'allowed-tools' grants nothing here"),
         ("name: herons", "name: herons\ncolour: grey", 3, "unknown field 'colour'"),
         ("Counting herons.", "Counting " + "herons " * 200, 3, "description is longer than 1024 characters"),
@@ -70,7 +70,7 @@ def test_a_sheet_is_checked_and_needs_no_front_matter(herons):
     [
         ("nests.md", b"\x00\x01", "NUL bytes"),
         ("nests.md", b"word " * 300_000, "larger than"),
-        ("SKILL.md", SOUND.replace("---\nL", "companions: later\n---\nL").encode(), "its companions are no list"),
+        ("SKILL.md", SOUND.replace("---\nL", "companions: later\n---\nL").encode(), "`companions` is not a list"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_in_one_line(herons, file, data, problem):

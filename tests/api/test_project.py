@@ -276,7 +276,7 @@ async def test_a_database_that_does_not_work_is_said_when_the_project_is_opened(
     async with open_project(project) as opened:
         file = opened.workshop.home / "esper.db"
     file.write_bytes(b"no database" * 1000)
-    with pytest.raises(StorageError, match="is damaged or no database"):
+    with pytest.raises(StorageError, match="is damaged or not a database"):
         async with open_project(project):
             pass
 

@@ -279,7 +279,7 @@ async def test_sessions_of_a_project_that_is_not_on_this_machine_are_left_alone_
         await worker.run(once=True, poll_s=0.05)
         await worker.run(once=True, poll_s=0.05)
     assert [each.text for each in told if each.what is WorkerEventKind.AWAY] == [
-        f"sessions of {str(away.project)!r} are left alone: that project is not on this machine"
+        f"sessions of {str(away.project)!r} are skipped: the project is not on this machine"
     ]
     assert [each.name for each in told if each.what is WorkerEventKind.ENDED] == [mine]
     assert not set(names) & {each.name for each in told}

@@ -55,7 +55,7 @@ def test_an_empty_budget_is_refused():
             catch_exceptions=False,
             standalone_mode=False,
         )
-    assert "or leave --budget out" in refused.value.remedy
+    assert "or omit --budget" in refused.value.remedy
 
 
 @pytest.mark.usefixtures("project")

@@ -59,7 +59,7 @@ def test_a_database_of_a_newer_version_is_shown_and_refused_in_two_lines(place):
     assert "of a newer esper-agents" in place.esper("db", "status", code=0).stdout
     for command in (["upgrade"], ["prune", "--sessions-older-than", "1", "--yes"]):
         problem, remedy = place.esper("db", *command).problem(1)
-        assert problem.startswith("the database has shape 9999")
+        assert problem.startswith("the database has schema version 9999")
         assert remedy == "pip install --upgrade esper-agents"
 
 
@@ -70,7 +70,7 @@ def test_a_backup_is_checked_and_never_written_over(place, tmp_path):
     assert "signing key" in said
     before = to.read_bytes()
     problem, _ = place.esper("db", "backup", str(to)).problem(2)
-    assert problem == f"{str(to)!r} is there already"
+    assert problem == f"{str(to)!r} exists already"
     assert to.read_bytes() == before
 
 
@@ -147,7 +147,7 @@ def test_a_shared_database_is_upgraded_when_asked_and_backed_up_by_its_own_progr
     told = json.loads(place.esper("db", "status", "--json", env=env, code=0).stdout)
     assert (told["system"], told["sessions"]) == ("postgresql", 1)
     problem, remedy = place.esper("db", "backup", str(tmp_path / "b.dump"), env=env).problem(2)
-    assert problem == "a PostgreSQL database is backed up by its own program"
+    assert problem == "a PostgreSQL database is backed up with pg_dump"
     assert remedy.startswith("pg_dump --format=custom")
     place.esper("db", "vacuum", env=env, code=0)
     done = place.esper("db", "prune", "--sessions-older-than", "0", "--yes", "--json", env=env, code=0).json

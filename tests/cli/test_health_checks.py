@@ -70,7 +70,7 @@ def test_a_file_that_is_no_database_is_named(judged, database) -> None:
     database.write_bytes(b"no database at all, but long enough to look at" * 100)
     found = look(judged.root)
     (problem,) = found.problems
-    assert "is damaged or no database" in problem.problem
+    assert "is damaged or not a database" in problem.problem
     assert problem.remedy.startswith("move the file away")
     assert found.database.sessions is None
 
@@ -94,7 +94,7 @@ def test_a_database_of_a_newer_version_is_named(judged, database) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     (problem,) = look(judged.root).problems
-    assert "the database has shape 9999" in problem.problem
+    assert "the database has schema version 9999" in problem.problem
     assert problem.remedy == "pip install --upgrade esper-agents"
 
 

@@ -135,7 +135,7 @@ def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, 
         esper("models", "agree")
         again = esper("submit", "--plan", "review this training code", "train.py")
         assert "no consent" not in again.stdout
-        assert "claude (claude-sonnet-5-5), after a playbook has had its say" in again.stdout
+        assert "claude (claude-sonnet-5-5), after the playbook as guardrail" in again.stdout
         assert not server.requests
 
 

@@ -96,8 +96,8 @@ def test_run_of_our_own_command_gives_the_task_to_the_agent_that_it_names(esper)
 def test_run_without_what_a_command_is_to_be_given_is_refused(esper) -> None:
     done = esper("run", "debug-nan")
     assert done.returncode == 2
-    assert "'debug-nan' is given nothing to work on" in done.stderr
-    assert "fix: give it FILE or FOLDER" in done.stderr
+    assert "'debug-nan' needs arguments" in done.stderr
+    assert "fix: pass FILE or FOLDER" in done.stderr
 
 
 def test_run_of_an_unknown_command_offers_the_nearest(esper) -> None:

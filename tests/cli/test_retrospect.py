@@ -111,7 +111,7 @@ def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_
         cost = here("models", "cost", "--by", "session").stdout
     assert len(server.requests) == 1
     assert "- Keep losses on the device.\n  - G1 ESP" in done.stdout
-    assert "2 items of the model cited nothing that this report has counted and were left out" in done.stdout
+    assert "2 items of the model cited nothing that this report has counted and were omitted" in done.stdout
     assert "1 item of the model said a number" in done.stdout
     assert told["wording"]["left_out"][0]["items"] == 2
     assert told["wording"]["guidelines"] == [{"text": "Keep losses on the device.", "facts": ["G1"]}]

@@ -86,7 +86,7 @@ def test_lint_exits_with_0_for_warnings_3_when_strict_and_2_for_a_file_that_cann
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
         f"esper: {herons / 'SKILL.md'}: larger than 1000000 bytes",
-        "  fix: cut it into sheets of its skill",
+        "  fix: split it into sheets of its skill",
     ]
 
 

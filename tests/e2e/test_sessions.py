@@ -133,11 +133,11 @@ def test_a_session_of_another_project_or_a_name_that_fits_several_is_refused(kno
             values = ", ".join({"id": f"'{name}'", "project_key": key}.get(each, each) for each in columns)
             connection.execute(f"INSERT INTO session SELECT {values} FROM session WHERE id = ?", (session,))  # noqa: S608
     problem, remedy = known.esper("sessions", command, session[:20]).problem(2)
-    assert "fits 2 sessions" in problem
+    assert "matches 2 sessions" in problem
     assert session in remedy
     problem, remedy = known.esper("sessions", command, session[:-4] + "beef").problem(2)
     assert "belongs to the project in '/elsewhere'" in problem
-    assert remedy == "name that project: --project /elsewhere"
+    assert remedy == "use --project /elsewhere"
 
 
 def test_a_database_of_a_newer_version_is_left_alone(known):

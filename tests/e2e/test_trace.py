@@ -48,8 +48,8 @@ def test_a_session_that_waits_is_traced_as_far_as_it_has_come(waiting):
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (("--otlp", "http://127.0.0.1:9"), 1, "127.0.0.1:9 did not take the spans: Connection refused"),
-        (("--otlp", "localhost"), 2, "'localhost' is no address of a collector"),
+        (("--otlp", "http://127.0.0.1:9"), 1, "127.0.0.1:9 did not accept the spans: Connection refused"),
+        (("--otlp", "localhost"), 2, "'localhost' is not a collector URL"),
         (("--otlp", "http://localhost:4318", "--output", "trace.jsonl"), 2, "spans go to one place at a time"),
         (("--output", "gone/trace.jsonl"), 2, "no such file or directory: 'gone/trace.jsonl'"),
         (("ses_000000000000",), 2, "no session named 'ses_000000000000'"),

@@ -58,10 +58,10 @@ async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box)
     habit = next(each for each in found.habits if each.rule == "ESP305")
     assert habit.places == ("train.py", "other.py")
     seen = {each.heading: each for each in found.insights}
-    assert {each.certificate for each in seen["A gap that stays open"].sources} == certificates
-    assert "ring: not allowed" in seen["A call that is denied again and again"].text
-    assert "heron wanted to hand the task to nobody" in seen["A handoff that was refused"].text
-    assert "the loader is fast was shown not to be so by static-review" in seen["Taken for granted, and false"].text
+    assert {each.certificate for each in seen["A persistent information gap"].sources} == certificates
+    assert "ring: not allowed" in seen["A repeatedly denied tool call"].text
+    assert "heron tried to hand off the task to nobody" in seen["A refused handoff"].text
+    assert "the loader is fast was refuted by static-review" in seen["A refuted assumption"].text
 
 
 async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
@@ -93,7 +93,7 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
         after = await build_retrospect(opened)
     assert after.habits == before.habits
     assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
-        "A handoff that was refused"
+        "A refused handoff"
     }
 
 
@@ -115,7 +115,7 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
     assert len(found.sessions) == 3
     assert {each.counted_as for each in found.sessions} == {first.id}
     assert found.habits == ()
-    assert "A finding that stays" not in {each.heading for each in found.insights}
+    assert "A persistent finding" not in {each.heading for each in found.insights}
 
 
 async def test_two_looks_back_at_the_same_sessions_are_equal(box):

@@ -193,4 +193,4 @@ def test_the_same_facts_make_the_same_request_and_their_markup_is_inert():
 
 def test_a_refused_handoff_is_a_fact_as_well():
     known = facts_of(retrospect("toy", [seen(1, refused_hops=(RefusedHop("a", "b", "no"),))]))
-    assert known["I1"].told["text"] == "a wanted to hand the task to b, which was refused: no"
+    assert known["I1"].told["text"] == "a tried to hand off the task to b; the handoff was refused: no"

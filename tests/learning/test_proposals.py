@@ -51,7 +51,7 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(places, tmp_path) -> 
     write_proposals(home, {"learnt-memory": TEXT})
     (tmp_path / "elsewhere").mkdir()
     (root / ".esper").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="leads out of the project"):
+    with pytest.raises(UsageError, match="is outside the project"):
         accept(home, root, find_proposal(home, "learnt-memory"))
 
 
@@ -66,6 +66,6 @@ def test_a_name_that_nothing_was_proposed_under_is_refused(places, name) -> None
 @pytest.mark.parametrize("name", ["../outside", "..", "", "/outside", "a/b", "a\0b", "A", ".hidden"])
 def test_a_name_that_is_more_than_one_component_is_refused_and_nothing_is_written(places, name) -> None:
     home, _ = places
-    with pytest.raises(UsageError, match="is not a name of a skill"):
+    with pytest.raises(UsageError, match="is not a valid skill name"):
         write_proposals(home, {"learnt-memory": TEXT, name: TEXT})
     assert not home.exists()

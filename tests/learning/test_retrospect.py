@@ -38,8 +38,8 @@ def test_a_rule_broken_in_several_sessions_and_places_is_a_habit_with_its_sessio
 @pytest.mark.parametrize(
     ("texts", "heading", "tally"),
     [
-        ("abcde", "A finding that stays", "1 finding, seen in 5 sessions on 5 states of the code"),
-        ("aaaaa", "A finding met again in the same code", "1 finding, seen in 5 sessions on 1 state of the code"),
+        ("abcde", "A persistent finding", "1 finding, seen in 5 sessions on 5 states of the code"),
+        ("aaaaa", "A recurring finding in unchanged code", "1 finding, seen in 5 sessions on 1 state of the code"),
     ],
 )
 def test_one_finding_in_revisions_of_a_file_is_one_and_the_states_that_sessions_saw_are_counted(texts, heading, tally):
@@ -74,7 +74,7 @@ def test_one_finding_that_is_still_there_is_no_habit_and_is_said_to_stay() -> No
     found = retrospect("toy", [seen(number, claims=(claim(),)) for number in (1, 2, 3)])
     assert found.habits == ()
     (insight,) = found.insights
-    assert insight.heading == "A finding that stays"
+    assert insight.heading == "A persistent finding"
     assert "`train.py:3` is 1 finding, seen in 3 sessions: " in insight.text
     assert insight.sources == (source(1), source(2), source(3))
 
@@ -100,9 +100,9 @@ def test_refused_handoffs_and_refuted_claims_count_from_the_first_time() -> None
     wrong = RefutedClaim("ESP401", "this leaves the graph", "torch-confirm")
     found = retrospect("toy", [seen(1, refused_hops=(hop,), refuted=(false, wrong))])
     assert sorted(headings(found)) == [
-        "A claim that was refuted",
-        "A handoff that was refused",
-        "Taken for granted, and false",
+        "A refused handoff",
+        "A refuted assumption",
+        "A refuted claim",
     ]
     assert all(each.sources == (source(1),) for each in found.insights)
 
@@ -116,7 +116,7 @@ def test_gaps_and_denied_calls_count_when_they_repeat(sessions, count) -> None:
     found = retrospect("toy", told)
     assert len(found.insights) == count
     if count:
-        assert set(headings(found)) == {"A gap that stays open", "A call that is denied again and again"}
+        assert set(headings(found)) == {"A persistent information gap", "A repeatedly denied tool call"}
 
 
 def test_the_order_in_which_sessions_come_makes_no_difference() -> None:
@@ -132,7 +132,7 @@ def test_of_very_many_insights_those_that_most_sessions_show_stay_and_the_rest_i
     few = [seen(number, refused_hops=(RefusedHop("a", f"b{number}", "no"),)) for number in range(50)]
     often = [seen(number, gaps=(gap(),)) for number in range(100, 103)]
     found = retrospect("toy", [*few, *often])
-    assert found.insights[0].heading == "A gap that stays open"
+    assert found.insights[0].heading == "A persistent information gap"
     assert (len(found.insights), found.insights_left) == (40, 11)
 
 

@@ -152,8 +152,8 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
     assert one.text.startswith("## Key insights")
     shown = render_report(reworded)
     assert "6 items of the model said a number or a name that stands in none of the facts it cited" in shown
-    assert "4 items of the model cited nothing that this report has counted and were left out" in shown
-    assert "3 items of the model had no form that can be used and were left out" in shown
+    assert "4 items of the model cited nothing that this report has counted and were omitted" in shown
+    assert "3 items of the model had no form that can be used and were omitted" in shown
     assert "97 %" not in shown
     assert "evil.example" not in shown
     assert re.findall(r"^## (.+)$", shown, re.MULTILINE) == ["Guidelines", "Suggested skills", "Key insights"]
@@ -166,10 +166,10 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
     ("answer", "why"),
     [
         (Stop("refusal"), "claude-opus-5 declined"),
-        (Say("All is well."), "claude-sonnet-5-5 handed in no report"),
-        (ToolUseBlock("approve", {}), "claude-sonnet-5-5 handed in no report"),
-        (ToolUseBlock("report", {"guidelines": "many"}), "claude-sonnet-5-5 handed in no report"),
-        ([GOOD, Stop("max_tokens")], "claude-sonnet-5-5 was cut because it grew too long"),
+        (Say("All is well."), "claude-sonnet-5-5 returned no report"),
+        (ToolUseBlock("approve", {}), "claude-sonnet-5-5 returned no report"),
+        (ToolUseBlock("report", {"guidelines": "many"}), "claude-sonnet-5-5 returned no report"),
+        ([GOOD, Stop("max_tokens")], "claude-sonnet-5-5 was truncated because it is too long"),
         (Fail(401), "does not take the key"),
         (Fail(400, "no"), "refuses the request: no"),
         (Fail(529), "takes no requests for now"),

@@ -71,7 +71,7 @@ def test_a_note_is_found_by_the_end_of_its_identifier(store, write):
 
 def test_an_end_that_several_share_is_refused(store, write):
     write(note("a", id=f"mem_{0x1AB:032x}"), note("b", id=f"mem_{0x2AB:032x}"))
-    with pytest.raises(UsageError, match="several notes end in 'ab'"):
+    with pytest.raises(UsageError, match="more than one note ends in 'ab'"):
         notes.find(store, KEY, "ab")
 
 
@@ -96,7 +96,7 @@ def test_actions_are_settled_by_hand_and_nothing_else_is(store, write):
     assert notes.settle_action(store, KEY, action.id, NoteState.DROPPED).state is NoteState.DROPPED
     assert notes.settle_action(store, KEY, action.id, NoteState.DONE).state is NoteState.DONE
     assert notes.find(store, KEY, action.id) == replace(action, state=NoteState.DONE)
-    with pytest.raises(UsageError, match="is no action"):
+    with pytest.raises(UsageError, match="is not a follow-up"):
         notes.settle_action(store, KEY, fact.id, NoteState.DONE)
 
 

@@ -34,7 +34,7 @@ def test_commands_and_paths_are_words_too(store, write):
 
 @pytest.mark.parametrize("words", ["", " ", "!?", '"', "\0", "* OR *"[:1], "()&|"])
 def test_without_a_word_nothing_is_searched(store, words):
-    with pytest.raises(UsageError, match="no word"):
+    with pytest.raises(UsageError, match="no search terms"):
         search(store, KEY, words)
 
 

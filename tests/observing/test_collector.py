@@ -137,7 +137,7 @@ def test_a_collector_that_refuses_is_told_of_in_its_words(start, monkeypatch, ca
     server = start(status)
     with pytest.raises(EsperError) as told:
         send([ROOT], address_of(server.url))
-    assert told.value.problem == f"127.0.0.1:{server.server_port} did not take the spans: {why}"
+    assert told.value.problem == f"127.0.0.1:{server.server_port} did not accept the spans: {why}"
     assert capfd.readouterr().err == ""
 
 
@@ -148,14 +148,14 @@ def test_that_nobody_listens_is_told(monkeypatch, capfd):
         port = held.getsockname()[1]
         with pytest.raises(EsperError) as told:
             send([ROOT], address_of(f"http://name:password@127.0.0.1:{port}"))
-    assert told.value.problem == f"127.0.0.1:{port} did not take the spans: Connection refused"
+    assert told.value.problem == f"127.0.0.1:{port} did not accept the spans: Connection refused"
     assert capfd.readouterr().err == ""
 
 
 def test_a_collector_that_leaves_spans_out_is_told_of(start):
     left = ExportTraceServiceResponse(partial_success={"rejected_spans": 1, "error_message": "too old"})
     server = start(answer=left.SerializeToString())
-    with pytest.raises(EsperError, match="did not take the spans: 1 were left out: too old"):
+    with pytest.raises(EsperError, match="did not accept the spans: 1 were rejected: too old"):
         send([ROOT, CHAT], address_of(server.url))
 
 
@@ -172,7 +172,7 @@ def test_whatever_else_a_collector_says_when_it_took_them_is_no_matter(start, st
 def test_what_is_too_large_to_be_sent_is_told(start):
     server = start()
     huge = replace(CHAT, attributes={"text": "x" * 70_000_000})
-    with pytest.raises(EsperError, match="did not take the spans: nothing was sent"):
+    with pytest.raises(EsperError, match="did not accept the spans: nothing was sent"):
         send([*[CHAT] * 512, huge], address_of(server.url))
     assert len(server.spans) == 512
 
@@ -199,7 +199,7 @@ def test_a_certificate_that_is_not_there_is_told(monkeypatch, tmp_path):
     for each in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(each, raising=False)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(tmp_path / "none.pem"))
-    with pytest.raises(EsperError, match=r"did not take the spans: .*none\.pem"):
+    with pytest.raises(EsperError, match=r"did not accept the spans: .*none\.pem"):
         send([ROOT], "https://127.0.0.1:9/v1/traces")
 
 
@@ -221,7 +221,7 @@ def test_an_address_without_a_path_means_the_usual_one(given, meant):
     ["localhost:4318", "grpc://localhost:4317", "http://", "http://host:99999", "http://[", " http://a", "http://a\nb"],
 )
 def test_what_is_no_address_is_refused(given):
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="is not a collector URL"):
         address_of(given)
 
 

@@ -259,7 +259,7 @@ async def test_what_has_not_ended_is_not_continued(box):
         first = await ran(box, opened, "asker")
         with pytest.raises(UsageError, match="has not ended") as refused:
             await opened.continuation(first.session, "and now?")
-        assert refused.value.remedy == f"go on with it: esper resume {first.session}"
+        assert refused.value.remedy == f"resume it: esper resume {first.session}"
 
 
 async def test_a_cancelled_session_is_continued_from_what_it_had_found(box):

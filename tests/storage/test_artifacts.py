@@ -55,12 +55,12 @@ def test_an_artifact_that_was_changed_is_noticed(artifacts, made):
     place = artifacts.path(kept.sha256)
     place.chmod(0o600)
     place.write_bytes(b"[]")
-    with pytest.raises(IntegrityError, match="is not what it was"):
+    with pytest.raises(IntegrityError, match="is corrupted"):
         artifacts.path(kept.sha256)
 
 
 def test_what_cannot_be_kept_leaves_nothing_behind(artifacts, tmp_path):
-    with pytest.raises(StorageError, match=r"'trace\.json' cannot be kept"):
+    with pytest.raises(StorageError, match=r"'trace\.json' cannot be stored"):
         artifacts.keep(tmp_path / "missing", "trace.json", "application/json")
     (tmp_path / "home").write_text("a file in the way")
     file = tmp_path / "x"

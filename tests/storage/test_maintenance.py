@@ -94,7 +94,7 @@ def test_an_empty_database_can_be_brought_to_its_shape_before_anybody_uses_it(em
 @pytest.mark.postgresql
 def test_only_an_upgrade_that_was_asked_for_changes_a_shared_database(postgresql_url):
     shaped(postgresql_url, "0002")
-    with pytest.raises(StorageError, match="older shape 0002") as refused:
+    with pytest.raises(StorageError, match="older schema version 0002") as refused:
         Store(postgresql_url)
     assert refused.value.remedy == "esper db upgrade"
     maintenance.upgrade(postgresql_url)
@@ -106,7 +106,7 @@ def test_a_database_of_a_newer_esper_agents_is_shown_but_not_changed(empty_datab
     set_version(empty_database, "9999")
     found = maintenance.status(empty_database)
     assert (found.is_newer, found.shape, found.pending) == (True, "9999", ())
-    with pytest.raises(NewerDatabaseError, match="has shape 9999, this esper-agents knows up to"):
+    with pytest.raises(NewerDatabaseError, match="has schema version 9999, this esper-agents supports up to"):
         maintenance.upgrade(empty_database)
     assert maintenance.status(empty_database).shape == "9999"
 
@@ -151,7 +151,7 @@ def test_sessions_are_found_by_their_words_after_a_vacuum(database):
 def test_a_file_that_is_no_database_is_told_in_two_lines(tmp_path):
     file = tmp_path / "esper.db"
     file.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
-    with pytest.raises(StorageError, match="is damaged or no database"):
+    with pytest.raises(StorageError, match="is damaged or not a database"):
         maintenance.status(URL.create("sqlite", database=str(file)))
 
 

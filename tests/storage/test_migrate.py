@@ -140,7 +140,7 @@ def set_version(engine, version):
 
 def test_a_database_of_a_newer_esper_agents_is_refused_and_left_alone(engine, empty_database):
     set_version(engine, "9999")
-    with pytest.raises(NewerDatabaseError, match="has shape 9999, this esper-agents knows up to") as refused:
+    with pytest.raises(NewerDatabaseError, match="schema version 9999, this esper-agents supports up to") as refused:
         Store(empty_database)
     assert refused.value.remedy == "pip install --upgrade esper-agents"
     with engine.connect() as connection:
@@ -152,7 +152,7 @@ def test_an_older_shared_database_is_not_changed_without_being_asked(postgresql_
     Store(postgresql_url).close()
     engine = open_engine(postgresql_url)
     set_version(engine, "0000")
-    with pytest.raises(StorageError, match="older shape 0000") as refused:
+    with pytest.raises(StorageError, match="older schema version 0000") as refused:
         Store(postgresql_url)
     assert refused.value.remedy == "esper db upgrade"
     engine.dispose()

@@ -58,7 +58,7 @@ def refusal(url) -> StorageError:
     ("changed", "problem", "remedy"),
     [
         ({"password": "wrong"}, 'authentication failed for user "{role}"', "correct the user or the password"),
-        ({"password": None}, "the server wants a password and none was given", "put one in ESPER_DATABASE_URL"),
+        ({"password": None}, "the server requires a password and none was given", "put one in ESPER_DATABASE_URL"),
         ({"username": "barred_{role}"}, 'user "barred_{role}"', "correct"),
         ({"username": "absent_role", "password": None}, 'no role "absent_role"', "create the role"),
         ({"database": "absent_db"}, 'the server has no database "absent_db"', "createdb"),

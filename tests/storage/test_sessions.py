@@ -33,7 +33,7 @@ def test_projects_do_not_see_the_sessions_of_one_another(store, create):
     assert [each.id for each in sessions.listing(store, PROJECT.key)] == [mine.session]
     with pytest.raises(UsageError, match="belongs to the project in '/elsewhere/toy'") as refused:
         sessions.find(store, PROJECT.key, theirs.session)
-    assert refused.value.remedy == "name that project: --project /elsewhere/toy"
+    assert refused.value.remedy == "use --project /elsewhere/toy"
     with pytest.raises(NotFoundError):
         sessions.find(store, PROJECT.key, theirs.session[-12:])
     assert sessions.find(store, OTHER.key, "latest").id == theirs.session
@@ -49,7 +49,7 @@ def test_a_session_is_found_by_its_identifier_its_end_or_as_the_latest(store, cr
 def test_what_fits_two_sessions_names_none(store, create):
     first, last = create().session, create().session
     shared = next(first[:length] for length in range(len(first), 0, -1) if last.startswith(first[:length]))
-    with pytest.raises(UsageError, match="fits 2 sessions") as refused:
+    with pytest.raises(UsageError, match="matches 2 sessions") as refused:
         sessions.find(store, PROJECT.key, shared)
     assert first in refused.value.remedy
     assert last in refused.value.remedy
@@ -137,7 +137,7 @@ def test_projects_do_not_find_the_sessions_of_one_another(store, create):
 @pytest.mark.parametrize("words", ["", " ", "...", "\x00", "-- '"])
 def test_what_holds_no_word_is_refused(store, create, words):
     create()
-    with pytest.raises(UsageError, match="no word"):
+    with pytest.raises(UsageError, match="no search terms"):
         sessions.search(store, PROJECT.key, words)
 
 

@@ -157,7 +157,7 @@ def says_two_lines(error):
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     (tmp_path / "esper.db").write_bytes(b"not a database at all, but long enough to look at" * 50)
-    with pytest.raises(StorageError, match="is damaged or no database") as refused:
+    with pytest.raises(StorageError, match="is damaged or not a database") as refused:
         Store(sqlite(tmp_path / "esper.db"))
     says_two_lines(refused.value)
     assert "restore a backup" in refused.value.remedy

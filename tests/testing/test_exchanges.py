@@ -113,7 +113,7 @@ def test_a_request_that_is_not_on_record_fails_the_test_that_made_it(file, recor
     record(whole, Say("yes"))
 
     def asking(client):
-        with pytest.raises(anthropic.BadRequestError, match="not on record"):
+        with pytest.raises(anthropic.BadRequestError, match="is not recorded"):
             whole(client, "something else")
 
     with pytest.raises(UsageError, match="no record of 1 requests"):
@@ -153,5 +153,5 @@ def test_a_record_that_is_not_there_is_said_in_one_line(file):
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"path": "x"}', b"\xff\xfe"])
 def test_a_file_that_is_no_record_is_refused_with_its_line(file, line):
     file.write_bytes(line)
-    with pytest.raises(UsageError, match=r"exchanges.jsonl:1 is no recorded exchange"):
+    with pytest.raises(UsageError, match=r"exchanges.jsonl:1 is not a recorded exchange"):
         Replayer(file)

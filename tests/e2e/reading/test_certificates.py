@@ -123,7 +123,7 @@ def test_a_project_without_certificates_says_how_to_begin(place) -> None:
     for command in (("show",), ("show", "latest"), ("path",), ("verify",), ("diff", "latest")):
         problem, remedy = made.esper("certificates", *command).problem(2)
         assert problem == "the project has no certificates"
-        assert remedy == 'make one: esper submit "review this code" FILE'
+        assert remedy == 'create one: esper submit "review this code" FILE'
 
 
 @pytest.mark.parametrize("command", ["list", "show", "verify", "path"])

@@ -50,7 +50,7 @@ def test_a_file_that_is_no_database_is_named_with_what_mends_it(desk) -> None:
     desk.database.write_bytes(b"no database at all, but long enough to look at" * 100)
     done = desk.esper("doctor", code=1)
     assert "wrong: " in done.stdout
-    assert "is damaged or no database" in " ".join(done.stdout.split())
+    assert "is damaged or not a database" in " ".join(done.stdout.split())
     assert "fix: move the file away" in done.stdout
 
 
