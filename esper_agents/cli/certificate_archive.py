@@ -1,4 +1,4 @@
-"""`esper certificates search|export|trend`: what the archive says, handed on, and followed over time."""
+"""`esper certificates search|export|trend`: commands that read the whole archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`esper certificates diff`: what changed between two certificates of the same component."""
+"""`esper certificates diff`: command that compares two certificates of one component."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
 
 
 async def _pair(project: OpenProject, given: CertificateSummary) -> list[CertificateSummary]:
-    """Return a certificate with the latest one of its component, or with the one before if it is the latest itself.
+    """Return a certificate and the latest one of its component, or its predecessor if it is the latest.
 
     Raises:
         UsageError: It is the only one of its component.

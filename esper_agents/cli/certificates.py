@@ -1,4 +1,4 @@
-"""`esper certificates`: list, show, verify and find what has been certified."""
+"""`esper certificates`: command group, with `list`, `show` and `path`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`esper db`: the state of the database, its upgrade, its backup, and what of it is not needed any more."""
+"""`esper db`: commands for the status, migration, backup and cleanup of the database."""
 
 from __future__ import annotations
 

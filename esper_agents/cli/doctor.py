@@ -1,4 +1,4 @@
-"""`esper doctor`: what is where, what is wrong, and what mends it."""
+"""`esper doctor`: command that reports the installation and its problems with their fixes."""
 
 from __future__ import annotations
 

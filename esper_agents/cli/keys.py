@@ -1,4 +1,4 @@
-"""`esper keys`: the key that signs what is issued here, whose keys are trusted, and how that changes."""
+"""`esper keys`: commands for the signing key and the trusted keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trust
 
 
 class KeyFormat(StrEnum):
-    """How a public key is written."""
+    """Format of a public key."""
 
     PEM = "pem"
     SSH = "ssh"
@@ -213,7 +213,7 @@ def _accept_project() -> None:
             f"{str(place)!r} is no plain file of keys",
             remedy="write it: one line of `esper keys export` for each person",
         )
-    # What is shown is what is accepted: the file is read once.
+    # Read the file once, so that the printed keys are the accepted keys.
     read = read_signers(data, ".esper/trusted_keys")
     accept(home(), found.key, data)
     outline(f"accepted: {number_of(len(read.signers), 'key')} of {found.name}, as long as the file stays as it is")

@@ -1,7 +1,6 @@
-"""The entry point: finds the command files beside it, runs the command, maps errors to two lines and an exit code.
+"""Entry point of `esper`: builds the command tree, runs it, and maps errors to exit codes.
 
-Nothing is imported here at the top but what Python has loaded at its start: Ctrl-C during an import of `main` itself
-could not be caught.
+The top level imports only modules that Python loads at startup: Ctrl-C during the import of `main` cannot be caught.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ Start with: esper submit "review this training code" train.py
 """
 
 
-# Commands of a file of their own that hooks and editors run again and again.
+# Commands that hooks and editors run often; each has its own module.
 _QUICK = frozenset({"review"})
 
 
 def build(only: str = "") -> typer.Typer:
-    """Return the `esper` command with everything that the files beside this one register.
+    """Return the `esper` application with the commands of all modules of this package.
 
     Args:
-        only: The command that was asked for; one that must be quick is then registered alone.
+        only: Command to run; a quick command is registered alone.
     """
     import importlib
     import pkgutil
@@ -56,7 +55,7 @@ def build(only: str = "") -> typer.Typer:
     names = [found.name for found in pkgutil.iter_modules(esper_agents.cli.__path__)]
     if only in _QUICK:
         names = [only]
-    # Without it a command that is the only one would take its own name for an argument.
+    # Without a callback, Typer would treat the name of a single command as its argument.
     app.callback()(_options())
     for name in names:
         module = importlib.import_module(f"esper_agents.cli.{name}")
@@ -110,8 +109,8 @@ def _say_version() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with the code of `errors.ExitCode` that fits."""
-    # What is started in the background ignores Ctrl-C, and that stays so.
+    """Run the command line and exit with the matching code of `errors.ExitCode`."""
+    # A background process ignores Ctrl-C; keep it that way.
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         sys.exit(_main())
     signal.signal(signal.SIGINT, _quit)
@@ -122,19 +121,19 @@ def main() -> None:
         signal.signal(signal.SIGINT, _quit)
         code = _interrupted()
     finally:
-        # The code is settled; what Python does at its end would answer Ctrl-C with a traceback.
+        # The exit code is known; Ctrl-C during interpreter shutdown would print a traceback.
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     sys.exit(code)
 
 
 def _quit(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal handlers are called
-    """End the process before a command has begun, when there is nothing to clean up."""
+    """Exit before a command has started, when there is nothing to clean up."""
     os.write(2, b"esper: interrupted\n")
     os._exit(130)
 
 
 def _interrupted() -> int:
-    """Say that the command was interrupted, and how to resume the session if it has one."""
+    """Report the interruption and the command that resumes the session, if there is one."""
     from esper_agents.cli.begun import sessions
     from esper_agents.cli.terminal import report
     from esper_agents.errors import ExitCode, UsageError
@@ -152,7 +151,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
         _say_version()
         return 0
     sys.excepthook = _last_words
-    # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
+    # This deprecated variable makes LangChain's core refuse to run; esper does not trace there.
     os.environ.pop("LANGCHAIN_TRACING", None)
     import typer
 
@@ -173,7 +172,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     except typer.Abort:
         return _interrupted()
     except BrokenPipeError:
-        # The reader went away, as `head` does: not our failure.
+        # The reader closed the pipe, as `head` does; this is not an error.
         _give_up_output()
         return ExitCode.DONE
     except OSError as error:
@@ -185,7 +184,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
 
 
 def _open_closed_streams() -> None:
-    """Give streams that the caller has closed somewhere to go: the next file to be opened would take their place."""
+    """Replace standard streams that the caller closed; otherwise the next opened file would get their descriptor."""
     from pathlib import Path
 
     for name in ("stdout", "stderr"):
@@ -198,27 +197,27 @@ def _run() -> int:
 
     from esper_agents.errors import ExitCode
 
-    # Not the Typer object itself: calling that puts its own excepthook in place of ours.
+    # Not the Typer object itself: calling it replaces sys.excepthook.
     command = typer.main.get_command(build(next(iter(sys.argv[1:]), "")))
     keep_examples(command)
-    # From here on there may be something to clean up.
+    # From here on, Ctrl-C may require cleanup.
     if signal.getsignal(signal.SIGINT) is _quit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = command(standalone_mode=False)
     sys.stdout.flush()
     if code == ExitCode.INTERRUPTED:
-        # What Typer makes of Ctrl-C, without a word.
+        # Typer converts Ctrl-C to this code without a message.
         raise KeyboardInterrupt
     return int(code or 0)
 
 
 def _give_up_output() -> None:
-    """Let nothing be written to standard output any more, not even what is still to be flushed."""
+    """Discard all further writes to standard output, including buffered data."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def keep_examples(command: object) -> None:
-    """Keep the lines of examples in help texts as they are; without the mark they would be filled to one."""
+    """Keep the line breaks of examples in help texts, by inserting click's no-rewrap marker."""
     if text := getattr(command, "help", None):
         setattr(command, "help", text.replace("\nExamples:\n", "\n\b\nExamples:\n"))  # noqa: B010 - any command
     for each in getattr(command, "commands", {}).values():
@@ -226,7 +225,7 @@ def keep_examples(command: object) -> None:
 
 
 def _explain(error: typer.TyperException) -> None:
-    """Say what was wrong with the command line; a command that was given nothing gets its help."""
+    """Report a command line error; a command without required arguments prints its help."""
     from esper_agents.cli.terminal import echo, report
     from esper_agents.errors import UsageError
 
@@ -237,7 +236,7 @@ def _explain(error: typer.TyperException) -> None:
 
 
 def _said(error: typer.TyperException) -> str:
-    """Return what was wrong with the command line, lower case and without a full stop."""
+    """Return the message of a command line error, in lower case and without a full stop."""
     text = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".").replace(": Value error, ", ": ")
     return text[:1].lower() + text[1:]
 
@@ -248,7 +247,7 @@ def _help_of(error: typer.TyperException) -> str:
 
 
 def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say a defect of ours in two lines; the traceback only where it was asked for."""
+    """Report an internal error in two lines; with a traceback only if ESPER_TRACEBACK is set."""
     if os.environ.get("ESPER_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
         return

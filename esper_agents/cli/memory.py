@@ -1,4 +1,4 @@
-"""`esper memory`: what agents keep between sessions."""
+"""`esper memory`: commands that list, search, change, import and export notes."""
 
 from __future__ import annotations
 

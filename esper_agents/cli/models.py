@@ -1,4 +1,4 @@
-"""`esper models`: which language models agents may reason with, and where source of a project may go."""
+"""`esper models`: commands for language models, their cost, and consent to send source code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Host = Annotated[str, typer.Argument(metavar="[HOST]", help="Server host [defau
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Add the command group."""
     app.add_typer(models_app)
 
 

@@ -1,4 +1,4 @@
-"""`esper certificates override`: another status in the place of a certificate's own, by a person and on record."""
+"""`esper certificates override`: command that replaces the status of a certificate."""
 
 from __future__ import annotations
 

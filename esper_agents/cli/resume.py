@@ -1,4 +1,4 @@
-"""`esper resume`, `approve`, `deny` and `answer`: go on with a session."""
+"""`esper resume`, `approve`, `deny` and `answer`: commands that resume a session."""
 
 from __future__ import annotations
 
@@ -103,16 +103,16 @@ async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_j
 
 
 async def _unfinished(project: OpenProject) -> str:
-    """Return the newest session that was left in the middle; where there is none, the newest."""
+    """Return the newest unfinished session, or `latest` if there is none."""
     known = await project.sessions(limit=_LOOKED_THROUGH)
     return next((each.id for each in known if each.state is SessionState.OPEN), "latest")
 
 
 def refuse_both(*, accept: bool, pinned: bool) -> None:
-    """Refuse to go on by what there is now and by what there was.
+    """Raise an error if both --accept and --pinned are given.
 
     Raises:
-        UsageError: Both were asked for.
+        UsageError: Both options are given.
     """
     if accept and pinned:
         problem = "--accept and --pinned contradict each other"
@@ -121,7 +121,7 @@ def refuse_both(*, accept: bool, pinned: bool) -> None:
 
 @contextmanager
 def telling_changes(*, is_told: bool) -> Iterator[None]:
-    """Show what has changed since a session began where that keeps it from being gone on with."""
+    """Print the changed definitions if they prevent a session from being resumed."""
     from esper_agents.orchestration.drift import ChangedError
 
     try:

@@ -1,4 +1,4 @@
-"""`esper retrospect`: what the sessions of a project show together, and the skills that they suggest."""
+"""`esper retrospect`: report on recurring patterns, and the command that accepts a proposed skill."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def _look_back(where: Path, limit: int, least: int, wanted: ReasonerName, 
 
 
 async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
-    """Return a report in the words of a model, where one is wanted and may read it."""
+    """Return the report worded by a model, if one is requested and consent was given."""
     from esper_agents.api.retrospect import reword, sending
     from esper_agents.cli.consent_prompt import ask_consent
 
@@ -120,7 +120,7 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
 
 
 def _notice(words: str) -> None:
-    """Tell what the program says while a model is asked; the model's own words come later."""
+    """Print messages of the program during a model call, but not the model output."""
     from esper_agents.reasoning.reasoner import ProgramNotice
 
     if isinstance(words, ProgramNotice):

@@ -1,4 +1,4 @@
-"""`esper agents route`: show which agent a request would be given to, and why."""
+"""`esper agents route`: command that shows which agent would get a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from esper_agents.errors import ExitCode, InputFileError
 if TYPE_CHECKING:
     from esper_agents.domain.route import Route, RouteCandidate
 
-# The router reads the ends of long code; more need not be held.
+# The router reads only the start and the end of long code.
 _MOST_BYTES = 4_000_000
 
 

@@ -1,4 +1,4 @@
-"""`esper run`: submit the task that a command makes of its arguments."""
+"""`esper run`: command that submits a task from a template."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _list(known: Commands, *, as_json: bool) -> int:
 
 
 def _say_inert(command: Command) -> None:
-    """Say on standard error what is run or read elsewhere and stays text here."""
+    """Report on standard error the commands and file references that esper treats as plain text."""
     for each in command.inert[:_MOST_SAID]:
         why = "nothing in a command is run" if each.startswith("!") else "name the file as an argument to have it read"
         sys.stderr.write(f"esper: {command.name}: {one_line(each)} stays text: {why}\n")

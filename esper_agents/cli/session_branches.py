@@ -1,4 +1,4 @@
-"""`esper sessions continue`, `fork` and `replay`: sessions that grow out of others, and one that is run again."""
+"""`esper sessions continue|fork|replay`: commands that start from an existing session."""
 
 from __future__ import annotations
 

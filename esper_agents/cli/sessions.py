@@ -1,4 +1,4 @@
-"""`esper sessions`: what has been submitted, how far it is, and how to end it."""
+"""`esper sessions`: commands that list, search, show and cancel sessions."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def cancel(
 
 
 def state_of(each: SessionSummary) -> str:
-    """Return where a session is, in a person's words."""
+    """Return the state of a session for output."""
     match each.state:
         case SessionState.OPEN:
             return "running" if each.is_owned else "queued" if each.is_queued else "interrupted"

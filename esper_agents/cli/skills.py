@@ -1,4 +1,4 @@
-"""`esper skills`: list, show and check what agents may load."""
+"""`esper skills`: commands that list, show and check skills."""
 
 from __future__ import annotations
 

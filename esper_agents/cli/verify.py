@@ -1,4 +1,4 @@
-"""`esper certificates verify`: whether a certificate is genuine, complete, well founded, and current."""
+"""`esper certificates verify`: options and output of certificate verification."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-# Of several certificates, the one furthest from what was issued decides. That one is not current any more is how
-# archives grow, and is told, not counted; published files that were deleted are counted.
+# With --all, the worst certificate determines the exit code. Certificates that are no longer current are listed but do
+# not count; deleted published files count.
 _MOST_SHOWN = 20
 _WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
 
@@ -150,7 +150,7 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
     whole = outcome_of(*checks)
     outline(f"{label}: {whole}")
     for each in checks:
-        # Where not all of them hold, each line says how it ended.
+        # If not all checks passed, each line states its result.
         outline(f"{each.name}{'' if whole is CheckOutcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
     if not checks:
         outline("not checked", 1)
@@ -177,7 +177,7 @@ def _report_currency(verified: VerificationResult) -> None:
 
 
 def _short(text: str) -> str:
-    """Return text with its digests cut to what a person compares; the whole ones are in the JSON."""
+    """Return text with shortened digests; the JSON has the full ones."""
     return _DIGEST.sub(r"\1", text)
 
 

@@ -1,4 +1,4 @@
-"""`esper gate`: the command itself."""
+"""Options and output of `esper gate`."""
 
 from __future__ import annotations
 

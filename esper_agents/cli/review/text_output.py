@@ -1,4 +1,4 @@
-"""What `esper review` prints for people and for programs of our own."""
+"""Text and JSON output of `esper review`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED = 3
 
 
 def rule_table() -> str:
-    """Return a table of the rules there are."""
+    """Return a table of all rules."""
     from esper_agents.review.catalogue import catalogue
 
     rows = [
@@ -66,7 +66,7 @@ def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
 
 
 def as_text(outcome: ReviewOutcome) -> str:
-    """Return a review as people read it: each finding with its line, then what was read and what was not."""
+    """Return a review as text: findings with their source line, then the files read and not read."""
     stream = io.StringIO()
     with redirect_stdout(stream):
         for claim in outcome.report.claims:
@@ -110,7 +110,7 @@ def _rest(outcome: ReviewOutcome) -> None:
 
 
 def summary(outcome: ReviewOutcome) -> str:
-    """Return how much was found, in how much, and what is not shown."""
+    """Return the summary: numbers of findings, files and hidden findings."""
     report = outcome.report
     hidden = (
         (report.suppressed, "suppressed"),

@@ -1,4 +1,4 @@
-"""`esper torch compare`: whether one function may take another's place, and whether it is as much faster as claimed."""
+"""`esper torch compare`: command that compares correctness and speed of two targets."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _measured(
 
 @contextmanager
 def _base(place: TargetProject, revision: str, target: TargetSpec) -> Iterator[BaseRevision | None]:
-    """Yield the project as it was at a revision, in a folder of its own; None where nobody asked."""
+    """Yield the project at a revision, in a temporary directory; None without --base."""
     if not revision:
         yield None
         return
@@ -200,11 +200,11 @@ _NAMES = {
 
 
 def show(report: MeasurementReport, console: Console) -> None:
-    """Print a comparison: the verdict and why, then what it rests on.
+    """Print a comparison: the verdict with its reasons, then the measurements.
 
     Args:
         report: Of kind `compare`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     verdict = result["verdict"]
@@ -267,7 +267,7 @@ def _both(result: JsonObject) -> Iterator[tuple[str, Any, Any]]:
 
 
 def call_ns(result: JsonObject) -> list[float]:
-    """Return the time of a call of baseline and candidate in nanoseconds, each by its fastest batch of all."""
+    """Return the time per call of baseline and candidate in nanoseconds, each from its fastest batch."""
     return [
         min(min(sample[arm]["batch_ns"]) / sample["calls"][number] for sample in result["samples"])
         for number, arm in enumerate(("baseline", "candidate"))

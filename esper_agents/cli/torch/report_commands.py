@@ -1,4 +1,4 @@
-"""The commands that measure no target: what measurements are made on, and whether a kept report holds."""
+"""`esper torch environment|recheck`: commands that measure no target."""
 
 from __future__ import annotations
 
