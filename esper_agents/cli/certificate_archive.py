@@ -107,7 +107,7 @@ def export(
 @gathered(filter_of, "wanted")
 def trend(
     metric: Annotated[
-        str, typer.Argument(metavar="[METRIC]", help="Metric name or suffix [default: list the metrics]")
+        str, typer.Argument(metavar="METRIC", help="Metric name or suffix [default: list the metrics]")
     ] = "",
     *,
     wanted: Filter,

@@ -31,7 +31,7 @@ _MOST_LISTED = 40
 def diff(
     first: Annotated[str, typer.Argument(metavar="ID", help="ID or unique suffix of the older certificate")],
     second: Annotated[
-        str, typer.Argument(metavar="[ID]", help="Newer certificate [default: latest of the component]")
+        str, typer.Argument(metavar="ID", help="Newer certificate [default: latest of the component]")
     ] = "",
     project: ProjectOption = HERE,
     as_json: JsonOption = False,

@@ -277,7 +277,7 @@ def _tree_of(file: Path, where: Path | None) -> Project:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Return the checks of a file against the local archive; empty if the archive did not issue it."""
+    """Checks of a file against the local archive; empty if the archive did not issue it."""
 
     checks: tuple[Check, ...] = ()
     complete: tuple[Check, ...] = ()

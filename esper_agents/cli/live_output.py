@@ -129,7 +129,7 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 }
 
 
-# Text that users copy: complete command lines, and commands within a text.
+# Text that users copy and that must not be wrapped: lines with these labels, and commands within a text.
 _WHOLE = frozenset(("next", "or", "project", "view"))
 _COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
 _GLUE = "\0"

@@ -74,7 +74,7 @@ def list_notes(
 @memory_app.command()
 @gathered(which_of, "which")
 def show(
-    note: Annotated[str, typer.Argument(metavar="[NOTE]", help="Note ID or unique suffix [default: all notes]")] = "",
+    note: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID or unique suffix [default: all notes]")] = "",
     *,
     which: NoteFilter,
     limit: LimitOption = 200,

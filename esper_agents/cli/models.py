@@ -25,7 +25,7 @@ models_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_Host = Annotated[str, typer.Argument(metavar="[HOST]", help="Server host [default: from the environment]")]
+_Host = Annotated[str, typer.Argument(metavar="HOST", help="Server host [default: from the environment]")]
 
 
 def register(app: typer.Typer) -> None:

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="[TEMPLATE]", help="Template name [default: list all templates]")] = "",
+    name: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Template name [default: list all templates]")] = "",
     arguments: Annotated[list[str] | None, typer.Argument(help="Files, directories and words for the template")] = None,
     plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[

@@ -46,7 +46,7 @@ def add(app: typer.Typer) -> None:
 
 def compare_two(
     baseline: Annotated[str, typer.Argument(metavar="A", help="Baseline target", show_default=False)],
-    candidate: Annotated[str, typer.Argument(metavar="[B]", help="Candidate target [default: A, with --base]")] = "",
+    candidate: Annotated[str, typer.Argument(metavar="B", help="Candidate target [default: A, with --base]")] = "",
     *,
     asked: MeasurementOptions,
     base: Annotated[

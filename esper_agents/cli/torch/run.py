@@ -190,7 +190,7 @@ def _interruptible() -> Iterator[None]:
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    # A process that ignores SIGHUP, such as under nohup, continues.
+    # A signal that is ignored, such as SIGHUP under nohup, stays ignored.
     heard = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, stop) for each in heard}
     try:
