@@ -54,7 +54,9 @@ def ask_consent(
     if sending.is_agreed or (sending.answer and wanted == AUTO):
         return
     (tell or _tell)(sending)
-    said = _yes_or_no(f"may source of this project go to {sending.host}? it is remembered for the project [y/n] ")
+    said = _yes_or_no(
+        f"send source code of this project to {sending.host}? The answer is saved for this project. [y/n] "
+    )
     if said is not None:
         project.agree(sending.host, is_agreed=said)
 
@@ -62,7 +64,7 @@ def ask_consent(
 def cost(project: OpenProject, task: Task) -> str:
     """Return one line with the data that a task sends and its estimated cost."""
     if task.options.get(REASONER) != CLAUDE:
-        return "no model is called: nothing leaves this machine, and nothing is to be paid"
+        return "runs locally; no model, no cost"
     sending = project.sending(task)
     missing = "" if sending.is_agreed else f"; nobody has agreed to that (esper models agree {sending.host})"
     return f"source goes to {sending.host}; {about(sending)} for each agent{missing}"
@@ -72,7 +74,7 @@ def _tell(sending: ModelCostPreview) -> None:
     names = ", ".join(sending.files[:_SHOWN]) or "no file"
     more = f" and {len(sending.files) - _SHOWN} more" if len(sending.files) > _SHOWN else ""
     say("model", f"{sending.model} at {sending.host}")
-    say("sends", f"{names}{more}, and what tools read of the project on the way")
+    say("sends", f"{names}{more}, plus files that tools read during the session")
     say("cost", f"{about(sending)} for each agent; `--budget money=1` stops at a dollar")
 
 

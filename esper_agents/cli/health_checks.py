@@ -232,5 +232,5 @@ def _damage(url: URL) -> Sequence[HealthProblem]:
     if said == ["ok"]:
         return ()
     quoted = shlex.quote(str(file))
-    remedy = f"restore a backup, or begin anew: mv {quoted} {quoted}.damaged"
+    remedy = f"restore a backup, or start with a new database: mv {quoted} {quoted}.damaged"
     return (HealthProblem(f"the database {str(file)!r} is damaged: {' '.join(said)}", remedy),)

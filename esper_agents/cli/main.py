@@ -139,7 +139,7 @@ def _interrupted() -> int:
     from esper_agents.errors import ExitCode, UsageError
 
     if sessions:
-        problem = "interrupted; every finished step is recorded"
+        problem = "interrupted; finished steps are saved"
         report(UsageError(problem, remedy=f"go on with `esper resume {sessions[-1]}`"))
     else:
         sys.stderr.write("esper: interrupted\n")
@@ -254,7 +254,7 @@ def _last_words(kind: type[BaseException], error: BaseException, trace: Tracebac
     from esper_agents.cli.terminal import one_line, redact
 
     sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(redact(str(error)))}\n")
-    sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; nothing recorded is lost\n")
+    sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; recorded steps are safe\n")
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ def _print(found: tuple[MemoryNote, ...], *, as_json: bool, is_numbered: bool = 
         echo_json([asdict(each) for each in found])
         return
     if not found:
-        echo("no note is like that")
+        echo("no matching notes")
         return
     for number, each in enumerate(found, 1):
         outline(f"{f'{number}. ' * is_numbered}{each.id} {each.kind} of {each.agent}: {marks_of(each)}")

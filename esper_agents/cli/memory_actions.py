@@ -116,7 +116,7 @@ async def search_notes(where: Path, words: str, file: str, which: NoteFilter, li
     from esper_agents.api import open_project
 
     if not words and not file:
-        raise UsageError("nothing is looked for", remedy="give words, or a file with --file")
+        raise UsageError("no search terms", remedy="give words, or a file with --file")
     async with open_project(where) as project:
         return await project.notebook.search(
             words, path=file, agent=which.agent, kind=which.kind, states=which.states, limit=limit

@@ -168,4 +168,4 @@ def _compared(
     sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
     is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
     if not is_logged:
-        yield Check(name, CheckOutcome.FAILS, "not the bytes that the archive has")
+        yield Check(name, CheckOutcome.FAILS, "differs from the archived certificate")

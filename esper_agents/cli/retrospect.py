@@ -145,7 +145,9 @@ async def _accept(name: str, is_agreed: bool, where: Path) -> int:
         echo(found.text)
         if not is_agreed:
             if not is_interactive():
-                raise UsageError("nobody is here to agree to it", remedy=f"esper retrospect accept --yes {name}")
+                raise UsageError(
+                    "accepting a skill needs a confirmation", remedy=f"esper retrospect accept --yes {name}"
+                )
             if not typer.confirm(f"take {name} into the project, where agents load it?"):
                 return ExitCode.CANCELLED
         echo(f"taken: {accept_skill(project, found)}")

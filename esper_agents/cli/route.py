@@ -82,4 +82,4 @@ def _read(path: Path) -> str:
         with path.open("rb") as stream:
             return stream.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise InputFileError(str(path), "cannot be read", remedy="name a file that is there") from error
+        raise InputFileError(str(path), "cannot be read", remedy="correct the path") from error

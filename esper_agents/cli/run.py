@@ -93,7 +93,7 @@ def _list(known: Commands, *, as_json: bool) -> int:
         return ExitCode.DONE
     for each in known.commands.values():
         echo(one_line(f"{each.name} {each.argument_hint}"))
-        echo(f"  {one_line(each.description) or 'it says nothing of itself'}")
+        echo(f"  {one_line(each.description) or 'no description'}")
     for error in known.refused:
         report(error)
     return ExitCode.DONE

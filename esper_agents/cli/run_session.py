@@ -62,7 +62,7 @@ async def _run(session: Session, told: set[str], *, is_told: bool) -> SessionRes
         session.stop()
         # The second Ctrl-C stops at once.
         loop.remove_signal_handler(signal.SIGINT)
-        sys.stderr.write("stopping after this step; Ctrl-C again stops at once\n")
+        sys.stderr.write("stopping after the current step (Ctrl-C again to stop now)\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop)
@@ -116,7 +116,7 @@ async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collec
             for question in outcome.questions:
                 _question_screen(question)
         case SessionState.REFUSED:
-            say("next", "ask something about PyTorch code, or name who should take it with --agent")
+            say("next", "rephrase as a PyTorch request, or choose an agent with --agent")
         case SessionState.CANCELLED:
             say("cancelled", "without a verdict")
         case SessionState.DONE | SessionState.OPEN:

@@ -155,7 +155,7 @@ def cancel(
       esper sessions cancel --interrupted
     """
     if bool(session) is interrupted:
-        problem = "a session and --interrupted exclude each other" if session else "no session is named"
+        problem = "a session and --interrupted are mutually exclusive" if session else "no session is named"
         raise UsageError(problem, remedy="esper sessions cancel latest, or esper sessions cancel --interrupted")
     if interrupted:
         raise typer.Exit(asyncio.run(_cancel_interrupted(project, asks=not yes, as_json=as_json)))

@@ -248,7 +248,7 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
         for rule in plan.rules:
             say("rule", f"{rule.source}: {rule}")
         for rule in plan.ignored:
-            say("ignored", f"{rule.source}: {rule}; only your own settings can allow")
+            say("ignored", f"{rule.source}: {rule}; allow rules are accepted only in user settings")
         say("handoffs", ", ".join(plan.neighbours) or "to nobody")
     say("cost", cost(project, plan.task))
     if plan.task.budget:

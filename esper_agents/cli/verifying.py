@@ -225,7 +225,7 @@ def _place_check(certificate: Certificate, root: Path) -> Check:
             "repository", CheckOutcome.HOLDS if same else CheckOutcome.CANNOT_DECIDE, here.remote if same else detail
         )
     if not issued.commit or not here.is_git:
-        return Check("repository", CheckOutcome.HOLDS, "no repository is known of it, and the files alone are compared")
+        return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
     if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
     if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":

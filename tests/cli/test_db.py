@@ -49,14 +49,14 @@ def test_the_state_is_shown_and_nothing_is_made_by_looking(place, tmp_path):
 
 
 def test_an_upgrade_with_nothing_to_do_says_so(place):
-    assert "there was nothing to do" in place.esper("db", "upgrade", code=0).stdout
+    assert "already current" in place.esper("db", "upgrade", code=0).stdout
 
 
 def test_a_database_of_a_newer_version_is_shown_and_refused_in_two_lines(place):
     with closing(sqlite3.connect(place.database)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
-    assert "of a newer esper-agents" in place.esper("db", "status", code=0).stdout
+    assert "created by a newer version" in place.esper("db", "status", code=0).stdout
     for command in (["upgrade"], ["prune", "--sessions-older-than", "1", "--yes"]):
         problem, remedy = place.esper("db", *command).problem(1)
         assert problem.startswith("the database has shape 9999")
@@ -94,7 +94,7 @@ def test_nothing_is_pruned_unasked(place):
     dry = place.esper("db", "prune", "--sessions-older-than", "0", "--dry-run", code=0).stdout
     assert dry.startswith("removable")
     problem, remedy = place.esper("db", "prune", "--sessions-older-than", "0").problem(2)
-    assert problem == "nobody can be asked whether to remove it"
+    assert problem == "deleting session data needs a confirmation"
     assert "--yes" in remedy
     assert "removed    0 rows" in place.esper("db", "prune", "--sessions-older-than", "1", "--yes", code=0).stdout
     assert kinds(place) == before

@@ -162,7 +162,7 @@ def test_a_change_is_judged_by_what_it_brings(esper, repository, git):
     assert done.returncode == 3
     assert "ESP901" in done.stdout
     assert "ESP101" not in done.stdout
-    assert "2 stood before the change" in " ".join(done.stdout.split())
+    assert "2 existed before the change" in " ".join(done.stdout.split())
     assert esper("--staged", "--fail-on", "warning").returncode == 0
     git(root, "add", "-A")
     assert esper("--staged", "--fail-on", "warning").returncode == 3

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def gate(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and directories [default: whole project]")
+        list[Path] | None, typer.Argument(metavar="PATHS", help="Files and directories [default: whole project]")
     ] = None,
     require: Annotated[
         list[str] | None,

@@ -213,7 +213,7 @@ def coverage_of(
         return _told(path, agent, CoverageState.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
     conditions = own[0].conditions
     if conditions and Status.CONDITIONALLY_APPROVED not in required:
-        why = f"{own[0].status} on a condition, and {wanted} without one is required: {conditions[0]}"
+        why = f"status {own[0].status} has an open condition, required is {wanted} without one: {conditions[0]}"
         return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
     return _told(path, agent, CoverageState.COVERED, own[0], "")
 
@@ -295,11 +295,11 @@ def _uncovered(
 
     unsure = newest([each for each in same if each.verified.exit_code is ExitCode.UNDECIDED])
     if unsure is not None:
-        why = "nobody who is trusted here vouches for it, or not all of it can be checked"
+        why = "not signed by a trusted key, or verification is incomplete"
         return _told(path, agent, CoverageState.UNDECIDED, unsure, why)
     if ended := newest(same):
         what = (
-            "another file that it judged has changed"
+            "another file in the same certificate has changed"
             if ended.verified.currency is FreshnessState.STALE
             else "it has ended"
         )

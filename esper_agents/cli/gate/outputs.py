@@ -20,7 +20,7 @@ _RULES = {
     CoverageState.OTHER_STATUS: "The newest certificate has another status than is required.",
     CoverageState.NOT_CURRENT: "The newest certificate is not current.",
     CoverageState.UNCOVERED: "No certificate speaks of the file.",
-    CoverageState.UNDECIDED: "Nobody who is trusted vouches for the certificate.",
+    CoverageState.UNDECIDED: "The certificate is not signed by a trusted key.",
 }
 # Characters that XML 1.0 forbids, and characters that reorder text.
 _UNFIT = re.compile("[^\t\n\x20-\x7e\xa0-\u200a\u2010-\u2027\u2030-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd]")

@@ -47,7 +47,7 @@ class ReviewOptions:
             UsageError: Both --diff and --staged are given, or neither a path nor a change.
         """
         if self.revision and self.is_staged:
-            raise UsageError("--diff and --staged ask about two changes", remedy="leave one of them out")
+            raise UsageError("--diff and --staged are mutually exclusive", remedy="omit one of them")
         if not self.paths and not self.is_change:
             raise UsageError("no path was named", remedy="esper review train.py")
 

@@ -98,12 +98,12 @@ def _rest(outcome: ReviewOutcome) -> None:
     for left in outcome.not_mended:
         say("not mended", f"{left.claim.location} {left.claim.rule}: {left.why}")
     for entry in outcome.stale:
-        say("stale", f"{entry.path} {entry.rule} is in the baseline and no longer found: {entry.excerpt}")
+        say("stale", f"{entry.path} {entry.rule} is a stale baseline entry: {entry.excerpt}")
     if report.generated:
         more = f" and {len(report.generated) - _NAMED} more" if len(report.generated) > _NAMED else ""
-        say("generated", f"{', '.join(report.generated[:_NAMED])}{more}: what a program wrote counts as a suggestion")
+        say("generated", f"{', '.join(report.generated[:_NAMED])}{more}: findings in generated files are suggestions")
     if report.parts:
-        say("parts", f"{len(report.parts)}, one after the other; calls between them were not followed")
+        say("parts", f"reviewed in {len(report.parts)} parts; calls across parts were not analyzed")
     for part in report.parts:
         say("", part)
     say("found", summary(outcome))
@@ -115,10 +115,10 @@ def summary(outcome: ReviewOutcome) -> str:
     hidden = (
         (report.suppressed, "suppressed"),
         (len(outcome.known), "in the baseline"),
-        (outcome.earlier or 0, "stood before the change"),
+        (outcome.earlier or 0, "existed before the change"),
     )
     rest = "".join(f", {number} {what}" for number, what in hidden if number)
-    brought = " brought by the change" if outcome.earlier is not None else ""
+    brought = " introduced by the change" if outcome.earlier is not None else ""
     found = counted(claim.severity for claim in report.claims)
     read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
     return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"

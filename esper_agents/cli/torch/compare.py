@@ -88,12 +88,12 @@ def compare_two(
     refuse_two_efforts(quick=quick, thorough=thorough)
     asked.refuse_two_inputs()
     if bool(base) == bool(candidate) and not (base and candidate):
-        raise UsageError("there is nothing to compare it with", remedy="name two targets, or one and --base REVISION")
+        raise UsageError("missing candidate", remedy="name two targets, or one and --base REVISION")
     unknown = sorted({*(allow or ())} - {*_ALLOWED})
     if unknown:
         raise UsageError(f"--allow knows no {unknown[0]!r}", remedy="use one of " + ", ".join(_ALLOWED))
     if throughput and asked.train:
-        raise UsageError("--throughput and --train ask for two things", remedy="keep one of them")
+        raise UsageError("--throughput and --train are mutually exclusive", remedy="keep one of them")
     if bool(metric) != (tolerance is not None):
         raise UsageError("--metric and --tolerance belong together", remedy="give both")
     seed = secrets.randbits(31) if asked.seed is None else asked.seed

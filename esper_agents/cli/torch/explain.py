@@ -133,7 +133,7 @@ def _recompiles(result: JsonObject, console: Console) -> None:
         _heading(console, f"compiled again {times}: {where(each)}", f"function {each['function']}, calls {calls}")
         if "place" in each:
             source(console, each["place"])
-        stack = " (what the code before a break handed over)" if "___stack" in each["guard"] else ""
+        stack = " (value from the code before the graph break)" if "___stack" in each["guard"] else ""
         rows(console, [("guard", each["guard"] + stack), ("change", each["change"])], style="dim")
     if routine:
         console.print()

@@ -103,7 +103,7 @@ def _history(history: list[dict[str, Any]], console: Console) -> None:
 def _noticed(found: JsonObject) -> str:
     made = {"nan": "NaN", "inf": "Inf"}[found["holds"]]
     times = f" ({found['times']} times)" if found["times"] > 1 else ""
-    return f"{made} from {short(found['operation'])} at {place(found)}, which came to nothing{times}"
+    return f"{made} from {short(found['operation'])} at {place(found)}, which had no effect on the result{times}"
 
 
 def _rows(console: Console, pairs: list[tuple[str, str]], *, style: str = "") -> None:

@@ -28,7 +28,7 @@ def bytes_of(size: str) -> int:
     """
     found = _SIZE.fullmatch(size.strip())
     if not found or not (counted := int(float(found[1]) * _UNITS[found[2].upper()])):
-        raise UsageError(f"{size!r} is no size", remedy="write it like 500M or 16G")
+        raise UsageError(f"invalid size {size!r}", remedy="use a value such as 500M or 16G")
     return counted
 
 
@@ -130,7 +130,7 @@ class MeasurementOptions:
             if text
         ]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} both say what the inputs are", remedy="keep one of them")
+            raise UsageError(f"{' and '.join(given)} are mutually exclusive", remedy="keep one of them")
 
 
 Target = Annotated[
@@ -148,7 +148,7 @@ def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
         UsageError: Both options are given.
     """
     if quick and thorough:
-        raise UsageError("--quick and --thorough exclude each other", remedy="keep one of them")
+        raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
