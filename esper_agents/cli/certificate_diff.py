@@ -81,7 +81,7 @@ async def _pair(project: OpenProject, given: CertificateSummary) -> list[Certifi
     """Return a certificate and the latest one of its component, or its predecessor if it is the latest.
 
     Raises:
-        UsageError: It is the only one of its component.
+        UsageError: The component has only this certificate.
     """
     from esper_agents.certificates.filters import Filter
 

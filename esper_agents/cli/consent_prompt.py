@@ -47,7 +47,7 @@ def ask_consent(
 
     Args:
         project: The project.
-        sending: What would be sent.
+        sending: Preview of the data to send.
         wanted: `claude` or `auto`.
         tell: Prints the preview; None for the preview of a task.
     """

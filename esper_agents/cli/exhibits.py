@@ -158,13 +158,13 @@ async def exhibit_of(
     """Return a certificate of the archive of an open project, with its published files.
 
     Args:
-        wanted: Its identifier, the end of one, or `latest`.
+        wanted: Certificate ID, unique suffix, or `latest`.
         opened: The project.
         given: Additional trusted keys for this call.
-        folders: Folders that were listed before; see `published_notices.notice_files`.
+        folders: Cached directory listings; see `published_notices.notice_files`.
 
     Raises:
-        NotFoundError: The project has no such certificate.
+        NotFoundError: The certificate does not exist.
     """
     from esper_agents.orchestration.published_notices import notice_files, sealed_files
 
@@ -195,7 +195,7 @@ async def exhibit_of(
 
 
 async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path, ...]:
-    """Return where a certificate's view may be published; nowhere if its stored name is refused, as `held` reports."""
+    """Return the possible paths of the view of a certificate; none if its stored name is refused, as `held` reports."""
     from esper_agents.certificates.statement import parse
     from esper_agents.orchestration.publish import view_places
 

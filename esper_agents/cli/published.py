@@ -35,10 +35,10 @@ def published_notices(
     """Return the published notices that revoke a certificate and the published certificates that supersede it.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
-        known: What is known to end it already.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
+        known: Known entries that revoke or supersede it.
     """
     from esper_agents.certificates.standing import by_notices, by_statement
     from esper_agents.orchestration.published_notices import (
@@ -66,9 +66,9 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
     """Return the checks of the countersignatures next to a view.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
     """
     from esper_agents.orchestration.countersigning import check_each
 
@@ -80,9 +80,9 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
     """Return the override of the status by a notice next to a view.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
     """
     from esper_agents.certificates.standing import override_of
 
@@ -156,7 +156,7 @@ def bytes_of(path: Path) -> bytes:
     """Return the bytes of a file, at most one more than the size limit of an envelope.
 
     Raises:
-        InputFileError: It does not exist, is not a regular file, or cannot be read.
+        InputFileError: The file does not exist, is not a regular file, or cannot be read.
     """
     from esper_agents.certificates.signing.regular_file import read_plain
     from esper_agents.certificates.strict_json import MOST_BYTES

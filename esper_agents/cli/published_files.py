@@ -38,11 +38,11 @@ class PublishedFiles:
     """Published files of one certificate.
 
     Attributes:
-        views: The Markdown and HTML views that exist, with their bytes.
-        checks: Whether the other files are regular and hold what the archive has.
-        missing: The files that do not exist and that `repair` writes.
-        is_published: Whether any of its files exists.
-        revocations: The revocations that a good trusted key signed and that the log does not contain.
+        views: Existing Markdown and HTML views with their bytes.
+        checks: Checks that the other files are regular and match the archive.
+        missing: Missing files that `repair` can rewrite.
+        is_published: Whether any published file exists.
+        revocations: Revocations signed by a valid trusted key that the log does not contain.
     """
 
     views: tuple[tuple[Path, bytes], ...]
@@ -62,11 +62,11 @@ def published_files(
     """Return the published files of an archived certificate, compared with the archive.
 
     Args:
-        places: Where its Markdown view may be published; first where it is published now. Empty if its name is refused.
-        notices: The notice files beside these, read before the archive was.
-        held: What the archive has of it.
-        keyring: Whose signatures count.
-        shown: Returns a path as it is shown.
+        places: Possible paths of the Markdown view, the current one first; empty if its name is refused.
+        notices: Notice files next to them, read before the archive.
+        held: Inspection of the certificate in the archive.
+        keyring: Trusted keys.
+        shown: Formats a path for output.
     """
     from esper_agents.orchestration.published_notices import unlogged, unlogged_check
 

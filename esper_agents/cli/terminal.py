@@ -21,7 +21,7 @@ _SHORT = 12
 # Below this width, a table is printed as one line per cell.
 NARROW = 60
 _KEPT = frozenset("\n\t")
-# Control, format (bidi, zero width), surrogate and line-separator characters can all rewrite what a person sees.
+# Control, format (bidi, zero width), surrogate and line-separator characters can all change the displayed text.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
@@ -40,8 +40,8 @@ def clean(text: str) -> str:
 def redact(value: T) -> T:
     """Return a text, a JSON value or a domain value without its secrets, as certificates hold it.
 
-    Every command's output passes through here. What is serialised is redacted before: in quoted text some secrets do
-    not look like one.
+    Called for the output of every command. Redact a value before it is serialized: quoting hides some secrets from
+    detection.
     """
     from esper_agents.certificates.redaction import redacted, secrets_of
 

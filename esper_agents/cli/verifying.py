@@ -110,7 +110,7 @@ class VerificationResult:
 
 
 def outcome_of(*checks: Check) -> CheckOutcome:
-    """Return the combined outcome of checks; omitted checks do not count."""
+    """Return the combined outcome of checks; undecided if there are none."""
     outcomes = {each.outcome for each in checks}
     if CheckOutcome.FAILS in outcomes:
         return CheckOutcome.FAILS

@@ -140,8 +140,8 @@ def _code(standing: CoverageState) -> ExitCode:
 def narrower_than_review(certificate: Certificate) -> dict[str, str]:
     """Return the files that a certificate reviewed only in part, by path, with a description of the reviewed part.
 
-    A file was reviewed if a completed static review that names it, or a folder that holds it, ran the rules of all
-    categories over the bytes on record, and reported more than what a change brought.
+    A file was reviewed completely if a completed static review of the file, or of a parent directory, ran the rules of
+    all categories on the recorded content and was not limited to a change.
     """
     partial: dict[tuple[str, str], str] = {}
     whole: set[tuple[str, str]] = set()
@@ -170,25 +170,25 @@ def coverage_of(
 ) -> FileCoverage:
     """Return the coverage of a file.
 
-    The newest certificate on the bytes that are there decides, and only one that is valid as a whole: a verdict on
-    several files says nothing any more once one of them has changed. What is not genuine stops the gate whatever else
-    there is, and so does a verdict against these very bytes that the same agent has not changed since.
+    The newest certificate about the current content decides, and only if it is valid as a whole: a verdict on several
+    files is void once one of them has changed. A certificate that is not authentic always fails the gate, and so does a
+    negative verdict on the current content that the same agent has not replaced since.
 
-    Certificates of other question types than approval and go/no-go count neither for nor against it, and one that is
-    narrower than a review does not cover it.
+    Certificates of question types other than approval and go/no-go count neither for nor against the file. A
+    certificate that is narrower than a review does not cover it.
 
-    Of the tests the newest certificate on these bytes in which they ran decides: a failing run stands until a later one
-    passes, whatever was concluded without running them.
+    For tests, the newest certificate about the current content in which they ran decides: a failed run counts until a
+    later run passes, regardless of verdicts without a test run.
 
     An override counts if it worsens the status; one that improves it counts only if that is accepted.
-    A status that today's policy would not allow for what is on record does not count.
+    A status that the current policy does not allow for the recorded evidence does not count.
 
     Args:
         path: Path relative to the project.
-        sha256: Digest of the bytes that are there.
+        sha256: Digest of the current content.
         agent: Agent whose certificates count; empty for all agents.
         judged: Certificates, newest first.
-        required: The statuses that will do.
+        required: Accepted statuses.
     """
     about = [each for each in judged if path in each.digests]
     for each in about:

@@ -37,9 +37,9 @@ class Gate:
     """Result of the gate.
 
     Attributes:
-        root: The project's folder.
-        coverage: How each file stands, before each agent that was asked for.
-        certificates: How many certificates were looked at.
+        root: Project directory.
+        coverage: Coverage of each file by each required agent.
+        certificates: Number of certificates that were checked.
     """
 
     root: Path
@@ -59,15 +59,15 @@ async def gate(
     """Return the coverage of the files under some paths; writes nothing and creates no database.
 
     Args:
-        where: A path in the project.
-        paths: Files and folders; everything where none is given.
-        required: The statuses that will do.
-        agents: Whose certificates must cover each file, every one of them; empty where anybody's will do.
-        signers: Further keys that are trusted, for this time.
-        accepts_overrides: Whether a person's override may make a status better; one that makes it worse always counts.
+        where: Path in the project.
+        paths: Files and directories; the whole project if empty.
+        required: Accepted statuses.
+        agents: Agents that must all have covered each file; empty if any agent suffices.
+        signers: Additional trusted keys for this call.
+        accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
 
     Raises:
-        InputFileError: A path is not there, or holds nothing to judge.
+        InputFileError: A path does not exist or contains no files to cover.
     """
     project = find_project([where], Path.cwd())
     root = Path(project.root)

@@ -137,7 +137,7 @@ def write_down_baseline(asked: ReviewOptions, file: Path) -> str:
     """Write all findings to a baseline file and return a message.
 
     Raises:
-        UsageError: A change is asked about: what stood before it would be missing.
+        UsageError: The options select a change: earlier findings would be missing.
         InputFileError: The file cannot be written.
     """
     from esper_agents.review.baseline import dump_baseline

@@ -18,8 +18,8 @@ class Excerpt:
     """Source line with the position of its mark.
 
     Attributes:
-        line: The line, cut where it is too long.
-        mark: What stands under it: blanks, then a caret for each column that is meant; empty where none is.
+        line: Source line, truncated if it is too long.
+        mark: Line below: spaces, then a caret for each marked column; empty without a mark.
     """
 
     line: str
@@ -30,9 +30,9 @@ def excerpt(text: str, column: int, columns: int) -> Excerpt:
     """Return a line of source and the mark under it.
 
     Args:
-        text: The line.
-        column: Where the finding starts, in characters from 1.
-        columns: How many columns there are to show it in.
+        text: Source line.
+        column: Start column of the finding, in characters from 1.
+        columns: Available width in columns.
     """
     start = column - 1
     if not 0 <= start < len(text):

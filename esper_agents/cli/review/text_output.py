@@ -44,7 +44,7 @@ def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
 
     Args:
         rules: The rules.
-        has_pages: Whether each has its page and its examples besides.
+        has_pages: Whether to include the documentation and examples of each rule.
     """
     from esper_agents.review.pages import page, summary_of
     from esper_agents.review.rule import example_files

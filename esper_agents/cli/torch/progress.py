@@ -28,12 +28,12 @@ class TimeLeft:
         self._begun = time.monotonic()
 
     def line(self, what: str, fraction: float, now: float) -> str:
-        """Return what to show.
+        """Return the text of the progress line.
 
         Args:
-            what: What is being done.
-            fraction: How much of it is done.
-            now: The time by the monotonic clock, in seconds.
+            what: Current stage.
+            fraction: Completed fraction of the stage.
+            now: Time of the monotonic clock in seconds.
         """
         # A falling fraction belongs to the next stage.
         if fraction < self._fraction:

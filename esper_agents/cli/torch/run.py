@@ -96,9 +96,9 @@ class MeasurementRun:
     """Open lab with its progress line.
 
     Attributes:
-        lab: Where the code runs.
-        place: The project.
-        shared: A folder that workers can read and only we write.
+        lab: Lab that runs the code.
+        place: Project of the target.
+        shared: Directory that measurement processes can read but not write.
         tell: Progress callback of a measurement.
     """
 
@@ -131,14 +131,14 @@ def opened(
     """Yield an open lab; Ctrl-C ends it and all its processes.
 
     Args:
-        place: The project.
+        place: Project of the target.
         asked: Shared options.
-        keep: Where artifacts go; nowhere that stays where None.
-        roots: Further folders that workers may read.
+        keep: Directory for artifacts; None to discard them.
+        roots: Additional directories that measurement processes may read.
 
     Raises:
-        SystemExit: With 130, when the person interrupts.
-        WorkerError: The code did not answer; what is known of it was printed.
+        SystemExit: With 130 after Ctrl-C.
+        WorkerError: The measurement process failed; the known details were printed.
     """
     asked_files = asked.readable()
     outside = (path for path in asked_files if not path.is_relative_to(place.root.resolve()))
@@ -205,7 +205,7 @@ def kept_in(out: Path | None, place: TargetProject, kind: str) -> Iterator[Path]
     """Yield the directory for a report and its artifacts; an empty one is removed afterwards.
 
     Raises:
-        UsageError: It cannot be made.
+        UsageError: The directory cannot be created.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     folder = (out if out is not None else place.home / "torch" / f"{stamp}-{kind}").absolute()

@@ -39,12 +39,12 @@ def place_of(target: str, here: Path) -> TargetProject:
     """Return the project of a target.
 
     Args:
-        target: `FILE.py:FUNCTION` or `package.module:NAME`, as the person named it.
-        here: The working folder.
+        target: `FILE.py:FUNCTION` or `package.module:NAME`, as given by the user.
+        here: Current directory.
 
     Raises:
         InputFileError: The file does not exist.
-        UsageError: It names no target.
+        UsageError: The text is not a valid target.
     """
     from esper_agents.tools.git import find_project
 
