@@ -36,7 +36,7 @@ def choose_reasoner(project: OpenProject, task: Task, wanted: str, *, is_plan: b
         ask_consent(project, project.sending(task), wanted)
     settled = project.reasoned(task, wanted, is_plan=is_plan)
     if wanted == AUTO and project.has_model and settled.options[REASONER] != CLAUDE and is_told and not is_plan:
-        say("reasoner", "playbooks; nobody has agreed that source may go to a model (esper models agree)")
+        say("reasoner", "playbooks; no consent to send source code to a model (esper models agree)")
     return settled
 
 
@@ -66,7 +66,7 @@ def cost(project: OpenProject, task: Task) -> str:
     if task.options.get(REASONER) != CLAUDE:
         return "runs locally; no model, no cost"
     sending = project.sending(task)
-    missing = "" if sending.is_agreed else f"; nobody has agreed to that (esper models agree {sending.host})"
+    missing = "" if sending.is_agreed else f"; no consent yet (esper models agree {sending.host})"
     return f"source goes to {sending.host}; {about(sending)} for each agent{missing}"
 
 

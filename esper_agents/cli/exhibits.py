@@ -217,7 +217,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
     record = file if is_record else record_path(file)
     view = file.with_name(file.name.removesuffix(RECORD_SUFFIX) + ".md") if is_record else file.with_suffix(".md")
     if not record.is_file():
-        raise EvidenceError(f"the record of this view is not beside it: {str(record)!r}", remedy=_elsewhere(named))
+        raise EvidenceError(f"the envelope of this view is not next to it: {str(record)!r}", remedy=_elsewhere(named))
     envelope = named if is_record else bytes_of(record)
     project = _tree_of(file, where)
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
@@ -262,7 +262,7 @@ def _keyring(project: Project, given: Sequence[Signer]) -> Keyring:
 def _elsewhere(page: bytes) -> str:
     named = re.search(rb"crt_[0-9a-f]{32}", page)
     if named is None:
-        return "put it there, or name an identifier: run `esper certificates list`"
+        return "put it there, or pass a certificate ID: run `esper certificates list`"
     return f"put it there, or run `esper certificates verify {named.group().decode()}` where it was issued"
 
 

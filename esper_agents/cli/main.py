@@ -179,7 +179,11 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
         if error.filename is not None:
             raise
         _give_up_output()
-        report(StorageError(f"the output cannot be written: {error.strerror}", remedy="write it where there is room"))
+        report(
+            StorageError(
+                f"the output cannot be written: {error.strerror}", remedy="free disk space, or write to another disk"
+            )
+        )
         return ExitCode.FAILED
 
 

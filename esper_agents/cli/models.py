@@ -67,7 +67,7 @@ async def _list(*, as_json: bool) -> None:
             word = "agreed" if each.is_agreed else "refused"
             say("may read" if each.is_agreed else "may not", f"{each.host}, {word} by {each.by} at {each.at}")
         if not any(each.is_agreed for each in agreed):
-            say("may read", "nobody: source of this project stays here")
+            say("may read", "no server: source code of this project stays on this machine")
 
 
 @models_app.command("cost")

@@ -115,7 +115,7 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
         ask_consent(project, sending(project, found), wanted, lambda known: _tell(known, found))
     if project.decides(wanted, lambda: sending(project, found)) == CLAUDE:
         return await reword(project, found, _notice)
-    left = "no model was asked, as nobody has agreed that one may read it (esper models agree)"
+    left = "no model was used: no consent to send source code (esper models agree)"
     return replace(found, unworded=left) if is_wanted else found
 
 

@@ -124,7 +124,7 @@ class _Story:
         body, answer = event.body, self._answers.get(_of_call(event))
         label = "approval" if body["tool"] else "question"
         if answer is None:
-            return [(label, f"{body['text']} Nobody has answered {short(body['id'])}")]
+            return [(label, f"{body['text']} Not answered: {short(body['id'])}")]
         took = span((_moment(answer.at) - _moment(event.at)).total_seconds())
         when = answer.at[:16].replace("T", " ")
         return [(label, f"{body['text']} Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}")]

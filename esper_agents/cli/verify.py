@@ -136,7 +136,7 @@ def _report(verified: VerificationResult) -> None:
     _report_group("complete", verified.complete)
     if verified.missing and verified.is_published:
         missing = ", ".join(each.name for each in verified.missing)
-        outline(f"missing beside it: {missing}; `esper certificates repair` writes them", 1)
+        outline(f"missing next to it: {missing}; `esper certificates repair` writes them", 1)
     if verified.countersigned:
         _report_group("countersigned", verified.countersigned)
     _report_group("verdict", verified.verdict)

@@ -185,7 +185,7 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
     """Check that the published files of a certificate without local archive are complete."""
     is_viewed = any(path.suffix == ".md" for path, _ in exhibit.views)
     missing = [name for name, there in (("its view", is_viewed), ("its proof", exhibit.proof)) if not there]
-    detail = f"{' and '.join(missing)} is not beside it" if missing else "its view and its proof are beside it"
+    detail = f"{' and '.join(missing)} is not next to it" if missing else "its view and its proof are next to it"
     yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
 
 

@@ -44,7 +44,7 @@ def test_the_state_is_shown_and_nothing_is_made_by_looking(place, tmp_path):
     assert told["where"] == str(place.database)
     assert (told["sessions"], told["certificates"], told["log_entries"], told["journal"]) == (1, 1, 1, "wal")
     fresh = Place(place.root, tmp_path / "fresh")
-    assert "nothing in it yet" in fresh.esper("db", "status", code=0).stdout
+    assert "created by the first session" in fresh.esper("db", "status", code=0).stdout
     assert not list(fresh.home.glob("**/esper.db"))
 
 
@@ -141,7 +141,7 @@ def test_a_file_that_nothing_names_is_removed_when_it_is_old_and_what_is_named_s
 @pytest.mark.postgresql
 def test_a_shared_database_is_upgraded_when_asked_and_backed_up_by_its_own_program(place, postgresql_url, tmp_path):
     env = {"ESPER_DATABASE_URL": postgresql_url.render_as_string(hide_password=False)}
-    assert "nothing in it yet" in place.esper("db", "status", env=env, code=0).stdout
+    assert "created by the first session" in place.esper("db", "status", env=env, code=0).stdout
     assert "ran" in place.esper("db", "upgrade", env=env, code=0).stdout
     place.esper("submit", "review this training code", "train.py", env=env, code=3)
     told = json.loads(place.esper("db", "status", "--json", env=env, code=0).stdout)

@@ -102,8 +102,8 @@ def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_
         refused = here("retrospect", "--reasoner", "claude")
         assert isinstance(refused.exception, ConsentError)
         left = here("retrospect").stdout
-        assert "no model was asked, as nobody has agreed that one may read it" in left
-        assert "nobody has agreed" not in here("retrospect", "--reasoner", "playbook").stdout
+        assert "no model was used: no consent to send source code" in left
+        assert "no consent" not in here("retrospect", "--reasoner", "playbook").stdout
         assert not server.requests
         here("models", "agree")
         done = here("retrospect")

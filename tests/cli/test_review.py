@@ -237,7 +237,7 @@ def test_the_libraries_for_mending_are_loaded_only_to_mend(tmp_path, train):
     ("arguments", "problem"),
     [
         (("--diff", "nothing"), "not under git"),
-        (("--diff", "HEAD", "--staged"), "two changes"),
+        (("--diff", "HEAD", "--staged"), "mutually exclusive"),
         (("train.py", "--baseline", "none.json"), "baseline cannot be read"),
         (("train.py", "--write-baseline", "no/folder.json"), "baseline cannot be written"),
         (("train.py", "--diff", "HEAD", "--write-baseline", "b.json"), "whole files"),

@@ -84,13 +84,13 @@ def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
     with serving([]) as (server, _):
         code, shown = typed(toy, server, "n\n")
         assert code == 3
-        assert "playbooks; nobody has agreed" in shown
+        assert "playbooks; no consent" in shown
         assert "by playbook" in shown
         code, shown = typed(toy, server, arguments=(*REVIEW, "--queue"))
         assert (code, "[y/n]" in shown) == (0, False)
         code, shown = typed(toy, server, "no\n", arguments=CLAUDE)
         assert code == 2
-        assert "nobody has agreed to that" in shown
+        assert "no consent yet" in shown
         assert not server.requests
 
 

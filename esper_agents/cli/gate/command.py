@@ -160,4 +160,4 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         problem = f"{str(file)!r} cannot be written: {error.strerror}"
-        raise StorageError(problem, remedy="name a file in a folder that you can write") from error
+        raise StorageError(problem, remedy="name a file in a writable directory") from error

@@ -154,7 +154,7 @@ def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
             output.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
         except OSError as error:
             raise UsageError(
-                f"{str(output)!r} cannot be written: {error.strerror}", remedy="name a file in a folder that is there"
+                f"{str(output)!r} cannot be written: {error.strerror}", remedy="name a file in an existing directory"
             ) from error
     elif is_raw and not sys.stdout.isatty():
         # Write a patch unchanged, including line ends, or `git apply` rejects it.

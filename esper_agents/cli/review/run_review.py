@@ -149,7 +149,7 @@ def write_down_baseline(asked: ReviewOptions, file: Path) -> str:
         _replace(file, dump_baseline(report.claims).encode())
     except OSError as error:
         problem = f"the baseline cannot be written, {error.strerror}"
-        raise InputFileError(str(file), problem, remedy="name a file in a folder that is there") from error
+        raise InputFileError(str(file), problem, remedy="name a file in an existing directory") from error
     return f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}"
 
 

@@ -89,5 +89,5 @@ def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids,
 def test_a_view_without_its_record_exits_with_4_and_two_lines(desk, ids, view, record) -> None:
     record.unlink()
     problem, remedy = desk.esper("certificates", "verify", str(view)).problem(4)
-    assert "the record of this view is not beside it" in problem
+    assert "the envelope of this view is not next to it" in problem
     assert f"`esper certificates verify {ids[1]}`" in remedy
