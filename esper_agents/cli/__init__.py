@@ -1,1 +1,1 @@
-"""The `esper` command: one file for each command group, each with a `register(app)`. Imports `api` and below."""
+"""Command-line interface `esper`: one module per command group, each with `register(app)`."""

@@ -1,4 +1,4 @@
-"""`esper agents`: list, show, check and export the agents that a task can be given to."""
+"""`esper agents`: commands that list, show, check and export agents."""
 
 from __future__ import annotations
 

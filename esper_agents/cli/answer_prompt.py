@@ -1,4 +1,4 @@
-"""What a person types to answer a question."""
+"""Commands and prompt text for answering a pending question."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DECISION = {"approve", "deny"}
 
 
 def is_decision(options: Collection[str]) -> bool:
-    """Return whether a question with these options is to be agreed to or not."""
+    """Return whether the options of a question are approve and deny."""
     return set(options) == _DECISION
 
 
 def commands(question: UserQuestion) -> tuple[str, ...]:
-    """Return the commands that answer a question; nothing of what an agent wrote is in them."""
+    """Return the commands that answer a question; they contain no text written by an agent."""
     name = short(question.id)
     if is_decision(question.options):
         return f"esper approve {name}", f"esper deny {name}"
@@ -29,6 +29,6 @@ def commands(question: UserQuestion) -> tuple[str, ...]:
 
 
 def choice(question: UserQuestion) -> str:
-    """Return what an answer may be, in brackets; empty where any text will do."""
+    """Return the allowed answers in brackets; empty if any text is allowed."""
     wanted = "/".join(question.options) or ("" if question.wants is AnswerType.TEXT else str(question.wants))
     return f" [{wanted}]" if wanted else ""

@@ -1,4 +1,4 @@
-"""`esper approvals`: what waits for a person, and their answers."""
+"""`esper approvals`: commands that list and answer pending questions."""
 
 from __future__ import annotations
 

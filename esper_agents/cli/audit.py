@@ -1,4 +1,4 @@
-"""`esper certificates audit` and `import`: what others wrote, checked, and kept as what nobody vouches for."""
+"""`esper certificates audit|import|imported`: commands for third-party certificates."""
 
 from __future__ import annotations
 

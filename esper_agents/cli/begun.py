@@ -1,4 +1,4 @@
-"""The sessions that this process began or resumed and that are not over, to be named if it is interrupted."""
+"""Unfinished sessions that this process started or resumed, named in the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ sessions: list[str] = []
 
 
 async def begin(beginning: Coroutine[object, object, Session]) -> Session:
-    """Return the session that `submit`, `resume` or their like returns, and note it.
+    """Await a session started by `submit`, `resume` or a similar call, remember it and return it.
 
     A cancellation waits until the session is stored or refused: only then is it known whether there is one to resume.
     """
     this = asyncio.current_task()
     if this is not None and this.cancelling():
-        # Ctrl-C came during an import, and is only noticed at the next wait.
+        # Ctrl-C during an import is only raised at the next await.
         beginning.close()
         raise asyncio.CancelledError
     running = asyncio.ensure_future(beginning)

@@ -1,4 +1,4 @@
-"""`esper certificates search|export|trend`: what the archive says, handed on, and followed over time."""
+"""`esper certificates search|export|trend`: commands that read the whole archive."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def export(
         certificates, keys = number_of(made.certificates, "certificate"), number_of(len(made.keys), "key")
         outline(f"exported: {certificates} and {keys} to {made.to}")
         for key in made.missing_keys:
-            outline(f"no key: {key} signed, and nobody here trusts it", 1)
+            outline(f"no key: {key} signed, but is not trusted here", 1)
         for each in made.left_out:
             outline(f"left out: {each.id}: {each.why}", 1)
     if any(each.is_tampered for each in made.left_out):
@@ -107,7 +107,7 @@ def export(
 @gathered(filter_of, "wanted")
 def trend(
     metric: Annotated[
-        str, typer.Argument(metavar="[METRIC]", help="Metric name or suffix [default: list the metrics]")
+        str, typer.Argument(metavar="METRIC", help="Metric name or suffix [default: list the metrics]")
     ] = "",
     *,
     wanted: Filter,

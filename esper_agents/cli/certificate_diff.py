@@ -1,4 +1,4 @@
-"""`esper certificates diff`: what changed between two certificates of the same component."""
+"""`esper certificates diff`: command that compares two certificates of one component."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_LISTED = 40
 def diff(
     first: Annotated[str, typer.Argument(metavar="ID", help="ID or unique suffix of the older certificate")],
     second: Annotated[
-        str, typer.Argument(metavar="[ID]", help="Newer certificate [default: latest of the component]")
+        str, typer.Argument(metavar="ID", help="Newer certificate [default: latest of the component]")
     ] = "",
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
@@ -78,10 +78,10 @@ async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
 
 
 async def _pair(project: OpenProject, given: CertificateSummary) -> list[CertificateSummary]:
-    """Return a certificate with the latest one of its component, or with the one before if it is the latest itself.
+    """Return a certificate and the latest one of its component, or its predecessor if it is the latest.
 
     Raises:
-        UsageError: It is the only one of its component.
+        UsageError: The component has only this certificate.
     """
     from esper_agents.certificates.filters import Filter
 

@@ -1,4 +1,4 @@
-"""Options that say which certificates are wanted, shared by the commands that read the archive."""
+"""Filter options shared by the commands that read the certificate archive."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def filter_of(
     since: Since = "",
     until: Until = "",
 ) -> Filter:
-    """Return what a person asks for.
+    """Return the certificate filter for the options.
 
     Raises:
-        NotFoundError: There is no such status.
-        UsageError: Something is no date or no commit.
+        NotFoundError: A status does not exist.
+        UsageError: A date or commit is not valid.
     """
     from esper_agents.certificates.filters import Filter, commit_of, since_of, statuses_of, until_of
 
@@ -76,9 +76,9 @@ def filter_of(
 
 
 def within(project: OpenProject, wanted: Filter) -> Filter:
-    """Return a filter whose file is named as certificates name it.
+    """Return a filter whose file path is relative to the project root, as in certificates.
 
-    A file that is there is named from the working folder; one that is gone, or lies elsewhere, as it was typed.
+    An existing file is resolved from the current directory; a deleted or outside file is used as given.
     """
     whole = Path(wanted.path).expanduser().resolve()
     root = project.root.resolve()
@@ -88,15 +88,15 @@ def within(project: OpenProject, wanted: Filter) -> Filter:
 
 
 def refuse_unknown_agent(project: OpenProject, wanted: Filter) -> None:
-    """Refuse the name of an agent that nothing was found of, if nobody is called so.
+    """Raise an error if the agent of a filter does not exist.
 
     Raises:
-        NotFoundError: There is no such agent.
+        NotFoundError: The agent does not exist.
     """
     if wanted.agent:
         project.workshop.agents.get(wanted.agent)
 
 
 def headline(entry: CertificateSummary) -> str:
-    """Return identifier, time and status of a certificate, as it is listed."""
+    """Return ID, time and status of a certificate as one line."""
     return f"{entry.id} {entry.issued_at[:16].replace('T', ' ')}Z {entry.status}"

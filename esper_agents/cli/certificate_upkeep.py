@@ -1,4 +1,4 @@
-"""`esper certificates revoke|repair`: what is entered in the log later, and what is made again from it."""
+"""`esper certificates revoke|repair`: commands that change the log and rebuild files from it."""
 
 from __future__ import annotations
 

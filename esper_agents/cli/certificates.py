@@ -1,4 +1,4 @@
-"""`esper certificates`: list, show, verify and find what has been certified."""
+"""`esper certificates`: command group, with `list`, `show` and `path`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def list_certificates(
     if not found and wanted == filter_of() and not before:
         echo('no certificates yet; begin with: esper submit "review this training code" train.py')
     elif not found:
-        echo("no certificate is like that; leave a filter out, or see all: esper certificates list")
+        echo("no matching certificates; remove a filter, or list all: esper certificates list")
     if len(found) > limit:
         echo(
             f"there are more: esper certificates list --limit {2 * limit}, or add --before {short(found[limit - 1].id)}"

@@ -1,4 +1,4 @@
-"""What language models have used, added up for a person: by agent, by session, by model."""
+"""Sums of token usage and cost by agent, session or model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CostGrouping(StrEnum):
-    """What expenses are added up for."""
+    """Grouping of expenses."""
 
     AGENT = "agent"
     SESSION = "session"
@@ -23,7 +23,7 @@ class CostGrouping(StrEnum):
 
 
 def by(spent: Iterable[ModelUsage], part: CostGrouping) -> dict[str, Expense]:
-    """Return expenses added up for each agent, session or model, by name."""
+    """Return the sum of expenses by name of agent, session or model."""
     found: dict[str, Expense] = {}
     for each in spent:
         name = getattr(each, part)
@@ -32,15 +32,15 @@ def by(spent: Iterable[ModelUsage], part: CostGrouping) -> dict[str, Expense]:
 
 
 def total(spent: Iterable[ModelUsage]) -> Expense:
-    """Return all of them together."""
+    """Return the total of all expenses."""
     return sum((each.expense for each in spent), Expense())
 
 
 def as_data(expense: Expense | None) -> dict[str, Any] | None:
-    """Return an expense as JSON; None where no model took part."""
+    """Return an expense as JSON; None if no model was used."""
     return asdict(expense) | {"tokens": expense.tokens, "cached_percent": expense.cached_percent} if expense else None
 
 
 def as_row(spent: ModelUsage) -> dict[str, Any]:
-    """Return what one model has used for one agent of one session, as JSON."""
+    """Return the usage of one model by one agent of one session, as JSON."""
     return {"session": spent.session, "agent": spent.agent, "model": spent.model, **(as_data(spent.expense) or {})}

@@ -1,4 +1,4 @@
-"""`esper certificates countersign`: a second opinion, by the SSH key that a person already has."""
+"""`esper certificates countersign`: command that adds an SSH signature to a certificate."""
 
 from __future__ import annotations
 

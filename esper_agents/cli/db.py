@@ -1,4 +1,4 @@
-"""`esper db`: the state of the database, its upgrade, its backup, and what of it is not needed any more."""
+"""`esper db`: commands for the status, migration, backup and cleanup of the database."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     say("database", f"{found.system} {found.version}".rstrip())
     say("where", found.where)
     if not found.exists:
-        say("shape", "nothing in it yet; the first session makes it")
+        say("shape", "empty; created by the first session")
         return
     say("shape", _shape(found))
     say("size", _size(found.size_bytes))
@@ -89,7 +89,7 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
             say("ran", each)
         say("shape", f"{done.after}, before {done.before or 'nothing'}")
     else:
-        say("shape", f"{done.after}; there was nothing to do")
+        say("shape", f"{done.after}; already current")
 
 
 @db_app.command()
@@ -183,9 +183,9 @@ async def _prune(where: Path, days: int, *, is_dry: bool, is_agreed: bool, as_js
 
 def _ask(chosen: Prunable, *, as_json: bool) -> None:
     if as_json or not is_interactive():
-        raise UsageError("nobody can be asked whether to remove it", remedy="look with --dry-run, then give --yes")
+        raise UsageError("deleting session data needs a confirmation", remedy="check with --dry-run, then pass --yes")
     _report(chosen, "can be removed", as_json=False)
-    typer.confirm("Remove it? It cannot be brought back.", abort=True)
+    typer.confirm("Delete it? This cannot be undone.", abort=True)
 
 
 def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
@@ -209,7 +209,7 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
 
 def _shape(found: DatabaseStatus) -> str:
     if found.is_newer:
-        return f"{found.shape}, of a newer esper-agents; this one knows up to {found.newest}"
+        return f"{found.shape}, created by a newer version (this version supports up to {found.newest})"
     if found.pending:
         return f"{found.shape}; not yet run: {', '.join(found.pending)}"
     return f"{found.shape}, the newest"
@@ -241,4 +241,4 @@ def _require(url: Any) -> None:
     from esper_agents.storage import maintenance
 
     if not maintenance.status(url).exists:
-        raise UsageError("there is no database yet", remedy="the first session makes it: esper submit ...")
+        raise UsageError("there is no database yet", remedy="the first session creates it: esper submit ...")

@@ -1,4 +1,4 @@
-"""`esper doctor`: what is where, what is wrong, and what mends it."""
+"""`esper doctor`: command that reports the installation and its problems with their fixes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _report(found: HealthReport) -> None:
     for label, text in _facts(found):
         outline(f"{label}: {text}")
     if not found.versions.torch:
-        outline("torch: not installed, so nothing can be measured; everything else works")
+        outline("torch: not installed (needed only for `esper torch`)")
         outline_command("get it", 'pip install "esper-agents[torch]"', 1)
     echo()
     for each in found.problems:
@@ -69,22 +69,22 @@ def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
         yield "torch", versions.torch
     yield "git", versions.git or "not found"
     yield "project", found.project
-    yield "agents", f"{found.agents} can be given a task"
+    yield "agents", f"{found.agents} available"
     yield "views", f"{found.publishing.folder}, because {found.publishing.because}"
     for rule in found.rules:
         yield "rule", rule
     for rule in found.ignored:
-        yield "ignored", f"{rule}; only your own settings can allow"
+        yield "ignored", f"{rule}; allow rules are accepted only in user settings"
     yield "data folder", f"{folder.path}, {_size(folder.free_bytes)} free"
     yield "database", f"{found.database.where}, {_database(found.database)}"
     if found.database.sessions is not None:
-        yield "sessions", f"{found.database.sessions}, {len(found.database.waiting)} of them wait for you"
+        yield "sessions", f"{found.database.sessions} ({len(found.database.waiting)} waiting for your input)"
         yield "certificates", str(found.database.certificates)
 
 
 def _database(database: Database) -> str:
     if not database.exists:
-        return "not there yet: the first task makes it"
+        return "not created yet (created by the first session)"
     size = "on a server" if database.size_bytes is None else _size(database.size_bytes)
     return f"{size}, shape {database.shape}" if database.shape else f"{size}, cannot be used"
 

@@ -1,4 +1,4 @@
-"""Looks at what a project's sessions stand on: programs, folders, disk. Loads none of it and mends nothing."""
+"""Read-only checks of programs, directories and disk space; loads none of the programs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What is installed.
+    """Installed versions.
 
     Attributes:
         esper_agents: Version of this program.
         python: Version of Python.
-        interpreter: Where Python is.
-        torch: Version of torch; empty where it is not installed.
-        git: Version of git; empty where it is not found.
+        interpreter: Path of the Python interpreter.
+        torch: Version of torch; empty if it is not installed.
+        git: Version of git; empty if it is not found.
     """
 
     esper_agents: str
@@ -31,12 +31,12 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder that the program keeps a project's things in.
+    """Data directory of a project.
 
     Attributes:
-        path: Where it is, or will be.
-        is_writable: Whether something can be put there.
-        free_bytes: How much room its disk has.
+        path: Path of the directory, which may not exist yet.
+        is_writable: Whether files can be written there.
+        free_bytes: Free space of its disk in bytes.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Folder:
 
 
 def find_versions() -> Versions:
-    """Return what is installed."""
+    """Return the installed versions."""
     return Versions(
         esper_agents=_installed("esper-agents"),
         python=".".join(map(str, sys.version_info[:3])),
@@ -75,7 +75,7 @@ def _git_version() -> str:
 
 
 def look_at_folder(path: Path) -> Folder:
-    """Return whether a folder can be written, or made where there is none, and how much room it has."""
+    """Return whether a directory can be written or created, and its free disk space."""
     there = _nearest(path)
     return Folder(str(path), is_writable=_is_writable(there), free_bytes=_free_bytes(there))
 
@@ -84,7 +84,7 @@ def _is_writable(folder: Path) -> bool:
     import tempfile
 
     try:
-        # Permissions do not tell of a full disk, a quota or a disk that has become read-only: writing does.
+        # Permissions do not show a full disk, a quota or a read-only disk; a test write does.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"esper")
     except OSError:
@@ -102,5 +102,5 @@ def _free_bytes(there: Path) -> int:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the nearest folder above that exists, or the path itself; asks so that nothing is raised."""
+    """Return the path, or its nearest existing parent directory, without raising an error."""
     return next(each for each in (path, *path.parents) if os.path.exists(each) or each == each.parent)  # noqa: PTH110

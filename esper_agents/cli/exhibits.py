@@ -1,4 +1,4 @@
-"""Finds the bytes of a certificate and the views that are said to show it, in the archive or in files."""
+"""Find the envelope, proof and views of a certificate, in the archive or in published files."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ ARCHIVE = "archive"
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """What is to be checked.
+    """Files of a certificate with the context needed to verify them.
 
     Attributes:
-        data: The bytes of a record; None where they cannot be had.
-        envelope: The signed envelope that they stand in; None where there is none.
-        proof: What is said to show that the envelope stands in a log; None where there is none.
-        index: Its place in the log, where that is known.
-        views: Markdown and HTML pages that are said to show it, each with its path.
-        known: What is known already of where the bytes came from.
-        complete: What is known of whether anything is missing; empty where no archive can say.
-        later: What ends it, as far as is known here.
-        countersigned: Who else signed it, as far as is known here.
-        overridden: What a person put in the place of its status, as far as is known here; None where nobody did.
-        keyring: Whose signatures count.
-        artifacts: Where the archive keeps what tools made; None where there is no archive.
-        root: The tree to compare with.
-        missing: Its published files that do not exist.
-        is_published: Whether any published file of it exists.
-        is_restorable: Whether `esper certificates repair` writes these files again: the archive published them here.
+        data: Bytes of the statement; None if they are not available.
+        envelope: Signed envelope that contains the statement; None if there is none.
+        proof: Inclusion proof of the envelope, unverified; None if there is none.
+        index: Index of the log entry, if known.
+        views: Markdown and HTML views by path, unverified.
+        known: Checks of the origin of the bytes.
+        complete: Checks for missing files; empty without an archive.
+        later: Known log entries that revoke or supersede the certificate.
+        countersigned: Checks of the known countersignatures.
+        overridden: Known override of the status; None if there is none.
+        keyring: Trusted keys.
+        artifacts: Directory of the artifacts; None without an archive.
+        root: Project directory to compare with.
+        missing: Published files that do not exist.
+        is_published: Whether any published file exists.
+        is_restorable: Whether `esper certificates repair` can rewrite these files from the archive.
     """
 
     data: bytes | None
@@ -87,28 +87,28 @@ class CertificateFiles:
     is_restorable: bool = False
 
     def shown(self, path: Path) -> str:
-        """Return a path as it is shown: from the tree's root, where it is in the tree."""
+        """Return a path for output: relative to the project directory if it is inside it."""
         return shown_within(self.root, path)
 
 
 def shown_within(root: Path, path: Path) -> str:
-    """Return a path from a folder where it is in it, else whole; a link at its end is not followed."""
+    """Return a path relative to a directory if it is inside it, else the full path; a final symlink is not followed."""
     whole = path.parent.resolve() / path.name
     return str(whole.relative_to(root) if whole.is_relative_to(root) else whole)
 
 
 async def find_certificate_files(target: str, where: Path | None, given: Sequence[Signer] = ()) -> CertificateFiles:
-    """Return what a person names; makes no database where there is none.
+    """Return the files of the named certificate; does not create a database.
 
     Args:
-        target: An identifier, the end of one, or `latest`; else a published view or envelope.
-        where: A path in the tree to compare with; None for the file's own tree, or the one at hand.
-        given: Further keys that are trusted, for this time.
+        target: Certificate ID, unique suffix, `latest`, or path of a published view or envelope.
+        where: Path in the project to compare with; None for the project of the file, or the current one.
+        given: Additional trusted keys for this call.
 
     Raises:
-        NotFoundError: Neither the archive nor the project's published files have it.
+        NotFoundError: The certificate is neither in the archive nor in the published files.
         InputFileError: The file cannot be read.
-        EvidenceError: The view's envelope is not beside it.
+        EvidenceError: The envelope of the view is not next to it.
     """
     from esper_agents.tools.git import find_project
 
@@ -125,11 +125,11 @@ async def find_certificate_files(target: str, where: Path | None, given: Sequenc
 
 
 def published_views(workshop: ProjectServices, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
-    """Return the Markdown views of a certificate that exist, in the project and in the data folder.
+    """Return the existing Markdown views of a certificate, in the project and in the data directory.
 
     Args:
-        workshop: Where files are published.
-        entry: What the archive lists.
+        workshop: Services of the project.
+        entry: Archive entry of the certificate.
         data: The bytes of its statement.
 
     Raises:
@@ -155,22 +155,22 @@ async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) ->
 async def exhibit_of(
     wanted: str, opened: OpenProject, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
 ) -> CertificateFiles:
-    """Return a certificate of an open project's archive, with what is published of it.
+    """Return a certificate of the archive of an open project, with its published files.
 
     Args:
-        wanted: Its identifier, the end of one, or `latest`.
+        wanted: Certificate ID, unique suffix, or `latest`.
         opened: The project.
-        given: Further keys that are trusted, for this time.
-        folders: Folders that were listed before; see `published_notices.notice_files`.
+        given: Additional trusted keys for this call.
+        folders: Cached directory listings; see `published_notices.notice_files`.
 
     Raises:
-        NotFoundError: The project has no such certificate.
+        NotFoundError: The certificate does not exist.
     """
     from esper_agents.orchestration.published_notices import notice_files, sealed_files
 
     entry = await opened.certificate(wanted)
     places = await _places(opened, entry)
-    # Before the log is read: a notice is published after it was entered.
+    # Read these before the log: a notice is published after its log entry is written.
     notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
     held, keyring = await opened.held(entry.id, given)
     published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
@@ -195,7 +195,7 @@ async def exhibit_of(
 
 
 async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path, ...]:
-    """Return where a certificate's view may be published; nowhere if its stored name is refused, as `held` reports."""
+    """Return the possible paths of the view of a certificate; none if its stored name is refused, as `held` reports."""
     from esper_agents.certificates.statement import parse
     from esper_agents.orchestration.publish import view_places
 
@@ -217,16 +217,16 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
     record = file if is_record else record_path(file)
     view = file.with_name(file.name.removesuffix(RECORD_SUFFIX) + ".md") if is_record else file.with_suffix(".md")
     if not record.is_file():
-        raise EvidenceError(f"the record of this view is not beside it: {str(record)!r}", remedy=_elsewhere(named))
+        raise EvidenceError(f"the envelope of this view is not next to it: {str(record)!r}", remedy=_elsewhere(named))
     envelope = named if is_record else bytes_of(record)
     project = _tree_of(file, where)
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
-    # Before the log is read: a notice is published after it was entered.
+    # Read these before the log: a notice is published after its log entry is written.
     notices = sealed_files(notice_files(view), "")
     known = await _known_of(sealed.payload, project, given, view) if not isinstance(sealed, Check) else _Known()
     keyring = known.keyring or _keyring(project, given)
-    # The file that a person names may be a link; those beside it are as the program wrote them.
+    # The named file may be a symlink; the files next to it must be regular files.
     pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
     irregular = [irregular_file(path.name, found) for path, found in pages.items() if isinstance(found, str)]
     lost = unlogged(notices, known.certificate, known.notices, keyring) if known.certificate else ()
@@ -248,7 +248,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
     )
     further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later)
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
-    # What the archive at hand says stands there in order; files alone may be what is left of them.
+    # The archive preserves the order of entries; published files alone may be incomplete.
     override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
     return replace(exhibit, later=(*exhibit.later, *further), countersigned=also, overridden=override)
 
@@ -262,7 +262,7 @@ def _keyring(project: Project, given: Sequence[Signer]) -> Keyring:
 def _elsewhere(page: bytes) -> str:
     named = re.search(rb"crt_[0-9a-f]{32}", page)
     if named is None:
-        return "put it there, or name an identifier: run `esper certificates list`"
+        return "put it there, or pass a certificate ID: run `esper certificates list`"
     return f"put it there, or run `esper certificates verify {named.group().decode()}` where it was issued"
 
 
@@ -277,7 +277,7 @@ def _tree_of(file: Path, where: Path | None) -> Project:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the archive of this machine says of a file's bytes; nothing where it never issued them."""
+    """Checks of a file against the local archive; empty if the archive did not issue it."""
 
     checks: tuple[Check, ...] = ()
     complete: tuple[Check, ...] = ()
@@ -329,7 +329,7 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view
 
 
 def has_archive(project: Project) -> bool:
-    """Return whether there is a database to ask: to open one that is not there would make it."""
+    """Return whether the database exists; opening a missing one would create it."""
     from esper_agents.paths import project_home
     from esper_agents.storage.engine import database_url
 

@@ -1,4 +1,4 @@
-"""Looks at one project's database, agents and surroundings, and says what is wrong; mends nothing."""
+"""Read-only health checks of a project: database, agents, settings and environment."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HealthProblem:
-    """Something that is wrong.
+    """Problem with a fix.
 
     Attributes:
-        problem: What is wrong, in one line.
-        remedy: The command or the edit that mends it.
+        problem: Description in one line.
+        remedy: Command or edit that fixes the problem.
     """
 
     problem: str
@@ -41,17 +41,17 @@ class HealthProblem:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """What a project's database holds.
+    """Contents of the database of a project.
 
     Attributes:
-        where: The file, or the URL without its password.
-        exists: Whether there is one yet.
-        size_bytes: The length of the file; None where it is a server's.
-        shape: The version of its shape; empty where it cannot be used.
-        sessions: How many sessions the project has; None where it cannot be used.
-        certificates: How many certificates the project has; likewise.
-        interrupted: Sessions that are not over, that no process works on and no worker may take.
-        waiting: Sessions that wait for a person.
+        where: File, or URL without its password.
+        exists: Whether the database has been created.
+        size_bytes: Size of the file; None for a database server.
+        shape: Schema version; empty if the database cannot be used.
+        sessions: Number of sessions; None if the database cannot be used.
+        certificates: Number of certificates; None if the database cannot be used.
+        interrupted: Unfinished sessions that no process runs and that are not queued.
+        waiting: Sessions that wait for user input.
     """
 
     where: str
@@ -66,18 +66,18 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """What was found.
+    """Result of the health checks of a project.
 
     Attributes:
-        versions: What is installed.
-        project: The project's folder.
-        folder: Where its things are kept.
-        database: What is kept.
-        agents: How many agents can be given a task.
-        publishing: Where views go.
-        rules: The rules about tools that hold, each with who made it.
-        ignored: What the project's settings would allow, which only the person's may.
-        problems: What is wrong.
+        versions: Installed versions.
+        project: Project directory.
+        folder: Data directory of the project.
+        database: Contents of the database.
+        agents: Number of available agents.
+        publishing: Place where views are published.
+        rules: Permission rules in effect, with their source.
+        ignored: Allow rules of the project settings; only user settings may allow tools.
+        problems: Problems found.
     """
 
     versions: Versions
@@ -92,13 +92,13 @@ class HealthReport:
 
 
 async def examine(where: Path) -> HealthReport:
-    """Return what is where and what is wrong with it.
+    """Return the health report of a project.
 
     Args:
         where: A path in the project.
 
     Raises:
-        InputFileError: There is no such path.
+        InputFileError: The path does not exist.
     """
     from esper_agents.agents.registry import load_registry
     from esper_agents.orchestration.publish import place_of
@@ -131,7 +131,7 @@ async def examine(where: Path) -> HealthReport:
 
 
 def general_problems(versions: Versions, folder: Folder) -> Iterator[HealthProblem]:
-    """Yield what is wrong with the programs and the folder. That torch is missing is not: reading needs none."""
+    """Yield problems with programs and directories. A missing torch is no problem: only measurements need it."""
     if not versions.git:
         yield HealthProblem(
             "git is not found, so no certificate can name a commit", "install git, as by apt-get install git"
@@ -182,7 +182,7 @@ async def _look_at_database(project: Project, home: Path) -> tuple[Database, Seq
     except EsperError as error:
         return seen, (HealthProblem(error.problem, error.remedy),)
     except (ImportError, SQLAlchemyError) as error:
-        # What a URL names may not be installed at all.
+        # The driver named by a URL may not be installed.
         remedy = 'pip install "esper-agents[postgresql]", or correct ESPER_DATABASE_URL'
         return seen, (HealthProblem(f"the database {seen.where!r} cannot be used: {error}", remedy),)
 
@@ -215,7 +215,7 @@ async def _counted(project: Project, seen: Database) -> Database:
 
 
 def _damage(url: URL) -> Sequence[HealthProblem]:
-    """Read all of an embedded database, since damage may lie where no other look goes."""
+    """Run an integrity check over a whole SQLite database."""
     import sqlite3
 
     if url.get_backend_name() != "sqlite":
@@ -232,5 +232,5 @@ def _damage(url: URL) -> Sequence[HealthProblem]:
     if said == ["ok"]:
         return ()
     quoted = shlex.quote(str(file))
-    remedy = f"restore a backup, or begin anew: mv {quoted} {quoted}.damaged"
+    remedy = f"restore a backup, or start with a new database: mv {quoted} {quoted}.damaged"
     return (HealthProblem(f"the database {str(file)!r} is damaged: {' '.join(said)}", remedy),)

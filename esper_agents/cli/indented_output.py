@@ -1,4 +1,4 @@
-"""Prints indented lines that fit the terminal, and commands that can be copied from it."""
+"""Print indented lines that fit the terminal, and commands that can be copied."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def outline(text: str, depth: int = 0) -> None:
 
 
 def outline_command(label: str, command: str, depth: int = 0) -> None:
-    """Print a command after a label, never broken into lines: it is there to be copied."""
+    """Print a command after a label on one line, so that it can be copied."""
     echo(f"{_STEP * depth}{label}: {one_line(command)}")

@@ -1,4 +1,4 @@
-"""What `esper keys` shows of keys."""
+"""Output of `esper keys`: keys as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_own(public_key: bytes | None) -> None:
-    """Print the key that signs here."""
+    """Print the signing key."""
     from esper_agents.certificates.signing.signing_key import as_ssh, given_key_file, key_file, key_id_of
 
     if public_key is None:
@@ -29,7 +29,7 @@ def show_own(public_key: bytes | None) -> None:
 
 
 def show_trusted(keys: TrustedKeys) -> None:
-    """Print whose keys are trusted beside one's own, which are not, and which lines were not taken."""
+    """Print the trusted keys besides the own key, the untrusted ones, and the rejected lines."""
     from esper_agents.certificates.signing.trusted_keys import TrustOrigin
 
     others = [each for each in keys.keys if each.source is not TrustOrigin.OWN]
@@ -45,20 +45,20 @@ def show_trusted(keys: TrustedKeys) -> None:
 
 
 def show_refused(refused: tuple[RefusedLine, ...]) -> None:
-    """Print the lines of files of keys that were not taken."""
+    """Print the rejected lines of key files."""
     for each in refused:
         outline(f"refused: {each.where}: {each.why}")
 
 
 def described(signer: Signer) -> str:
-    """Return whose a key is and which, in one line."""
+    """Return the owner and the fingerprint of a key in one line."""
     from esper_agents.certificates.signing.key_input import fingerprint
 
     return f"{signer.principal} {fingerprint(signer)} ({signer.kind})"
 
 
 def as_data(public_key: bytes | None, keys: TrustedKeys) -> dict[str, Any]:
-    """Return the same as JSON."""
+    """Return the keys as JSON."""
     from dataclasses import asdict
 
     from esper_agents.certificates.signing.key_input import fingerprint

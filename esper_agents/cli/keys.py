@@ -1,4 +1,4 @@
-"""`esper keys`: the key that signs what is issued here, whose keys are trusted, and how that changes."""
+"""`esper keys`: commands for the signing key and the trusted keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trust
 
 
 class KeyFormat(StrEnum):
-    """How a public key is written."""
+    """Format of a public key."""
 
     PEM = "pem"
     SSH = "ssh"
@@ -109,7 +109,7 @@ def trust(
       esper keys trust --project
     """
     if of_project == bool(key):
-        raise UsageError("either a key or --project is to be trusted", remedy="run `esper keys trust --help`")
+        raise UsageError("give either a key or --from-project", remedy="run `esper keys trust --help`")
     if of_project:
         _accept_project()
         return
@@ -143,7 +143,7 @@ def rotate(
         echo_json({"old": key_id_of(done.old), "new": key_id_of(done.new), "logs": list(done.logs)})
         return
     outline(f"retired: {key_id_of(done.old)}")
-    outline(f"signs from now on: {key_id_of(done.new)}")
+    outline(f"new signing key: {key_id_of(done.new)}")
     _show_logs(done.logs)
     outline_command("for those who trust the old one", f'esper keys trust "{as_ssh(done.new)}" --name {_named("")}')
 
@@ -173,7 +173,7 @@ def revoke(
     outline(f"revoked: {key_id_of(done.key)}")
     _show_logs(done.logs)
     for each in done.brought:
-        outline(f"it brought {each} into a log, which stays good unless you revoke it, too")
+        outline(f"this key introduced {each} to a log; that key stays valid unless you revoke it as well")
 
 
 def _ed25519(text: str) -> bytes:
@@ -183,7 +183,7 @@ def _ed25519(text: str) -> bytes:
 
     raw = known_key(home(), text) if is_key_id(text) else claimed_signer(text, "anybody").raw
     if not raw:
-        raise UsageError(f"{text[:200]!r} is no Ed25519 key that is known here", remedy="run `esper keys show`")
+        raise UsageError(f"unknown Ed25519 key {text[:200]!r}", remedy="run `esper keys show`")
     return raw
 
 
@@ -213,7 +213,7 @@ def _accept_project() -> None:
             f"{str(place)!r} is no plain file of keys",
             remedy="write it: one line of `esper keys export` for each person",
         )
-    # What is shown is what is accepted: the file is read once.
+    # Read the file once, so that the printed keys are the accepted keys.
     read = read_signers(data, ".esper/trusted_keys")
     accept(home(), found.key, data)
     outline(f"accepted: {number_of(len(read.signers), 'key')} of {found.name}, as long as the file stays as it is")
@@ -239,7 +239,7 @@ def _named(name: str) -> str:
     from esper_agents.certificates.signing.key_input import this_user
 
     if name and not is_principal(name):
-        raise UsageError(f"{name!r} cannot name a person", remedy="use letters, digits and ._+@=:/~- only")
+        raise UsageError(f"invalid name {name!r}", remedy="use letters, digits and ._+@=:/~- only")
     return name or this_user()
 
 

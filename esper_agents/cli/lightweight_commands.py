@@ -1,6 +1,6 @@
-"""Commands that are there at once: their parameters are converted without pydantic, which takes 0.1 s to load.
+"""Typer command classes that convert parameters without pydantic, which takes 0.1 s to load.
 
-What cannot be converted plainly goes the usual way, so that every error reads as it does elsewhere.
+Values that it cannot convert are passed to pydantic, so that all error messages are the same.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class LightweightCommand(TyperCommand):
-    """A command whose parameters are text, flags, choices, and paths that need not exist; or lists of these."""
+    """Command whose parameters are strings, flags, choices, paths that need not exist, or lists of these."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, the one for help included."""
+        """Return the parameters, including `--help`."""
         return _quickened(super().get_params(ctx))
 
 
 class LightweightGroup(TyperGroup):
-    """A group whose own parameters are such."""
+    """Command group with the same restrictions on its own parameters."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, the one for help included."""
+        """Return the parameters, including `--help`."""
         return _quickened(super().get_params(ctx))
 
 
@@ -79,7 +79,7 @@ def _quickened(params: list[Any]) -> list[Any]:
 
 
 class _Converter:
-    """Converts the value of one parameter."""
+    """Converter of the value of one parameter."""
 
     def __init__(self, annotation: Any, usual: Callable[[], Any]) -> None:
         self.annotation = annotation
@@ -89,7 +89,7 @@ class _Converter:
         return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value as the command takes it."""
+        """Return the converted value of a parameter."""
         is_list = param.multiple or param.nargs == -1
         if value is None:
             return () if is_list else None

@@ -1,4 +1,4 @@
-"""What a person sees while a session runs: a line for each thing that happens, and what is going on now."""
+"""Live output of a running session: one line per event, and the current activity."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LABEL = 11
 
 
 def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
-    """Return what a row is worth saying, each as a label and a text; nothing for rows that only mark a beginning.
+    """Return the output lines of an event, as pairs of label and text; none for events that only mark a start.
 
     Args:
         event: The row.
-        told: Fingerprints of the findings that were told before; those of this row are added.
+        told: Fingerprints of the findings printed before; those of this event are added.
     """
     if event.kind == "called":
         lines = _called(event.body, told)
@@ -39,7 +39,7 @@ def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
 
 
 def current_activity(event: Event) -> str:
-    """Return what goes on after a row, for a line that is overwritten; empty where nothing does."""
+    """Return the current activity after an event, for the status line; empty if there is none."""
     match event.kind:
         case "calling":
             return f"{event.body['tool']} is running"
@@ -129,17 +129,17 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 }
 
 
-# What a person copies: whole lines of it, and commands within a text.
+# Text that users copy and that must not be wrapped: lines with these labels, and commands within a text.
 _WHOLE = frozenset(("next", "or", "project", "view"))
 _COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
 _GLUE = "\0"
-# Of a line that a model is at.
+# Number of characters shown of an unfinished line of model output.
 _SEEN = 70
 
 
 def say(label: str, text: str) -> None:
-    """Print one labelled line without secrets, wrapped to the terminal, but never inside a path or a command."""
-    # Before it is wrapped: what stands on two lines is not recognised.
+    """Print one labelled line without secrets, wrapped to the terminal but not inside a path or command."""
+    # Redact before wrapping: a secret on two lines is not recognized.
     text = redact(text)
     columns = width()
     is_narrow = columns < NARROW
@@ -159,20 +159,20 @@ def say(label: str, text: str) -> None:
 
 
 class Narrator:
-    """Tells a person what happens, row by row."""
+    """Printer of session events for the user."""
 
     def __init__(self, update: Callable[[str], None], told: set[str]) -> None:
-        """Tell through `say` what is not `told` yet, and tell `update` what goes on now."""
+        """Print findings that are not in `told` yet, and pass the current activity to `update`."""
         self._update = update
         self._told = told
         self._heard = ""
 
     def lines_of(self, event: Event) -> list[tuple[str, str]]:
-        """Return what there is to tell of one row after those before it; see `lines_of`."""
+        """Return the output lines of one event, without findings printed before; see `lines_of`."""
         return lines_of(event, self._told)
 
     def hear(self, words: str) -> None:
-        """Tell what a model writes, as it comes: whole lines, and the line it is at where there is a moving one."""
+        """Print streamed model output: complete lines, and the unfinished line on the status line."""
         if isinstance(words, ProgramNotice):
             self._finish()
             say("waits", words)
@@ -183,27 +183,27 @@ class Narrator:
         self._update(one_line(redact(self._heard))[-_SEEN:])
 
     def _finish(self) -> None:
-        """Tell the line that a model is at."""
+        """Print the unfinished line of model output."""
         if self._heard.strip():
             say("says", self._heard)
         self._heard = ""
 
     def tell(self, event: Event) -> None:
-        """Tell one row."""
+        """Print one event."""
         self._finish()
         for label, text in self.lines_of(event):
             say(label, text)
-        # Into a pipe as well: a log that is written along with the run shows how far it is.
+        # Flush for pipes as well, so that a log file shows the progress.
         sys.stdout.flush()
         self._update(redact(current_activity(event)))
 
 
 @contextmanager
 def narrator(told: set[str] | None = None) -> Iterator[Narrator]:
-    """Yield a narrator: with a moving line on a terminal, with plain lines only elsewhere.
+    """Yield a narrator, with a status line on terminals and plain lines elsewhere.
 
     Args:
-        told: Fingerprints of the findings that were told before; those that the narrator tells are added.
+        told: Fingerprints of the findings printed before; those that the narrator prints are added.
     """
     told = set() if told is None else told
     if not is_interactive():

@@ -1,7 +1,6 @@
-"""The entry point: finds the command files beside it, runs the command, maps errors to two lines and an exit code.
+"""Entry point of `esper`: builds the command tree, runs it, and maps errors to exit codes.
 
-Nothing is imported here at the top but what Python has loaded at its start: Ctrl-C during an import of `main` itself
-could not be caught.
+The top level imports only modules that Python loads at startup: Ctrl-C during the import of `main` cannot be caught.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    # Without it a command that is the only one would take its own name for an argument.
+    # Without a callback, Typer would treat the name of a single command as its argument.
     app.callback()(_options())
     chosen = [words[0]] if is_named else list(COMMANDS)
     for name in dict.fromkeys(name for command in chosen for name in COMMANDS[command][1]):
@@ -104,8 +103,8 @@ def _say_version() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with the code of `errors.ExitCode` that fits."""
-    # What is started in the background ignores Ctrl-C, and that stays so.
+    """Run the command line and exit with the matching code of `errors.ExitCode`."""
+    # A background process ignores Ctrl-C; keep it that way.
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         sys.exit(_main())
     signal.signal(signal.SIGINT, _quit)
@@ -116,25 +115,25 @@ def main() -> None:
         signal.signal(signal.SIGINT, _quit)
         code = _interrupted()
     finally:
-        # The code is settled; what Python does at its end would answer Ctrl-C with a traceback.
+        # The exit code is known; Ctrl-C during interpreter shutdown would print a traceback.
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     sys.exit(code)
 
 
 def _quit(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal handlers are called
-    """End the process before a command has begun, when there is nothing to clean up."""
+    """Exit before a command has started, when there is nothing to clean up."""
     os.write(2, b"esper: interrupted\n")
     os._exit(130)
 
 
 def _interrupted() -> int:
-    """Say that the command was interrupted, and how to resume the session if it has one."""
+    """Report the interruption and the command that resumes the session, if there is one."""
     from esper_agents.cli.begun import sessions
     from esper_agents.cli.terminal import report
     from esper_agents.errors import ExitCode, UsageError
 
     if sessions:
-        problem = "interrupted; every finished step is recorded"
+        problem = "interrupted; finished steps are saved"
         report(UsageError(problem, remedy=f"go on with `esper resume {sessions[-1]}`"))
     else:
         sys.stderr.write("esper: interrupted\n")
@@ -149,7 +148,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     if sys.argv[1:] == ["--help"] and _has_written_overview():
         return 0
     sys.excepthook = _last_words
-    # A retired variable that makes LangChain's core refuse to run; we trace nothing there anyway.
+    # This deprecated variable makes LangChain's core refuse to run; esper does not trace there.
     os.environ.pop("LANGCHAIN_TRACING", None)
     import typer
 
@@ -169,14 +168,18 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     except typer.Abort:
         return _interrupted()
     except BrokenPipeError:
-        # The reader went away, as `head` does: not our failure.
+        # The reader closed the pipe, as `head` does; this is not an error.
         _give_up_output()
         return ExitCode.DONE
     except OSError as error:
         if error.filename is not None:
             raise
         _give_up_output()
-        report(StorageError(f"the output cannot be written: {error.strerror}", remedy="write it where there is room"))
+        report(
+            StorageError(
+                f"the output cannot be written: {error.strerror}", remedy="free disk space, or write to another disk"
+            )
+        )
         return ExitCode.FAILED
 
 
@@ -193,7 +196,7 @@ def _has_written_overview() -> bool:
 
 
 def _open_closed_streams() -> None:
-    """Give streams that the caller has closed somewhere to go: the next file to be opened would take their place."""
+    """Replace standard streams that the caller closed; otherwise the next opened file would get their descriptor."""
     from pathlib import Path
 
     for name in ("stdout", "stderr"):
@@ -209,24 +212,24 @@ def _run() -> int:
     # Not the Typer object itself: calling that puts its own excepthook in place of ours.
     command = typer.main.get_command(build(sys.argv[1:]))
     keep_examples(command)
-    # From here on there may be something to clean up.
+    # From here on, Ctrl-C may require cleanup.
     if signal.getsignal(signal.SIGINT) is _quit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = command(standalone_mode=False)
     sys.stdout.flush()
     if code == ExitCode.INTERRUPTED:
-        # What Typer makes of Ctrl-C, without a word.
+        # Typer converts Ctrl-C to this code without a message.
         raise KeyboardInterrupt
     return int(code or 0)
 
 
 def _give_up_output() -> None:
-    """Let nothing be written to standard output any more, not even what is still to be flushed."""
+    """Discard all further writes to standard output, including buffered data."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def keep_examples(command: object) -> None:
-    """Keep the lines of examples in help texts as they are; without the mark they would be filled to one."""
+    """Keep the line breaks of examples in help texts, by inserting click's no-rewrap marker."""
     if text := getattr(command, "help", None):
         setattr(command, "help", text.replace("\nExamples:\n", "\n\b\nExamples:\n"))  # noqa: B010 - any command
     for each in getattr(command, "commands", {}).values():
@@ -234,7 +237,7 @@ def keep_examples(command: object) -> None:
 
 
 def _explain(error: typer.TyperException) -> None:
-    """Say what was wrong with the command line; a command that was given nothing gets its help."""
+    """Report a command line error; a command without required arguments prints its help."""
     from esper_agents.cli.terminal import echo, report
     from esper_agents.errors import UsageError
 
@@ -245,7 +248,7 @@ def _explain(error: typer.TyperException) -> None:
 
 
 def _said(error: typer.TyperException) -> str:
-    """Return what was wrong with the command line, lower case and without a full stop."""
+    """Return the message of a command line error, in lower case and without a full stop."""
     text = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".").replace(": Value error, ", ": ")
     return text[:1].lower() + text[1:]
 
@@ -256,14 +259,14 @@ def _help_of(error: typer.TyperException) -> str:
 
 
 def _last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say a defect of ours in two lines; the traceback only where it was asked for."""
+    """Report an internal error in two lines; with a traceback only if ESPER_TRACEBACK is set."""
     if os.environ.get("ESPER_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
         return
     from esper_agents.cli.terminal import one_line, redact
 
     sys.stderr.write(f"esper: internal error: {kind.__name__}: {one_line(redact(str(error)))}\n")
-    sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; nothing recorded is lost\n")
+    sys.stderr.write("  fix: run it again with ESPER_TRACEBACK=1 and report what it prints; recorded steps are safe\n")
 
 
 if __name__ == "__main__":

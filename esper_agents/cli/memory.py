@@ -1,4 +1,4 @@
-"""`esper memory`: what agents keep between sessions."""
+"""`esper memory`: commands that list, search, change, import and export notes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def list_notes(
 @memory_app.command()
 @gathered(which_of, "which")
 def show(
-    note: Annotated[str, typer.Argument(metavar="[NOTE]", help="Note ID or unique suffix [default: all notes]")] = "",
+    note: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID or unique suffix [default: all notes]")] = "",
     *,
     which: NoteFilter,
     limit: LimitOption = 200,
@@ -256,7 +256,7 @@ def _print(found: tuple[MemoryNote, ...], *, as_json: bool, is_numbered: bool = 
         echo_json([asdict(each) for each in found])
         return
     if not found:
-        echo("no note is like that")
+        echo("no matching notes")
         return
     for number, each in enumerate(found, 1):
         outline(f"{f'{number}. ' * is_numbered}{each.id} {each.kind} of {each.agent}: {marks_of(each)}")

@@ -1,4 +1,4 @@
-"""What the commands of `esper memory` do with the project, and what they show of notes."""
+"""Project operations and text output of the `esper memory` commands."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ All = Annotated[bool, typer.Option("--all", help="Include superseded, done, drop
 
 @dataclass(frozen=True, slots=True)
 class NoteFilter:
-    """Which notes are wanted.
+    """Filter for notes.
 
     Attributes:
-        agent: Only what this agent keeps; empty for all.
-        kind: Only this document.
-        states: In any of these states.
+        agent: Only notes of this agent; empty for all.
+        kind: Only notes of this kind; None for all.
+        states: Only notes in one of these states.
     """
 
     agent: str
@@ -46,12 +46,12 @@ OPEN_ACTIONS = NoteFilter("", NoteKind.ACTION, (NoteState.CURRENT,))
 
 
 def which_of(*, agent: Agent = "", kind: Kind = None, show_all: All = False) -> NoteFilter:
-    """Return which notes a person asks for."""
+    """Return the note filter for the options."""
     return NoteFilter(agent, kind, tuple(NoteState) if show_all else (NoteState.CURRENT,))
 
 
 def marks_of(note: MemoryNote) -> str:
-    """Return what is to be known before a note is believed: its state, and whether it still holds."""
+    """Return the state of a note as text, with stale files and contradictions."""
     marks = [str(note.state)]
     if note.state is NoteState.CURRENT and note.is_stale:
         marks.append(
@@ -65,7 +65,7 @@ def marks_of(note: MemoryNote) -> str:
 
 
 def show_fully(note: MemoryNote) -> None:
-    """Print one note with where it came from and what became of it."""
+    """Print one note with its source and its state."""
     outline(f"{note.id}: {note.agent}, {note.kind}")
     outline(f"state: {marks_of(note)}", 1)
     outline(f"subject: {note.subject}", 1)
@@ -87,13 +87,13 @@ def show_fully(note: MemoryNote) -> None:
 
 
 def stored_still(certificate: str) -> None:
-    """Print where a text may stand that memory has no more: records are not changed."""
+    """Print the places that may still contain a deleted text; certificates and ledgers are not changed."""
     what = f"certificate {certificate}" if certificate else "certificates"
     echo(f"what {what} and the ledgers of sessions have on record stays as it is")
 
 
 async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[MemoryNote, ...]:
-    """Return notes, newest first; an agent that is not installed is refused where it keeps nothing."""
+    """Return notes, newest first; raise an error for an unknown agent without notes."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -104,7 +104,7 @@ async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[Memory
 
 
 async def read_note(where: Path, wanted: str) -> MemoryNote:
-    """Return one note."""
+    """Return a note by ID."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -112,11 +112,11 @@ async def read_note(where: Path, wanted: str) -> MemoryNote:
 
 
 async def search_notes(where: Path, words: str, file: str, which: NoteFilter, limit: int) -> tuple[MemoryNote, ...]:
-    """Return the newest notes that say all of some words, or speak of a file."""
+    """Return the newest notes that contain all words or are about a file."""
     from esper_agents.api import open_project
 
     if not words and not file:
-        raise UsageError("nothing is looked for", remedy="give words, or a file with --file")
+        raise UsageError("no search terms", remedy="give words, or a file with --file")
     async with open_project(where) as project:
         return await project.notebook.search(
             words, path=file, agent=which.agent, kind=which.kind, states=which.states, limit=limit
@@ -124,7 +124,7 @@ async def search_notes(where: Path, words: str, file: str, which: NoteFilter, li
 
 
 async def settle_action(where: Path, wanted: str, state: NoteState) -> MemoryNote:
-    """Mark an action."""
+    """Set the state of a follow-up."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -132,7 +132,7 @@ async def settle_action(where: Path, wanted: str, state: NoteState) -> MemoryNot
 
 
 async def forget_note(where: Path, wanted: str) -> MemoryNote:
-    """Delete what a note says."""
+    """Delete the text of a note."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -140,7 +140,7 @@ async def forget_note(where: Path, wanted: str) -> MemoryNote:
 
 
 async def strike_out(where: Path, text: str) -> RedactionResult:
-    """Strike a text out of every note."""
+    """Remove a text from all notes."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -148,7 +148,7 @@ async def strike_out(where: Path, text: str) -> RedactionResult:
 
 
 async def take_documents(where: Path, paths: list[Path], agent: str, kind: NoteKind | None) -> list[ImportResult]:
-    """Take memory documents in."""
+    """Import memory documents."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
@@ -156,7 +156,7 @@ async def take_documents(where: Path, paths: list[Path], agent: str, kind: NoteK
 
 
 async def give_documents(where: Path, to: Path, agent: str, replace: bool) -> tuple[Path, ...]:
-    """Write all documents of an agent, or of all."""
+    """Export the memory documents of one agent or of all agents."""
     from esper_agents.api import open_project
 
     async with open_project(where) as project:

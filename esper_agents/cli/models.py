@@ -1,4 +1,4 @@
-"""`esper models`: which language models agents may reason with, and where source of a project may go."""
+"""`esper models`: commands for language models, their cost, and consent to send source code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ models_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_Host = Annotated[str, typer.Argument(metavar="[HOST]", help="Server host [default: from the environment]")]
+_Host = Annotated[str, typer.Argument(metavar="HOST", help="Server host [default: from the environment]")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Add the command group."""
     app.add_typer(models_app)
 
 
@@ -67,7 +67,7 @@ async def _list(*, as_json: bool) -> None:
             word = "agreed" if each.is_agreed else "refused"
             say("may read" if each.is_agreed else "may not", f"{each.host}, {word} by {each.by} at {each.at}")
         if not any(each.is_agreed for each in agreed):
-            say("may read", "nobody: source of this project stays here")
+            say("may read", "no server: source code of this project stays on this machine")
 
 
 @models_app.command("cost")

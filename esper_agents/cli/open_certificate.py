@@ -1,4 +1,4 @@
-"""`esper open`: a certificate as a page in the person's browser."""
+"""`esper open`: command that shows a certificate in the browser."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ async def _page(where: Path, certificate: str) -> Path:
 
 
 def _show(page: Path) -> bool:
-    """Have the browser show a page; False where there is none to ask."""
+    """Open a page in the browser; return False if there is no browser."""
     if not _has_display():
         return False
     import webbrowser
 
-    # Whatever the browser starts has no business with the key that signs.
+    # The browser process must not inherit the signing key.
     os.environ.pop("ESPER_SIGNING_KEY_FILE", None)
     try:
         return webbrowser.open(page.resolve().as_uri())
@@ -66,7 +66,7 @@ def _show(page: Path) -> bool:
 
 
 def _has_display() -> bool:
-    """Return whether a window can open: without one, a text browser would take the terminal."""
+    """Return whether a graphical browser can open; a text browser would take over the terminal."""
     return sys.platform in {"darwin", "win32"} or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -1,4 +1,4 @@
-"""`esper certificates override`: another status in the place of a certificate's own, by a person and on record."""
+"""`esper certificates override`: command that replaces the status of a certificate."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ async def _override(
         entry = await project.certificate(certificate)
         if asks:
             if as_json or not is_interactive():
-                raise UsageError(
-                    "nobody is here to be asked whether they override it", remedy="a person may give --yes"
-                )
+                raise UsageError("an override needs a confirmation", remedy="pass --yes")
             outline(f"{entry.id}: {entry.status} for {entry.component}, by {entry.agent}")
             if not typer.confirm(f"{status} in its place, on record, because: {one_line(reason)}?"):
                 return None

@@ -1,4 +1,4 @@
-"""`esper plugins`: add, list and remove folders of agents, commands and skills in the Claude Code format."""
+"""`esper plugins`: commands that install, list and remove plugins in the Claude Code format."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def remove(
 
 
 def _lacking(plugin: Plugin) -> dict[tuple[str, str], list[str]]:
-    """Return the tools that a plugin's agents name and that cannot be offered, each with why, and who names it."""
+    """Return the unavailable tools of the agents of a plugin, with the reason and the agents that name them."""
     from esper_agents.agents.registry import load_registry
     from esper_agents.tools.registry import load_tools
 

@@ -1,4 +1,4 @@
-"""Reads the certificates that are published as files, and what other files beside them say of them."""
+"""Read published certificate files, and the notices and countersignatures next to them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 def published_notices(
     data: bytes | None, view: Path, keyring: Keyring, known: tuple[SupersedingEntry, ...]
 ) -> tuple[SupersedingEntry, ...]:
-    """Return what published files say ends a certificate: revocations beside it, and certificates in its folder.
+    """Return the published notices that revoke a certificate and the published certificates that supersede it.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
-        known: What is known to end it already.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
+        known: Known entries that revoke or supersede it.
     """
     from esper_agents.certificates.standing import by_notices, by_statement
     from esper_agents.orchestration.published_notices import (
@@ -63,12 +63,12 @@ def published_notices(
 
 
 def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring) -> tuple[Check, ...]:
-    """Return whose countersignatures stand beside a view.
+    """Return the checks of the countersignatures next to a view.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
     """
     from esper_agents.orchestration.countersigning import check_each
 
@@ -77,12 +77,12 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
 
 
 def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Override | None:
-    """Return what the notices beside a view put in the place of its certificate's status.
+    """Return the override of the status by a notice next to a view.
 
     Args:
-        data: The certificate's statement; None where it cannot be had.
-        view: Its view.
-        keyring: Whose signatures count.
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
     """
     from esper_agents.certificates.standing import override_of
 
@@ -91,7 +91,7 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
 
 
 def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
-    """Return the signed notices beside a view about its certificate, each once; none where that cannot be had."""
+    """Return the distinct signed notices next to a view about its certificate; none if it cannot be read."""
     from esper_agents.orchestration.published_notices import notice_files, notice_of, sealed_files, signed
 
     named = _certificate_of(data)
@@ -100,7 +100,7 @@ def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice
 
 
 def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Check]:
-    """Yield a failed check for each notice beside a view whose signature does not match its key."""
+    """Yield a failed check for each notice next to a view whose signature does not match its key."""
     for file in files:
         found = signature_check(file.envelope, keyring, None)
         if found.outcome is CheckOutcome.FAILS:
@@ -117,7 +117,7 @@ def _certificate_of(data: bytes | None) -> str | None:
 
 
 def published_record(project: Project, wanted: str) -> Path | None:
-    """Return the one record among the project's published files whose identifier ends as wanted."""
+    """Return the only published envelope of the project whose ID has the given suffix."""
     from esper_agents.tools.git import PUBLISHED
 
     end = _END.fullmatch(wanted)
@@ -130,7 +130,7 @@ def published_record(project: Project, wanted: str) -> Path | None:
 
 
 def _identifier(record: Path, *, mentioning: str) -> str:
-    """Return whose envelope a file is, or was before somebody broke it; empty where it does not mention a text."""
+    """Return the certificate ID of an envelope, damaged or not; empty if the file does not contain the text."""
     from esper_agents.certificates.statement import parse
 
     payload = _payload_in(bytes_of(record))
@@ -144,7 +144,7 @@ def _identifier(record: Path, *, mentioning: str) -> str:
 
 
 def _payload_in(data: bytes) -> bytes:
-    """Return what the payload of an envelope says, as far as it can be made out."""
+    """Return the payload of an envelope, as far as it can be decoded."""
     found = _PAYLOAD.search(data)
     if found is None:
         return b""
@@ -153,10 +153,10 @@ def _payload_in(data: bytes) -> bytes:
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return a file's bytes, at most one more than a record may have.
+    """Return the bytes of a file, at most one more than the size limit of an envelope.
 
     Raises:
-        InputFileError: It does not exist, is not a regular file, or cannot be read.
+        InputFileError: The file does not exist, is not a regular file, or cannot be read.
     """
     from esper_agents.certificates.signing.regular_file import read_plain
     from esper_agents.certificates.strict_json import MOST_BYTES

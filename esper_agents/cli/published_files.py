@@ -1,4 +1,4 @@
-"""Check the published files of one certificate: each exists, is a regular file, and holds what the archive has."""
+"""Check that the published files of a certificate exist, are regular and match the archive."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedFiles:
-    """The published files of one certificate.
+    """Published files of one certificate.
 
     Attributes:
-        views: The Markdown and HTML views that exist, with their bytes.
-        checks: Whether the other files are regular and hold what the archive has.
-        missing: The files that do not exist and that `repair` writes.
-        is_published: Whether any of its files exists.
-        revocations: The revocations that a good trusted key signed and that the log does not contain.
+        views: Existing Markdown and HTML views with their bytes.
+        checks: Checks that the other files are regular and match the archive.
+        missing: Missing files that `repair` can rewrite.
+        is_published: Whether any published file exists.
+        revocations: Revocations signed by a valid trusted key that the log does not contain.
     """
 
     views: tuple[tuple[Path, bytes], ...]
@@ -59,14 +59,14 @@ def published_files(
     keyring: Keyring,
     shown: Callable[[Path], str],
 ) -> PublishedFiles:
-    """Return what is published of a certificate of the archive, compared with it.
+    """Return the published files of an archived certificate, compared with the archive.
 
     Args:
-        places: Where its Markdown view may be published; first where it is published now. Empty if its name is refused.
-        notices: The notice files beside these, read before the archive was.
-        held: What the archive has of it.
-        keyring: Whose signatures count.
-        shown: Returns a path as it is shown.
+        places: Possible paths of the Markdown view, the current one first; empty if its name is refused.
+        notices: Notice files next to them, read before the archive.
+        held: Inspection of the certificate in the archive.
+        keyring: Trusted keys.
+        shown: Formats a path for output.
     """
     from esper_agents.orchestration.published_notices import unlogged, unlogged_check
 
@@ -108,7 +108,7 @@ def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:
 
 
 def content_of(path: Path) -> bytes | str | None:
-    """Return a published file's bytes; what it is in words where it is not a regular file; None where it is missing."""
+    """Return the bytes of a published file, its file type as text if it is not regular, or None if it is missing."""
     from esper_agents.certificates.strict_json import MOST_BYTES
 
     try:
@@ -124,7 +124,7 @@ def content_of(path: Path) -> bytes | str | None:
 
 
 def irregular_file(shown: str, what: str) -> Check:
-    """Return the check that fails because a published file is not a regular one."""
+    """Return the failed check for a published file that is not a regular file."""
     return Check("published file", CheckOutcome.FAILS, f"{shown}: it is {what}")
 
 
@@ -135,7 +135,7 @@ def _views(view: Path) -> tuple[Path, Path]:
 
 
 def _expected(view: Path, held: CertificateInspection) -> dict[Path, bytes]:
-    """Return the files beside a view with their bytes; those of the proof may be of an older checkpoint."""
+    """Return the files next to a view with their bytes; the proof may be for an older checkpoint."""
     from esper_agents.orchestration.publish import notice_contents, proof_path, record_path
 
     if held.envelope is None:
@@ -164,8 +164,8 @@ def _compared(
         if is_record:
             yield Check(name, CheckOutcome.HOLDS, "the bytes that the archive has")
         return
-    # After a loss was repaired, an older file may hold another notice of the log under this number.
+    # After the repair of a lost entry, an older file may contain a different notice with this number.
     sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
     is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
     if not is_logged:
-        yield Check(name, CheckOutcome.FAILS, "not the bytes that the archive has")
+        yield Check(name, CheckOutcome.FAILS, "differs from the archived certificate")

@@ -1,4 +1,4 @@
-"""`esper certificates reproduce`: run the evidence of a certificate again, and certify what comes out."""
+"""`esper certificates reproduce`: command that re-runs the evidence of a certificate."""
 
 from __future__ import annotations
 

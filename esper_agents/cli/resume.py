@@ -1,4 +1,4 @@
-"""`esper resume`, `approve`, `deny` and `answer`: go on with a session."""
+"""`esper resume`, `approve`, `deny` and `answer`: commands that resume a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
+from esper_agents.cli.shared_options import (
+    HERE,
+    AcceptOption,
+    DefinitionsOption,
+    DefinitionSource,
+    JsonOption,
+    PinnedOption,
+    ProjectOption,
+)
 from esper_agents.cli.terminal import echo
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
@@ -34,27 +42,26 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     session: Annotated[
-        str, typer.Argument(metavar="[SESSION]", help="Session ID or prefix [default: newest unfinished session]")
+        str, typer.Argument(metavar="SESSION", help="Session ID or prefix [default: newest unfinished session]")
     ] = "",
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Use the current definitions; recorded in the ledger")
-    ] = False,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    definitions: DefinitionsOption = None,
+    accept: AcceptOption = False,
+    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Resume a session.
 
     Resumes at the first step that has no result. If an agent, playbook, skill or the policy has changed since the
-    session started, the command lists the changes and stops; repeat it with --accept or --pinned.
+    session started, the command lists the changes and stops; repeat it with --definitions.
 
     Examples:
       esper resume
       esper resume ses_0198f0c2
-      esper resume latest --pinned
+      esper resume latest --definitions recorded
     """
-    refuse_both(accept=accept, pinned=pinned)
-    raise typer.Exit(asyncio.run(_resume(session, project, accept=accept, pinned=pinned, as_json=as_json)))
+    source = definition_source(definitions, accept=accept, pinned=pinned)
+    raise typer.Exit(asyncio.run(_resume(session, project, source, as_json=as_json)))
 
 
 def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
@@ -90,7 +97,7 @@ def answer(
     raise typer.Exit(asyncio.run(_answer(question, text, project, as_json=as_json)))
 
 
-async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
+async def _resume(session: str, where: Path, source: DefinitionSource | None, *, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
     from esper_agents.cli.run_session import run_interactively
@@ -98,30 +105,38 @@ async def _resume(session: str, where: Path, *, accept: bool, pinned: bool, as_j
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
             wanted = session or await _unfinished(project)
-            held = await begin(project.resume(wanted, accept=accept, pinned=pinned))
+            held = await begin(project.resume(wanted, **source_flags(source)))
         return await run_interactively(project, held, as_json=as_json)
 
 
 async def _unfinished(project: OpenProject) -> str:
-    """Return the newest session that was left in the middle; where there is none, the newest."""
+    """Return the newest unfinished session, or `latest` if there is none."""
     known = await project.sessions(limit=_LOOKED_THROUGH)
     return next((each.id for each in known if each.state is SessionState.OPEN), "latest")
 
 
-def refuse_both(*, accept: bool, pinned: bool) -> None:
-    """Refuse to go on by what there is now and by what there was.
+def definition_source(definitions: DefinitionSource | None, *, accept: bool, pinned: bool) -> DefinitionSource | None:
+    """Return the definitions to use after drift; None if no option is given.
 
     Raises:
-        UsageError: Both were asked for.
+        UsageError: The options contradict each other.
     """
-    if accept and pinned:
-        problem = "--accept and --pinned contradict each other"
-        raise UsageError(problem, remedy="name one: what there is now, or what there was")
+    flags = {DefinitionSource.CURRENT: accept, DefinitionSource.RECORDED: pinned}
+    chosen = {source for source, is_given in flags.items() if is_given or source is definitions}
+    if len(chosen) > 1:
+        problem = "current and recorded definitions are mutually exclusive"
+        raise UsageError(problem, remedy="use --definitions current or --definitions recorded")
+    return next(iter(chosen), None)
+
+
+def source_flags(source: DefinitionSource | None) -> dict[str, bool]:
+    """Return the keyword arguments `accept` and `pinned` of the project API."""
+    return {"accept": source is DefinitionSource.CURRENT, "pinned": source is DefinitionSource.RECORDED}
 
 
 @contextmanager
 def telling_changes(*, is_told: bool) -> Iterator[None]:
-    """Show what has changed since a session began where that keeps it from being gone on with."""
+    """Print the changed definitions if they prevent a session from being resumed."""
     from esper_agents.orchestration.drift import ChangedError
 
     try:

@@ -1,4 +1,4 @@
-"""`esper retrospect`: what the sessions of a project show together, and the skills that they suggest."""
+"""`esper retrospect`: report on recurring patterns, and the command that accepts a proposed skill."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def _look_back(where: Path, limit: int, least: int, wanted: ReasonerName, 
 
 
 async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
-    """Return a report in the words of a model, where one is wanted and may read it."""
+    """Return the report worded by a model, if one is requested and consent was given."""
     from esper_agents.api.retrospect import reword, sending
     from esper_agents.cli.consent_prompt import ask_consent
 
@@ -115,12 +115,12 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
         ask_consent(project, sending(project, found), wanted, lambda known: _tell(known, found))
     if project.decides(wanted, lambda: sending(project, found)) == CLAUDE:
         return await reword(project, found, _notice)
-    left = "no model was asked, as nobody has agreed that one may read it (esper models agree)"
+    left = "no model was used: no consent to send source code (esper models agree)"
     return replace(found, unworded=left) if is_wanted else found
 
 
 def _notice(words: str) -> None:
-    """Tell what the program says while a model is asked; the model's own words come later."""
+    """Print messages of the program during a model call, but not the model output."""
     from esper_agents.reasoning.reasoner import ProgramNotice
 
     if isinstance(words, ProgramNotice):
@@ -145,7 +145,9 @@ async def _accept(name: str, is_agreed: bool, where: Path) -> int:
         echo(found.text)
         if not is_agreed:
             if not is_interactive():
-                raise UsageError("nobody is here to agree to it", remedy=f"esper retrospect accept --yes {name}")
+                raise UsageError(
+                    "accepting a skill needs a confirmation", remedy=f"esper retrospect accept --yes {name}"
+                )
             if not typer.confirm(f"take {name} into the project, where agents load it?"):
                 return ExitCode.CANCELLED
         echo(f"taken: {accept_skill(project, found)}")

@@ -1,4 +1,4 @@
-"""`esper agents route`: show which agent a request would be given to, and why."""
+"""`esper agents route`: command that shows which agent would get a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from esper_agents.errors import ExitCode, InputFileError
 if TYPE_CHECKING:
     from esper_agents.domain.route import Route, RouteCandidate
 
-# The router reads the ends of long code; more need not be held.
+# The router reads only the start and the end of long code.
 _MOST_BYTES = 4_000_000
 
 
@@ -82,4 +82,4 @@ def _read(path: Path) -> str:
         with path.open("rb") as stream:
             return stream.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise InputFileError(str(path), "cannot be read", remedy="name a file that is there") from error
+        raise InputFileError(str(path), "cannot be read", remedy="correct the path") from error

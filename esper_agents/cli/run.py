@@ -1,4 +1,4 @@
-"""`esper run`: submit the task that a command makes of its arguments."""
+"""`esper run`: command that submits a task from a template."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="[TEMPLATE]", help="Template name [default: list all templates]")] = "",
+    name: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Template name [default: list all templates]")] = "",
     arguments: Annotated[list[str] | None, typer.Argument(help="Files, directories and words for the template")] = None,
     plugin_dir: PluginDirsOption = None,
     reasoner: Annotated[
@@ -93,14 +93,14 @@ def _list(known: Commands, *, as_json: bool) -> int:
         return ExitCode.DONE
     for each in known.commands.values():
         echo(one_line(f"{each.name} {each.argument_hint}"))
-        echo(f"  {one_line(each.description) or 'it says nothing of itself'}")
+        echo(f"  {one_line(each.description) or 'no description'}")
     for error in known.refused:
         report(error)
     return ExitCode.DONE
 
 
 def _say_inert(command: Command) -> None:
-    """Say on standard error what is run or read elsewhere and stays text here."""
+    """Report on standard error the commands and file references that esper treats as plain text."""
     for each in command.inert[:_MOST_SAID]:
         why = "nothing in a command is run" if each.startswith("!") else "name the file as an argument to have it read"
         sys.stderr.write(f"esper: {command.name}: {one_line(each)} stays text: {why}\n")

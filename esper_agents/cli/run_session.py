@@ -1,4 +1,4 @@
-"""Runs a session for a person: live view, questions at the terminal, Ctrl-C, and one screen at the end."""
+"""Run a session interactively: live view, questions, Ctrl-C, and the result screen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AS_IT_IS = "review the code as it is now"
 
 
 async def run_interactively(project: OpenProject, session: Session, *, as_json: bool) -> int:
-    """Run a session until it ends or waits where nobody can be asked, and return the exit code."""
+    """Run a session until it ends, or waits without a terminal to ask on, and return the exit code."""
     told = set[str]()
     while True:
         outcome = await _run(session, told, is_told=not as_json)
@@ -60,9 +60,9 @@ async def _run(session: Session, told: set[str], *, is_told: bool) -> SessionRes
 
     def stop() -> None:
         session.stop()
-        # The second Ctrl-C does not wait for the step.
+        # The second Ctrl-C stops at once.
         loop.remove_signal_handler(signal.SIGINT)
-        sys.stderr.write("stopping after this step; Ctrl-C again stops at once\n")
+        sys.stderr.write("stopping after the current step (Ctrl-C again to stop now)\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop)
@@ -88,11 +88,11 @@ async def _tell(session: Session, teller: Narrator) -> None:
 
 
 async def _ask(project: OpenProject, question: UserQuestion) -> Session | None:
-    """Ask at the terminal until there is an answer; None where the person ends the input instead."""
+    """Ask at the terminal until there is an answer; return None if the user ends the input."""
     echo(f"{one_line(question.text)}{choice(question)}")
     while True:
         try:
-            # Nothing else runs meanwhile; a thread that waits for input would keep Ctrl-C from ending the program.
+            # Nothing else runs meanwhile; a thread waiting for input would block Ctrl-C.
             said = input("> ").strip()  # noqa: ASYNC250
         except EOFError:
             echo()
@@ -116,7 +116,7 @@ async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collec
             for question in outcome.questions:
                 _question_screen(question)
         case SessionState.REFUSED:
-            say("next", "ask something about PyTorch code, or name who should take it with --agent")
+            say("next", "rephrase as a PyTorch request, or choose an agent with --agent")
         case SessionState.CANCELLED:
             say("cancelled", "without a verdict")
         case SessionState.DONE | SessionState.OPEN:
@@ -124,7 +124,7 @@ async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collec
 
 
 async def _cost_screen(project: OpenProject, session: str) -> None:
-    """Say what models cost, where one took part; of each agent where there were several."""
+    """Print the cost of models, if one was used; by agent if there was more than one."""
     spent = await project.expenses([session])
     if spent:
         say("cost", f"{total(spent)}")
@@ -167,14 +167,14 @@ async def _verdict_screen(
 
 
 def _reasons(issued: Certificate) -> Iterable[str]:
-    """Return what set the ceiling, or which tests ran where nothing did, and why the agent stands below."""
+    """Return the policy rule of the ceiling, or else the tests that ran, and why the agent's status is lower."""
     lines = issued.verdict.ceiling.lines
     first = lines[0].because if lines else tests_told(issued.evidence)
     return filter(None, (first, issued.verdict.below_ceiling))
 
 
 def _findings_screen(findings: tuple[Finding, ...], told: Collection[str]) -> None:
-    """Count the findings, and show those that nothing was told of while the session ran."""
+    """Print the number of findings, and those that were not printed while the session ran."""
     say("findings", counted(each.claim.severity for each in findings))
     untold = [each for each in findings if each.claim.fingerprint not in told]
     for each in untold[:_SHOWN]:
@@ -184,7 +184,7 @@ def _findings_screen(findings: tuple[Finding, ...], told: Collection[str]) -> No
 
 
 def remedy_of(evidence: Iterable[Evidence], command: str) -> str:
-    """Return what mends the failed call that a command makes again; empty where it makes none, or nothing is known."""
+    """Return the fix for the failed tool call that a command repeats; empty if there is none."""
     failed = (each.output for each in evidence if each.outcome is CallOutcome.FAILED and each.rerun == command)
     return next((str(each["remedy"]) for each in failed if "remedy" in each), "")
 
@@ -206,11 +206,11 @@ def _changes_screen(before: Certificate, after: Certificate) -> None:
 
 
 def next_command(issued: Certificate, root: Path) -> str:
-    """Return what to do after a verdict: where the tests would decide, the command line that lets them.
+    """Return the next command after a verdict; one that allows the tests if they would decide.
 
     Args:
         issued: The certificate.
-        root: The project's folder; paths are named as the working folder sees them.
+        root: Project directory; printed paths are relative to the current directory.
     """
     deciding = _deciding_command(issued, root)
     match issued.verdict.status:
@@ -237,9 +237,9 @@ def _again(issued: Certificate, allow: str = "") -> str:
 
 
 def _deciding_command(issued: Certificate, root: Path) -> str:
-    """Return the command line that runs the tests of what is in question; empty where they cannot decide.
+    """Return the command that runs the tests of the certified files; empty if they cannot decide.
 
-    Where tests are missing, a comment behind it says which are to be added before.
+    If tests are missing, a trailing comment names the files that need tests.
     """
     lines = {line.name: line for line in issued.verdict.ceiling.lines}
     blocking = any(gap.blocks_approval for gap in issued.gaps)
@@ -250,14 +250,14 @@ def _deciding_command(issued: Certificate, root: Path) -> str:
     others = [line for name, line in lines.items() if name not in {"not-executed", _CHANGE}]
     if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is QuestionType.GO:
         return ""
-    # Run or allowed, and nothing was executed: the same again would come out the same.
+    # Tests ran or were allowed, but executed none of the files: a repetition would not help.
     needs_tests = bool(calls) or _TESTS in issued.task.options.get("allow", "").split()
     unread = [path for each in calls for path, count, executed in coverage_rows(each) if count and not executed]
     named = ", ".join(dict.fromkeys(unread)) or ", ".join(issued.task.paths)
     comment = f" # after adding tests that call {named}" if needs_tests else ""
     if needs_tests and _CHANGE not in lines and issued.agent == _REVIEWER:
         return f"{_again(issued, _TESTS)}{comment}"
-    # A change is not judged as one yet; the files as they are can be.
+    # The change cannot be judged yet, but the current files can.
     request = _AS_IT_IS if _CHANGE in lines else ""
     agent = issued.task.agent if issued.agent == _REVIEWER else _REVIEWER
     again = issued.task.command(
@@ -267,14 +267,14 @@ def _deciding_command(issued: Certificate, root: Path) -> str:
 
 
 def _shown(root: Path, path: str) -> str:
-    """Return a path of the project as the working folder names it; whole where it does not lie in that."""
+    """Return a path relative to the current directory; absolute if it is outside."""
     target = root / path
     here = Path.cwd().resolve()
     return target.relative_to(here).as_posix() if target.is_relative_to(here) else str(target)
 
 
 def as_data(outcome: SessionResult) -> dict[str, Any]:
-    """Return an outcome as JSON."""
+    """Return the result of a session as JSON."""
     return {
         "session": outcome.session,
         "state": outcome.state,

@@ -1,4 +1,4 @@
-"""`esper sessions continue`, `fork` and `replay`: sessions that grow out of others, and one that is run again."""
+"""`esper sessions continue|fork|replay`: commands that start from an existing session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
-from esper_agents.cli.resume import refuse_both, telling_changes
+from esper_agents.cli.resume import definition_source, source_flags, telling_changes
 from esper_agents.cli.sessions import sessions_app
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, SessionArgument
+from esper_agents.cli.shared_options import (
+    HERE,
+    AcceptOption,
+    DefinitionsOption,
+    DefinitionSource,
+    JsonOption,
+    PinnedOption,
+    ProjectOption,
+    SessionArgument,
+)
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
@@ -57,10 +66,9 @@ def fork(
         ),
     ],
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Agent [default: the agent at that step]")] = "",
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Use the current definitions; recorded in the ledger")
-    ] = False,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    definitions: DefinitionsOption = None,
+    accept: AcceptOption = False,
+    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,13 +76,16 @@ def fork(
 
     The new session starts with a copy of the events up to that step.
     """
-    refuse_both(accept=accept, pinned=pinned)
-    raise typer.Exit(asyncio.run(_fork(session, at, agent, project, accept=accept, pinned=pinned, as_json=as_json)))
+    source = definition_source(definitions, accept=accept, pinned=pinned)
+    raise typer.Exit(asyncio.run(_fork(session, at, agent, project, source, as_json=as_json)))
 
 
 def replay(
     session: SessionArgument = "latest",
-    pinned: Annotated[bool, typer.Option("--pinned", help="Use the definitions recorded at session start")] = False,
+    definitions: Annotated[
+        DefinitionSource, typer.Option("--definitions", help="Definitions to use: of session start, or current ones")
+    ] = DefinitionSource.CURRENT,
+    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,6 +94,7 @@ def replay(
     Re-executes the session from its ledger without side effects. Exits with 1 if the result differs, and with 7 if the
     certificate was modified after issuing.
     """
+    pinned = pinned or definitions is DefinitionSource.RECORDED
     found = asyncio.run(_replay(session, project, pinned=pinned))
     if as_json:
         echo_json({**asdict(found), "is_identical": found.is_identical})
@@ -103,14 +115,16 @@ async def _continue(session: str, message: str, paths: list[Path], agent: str, w
         return await run_interactively(project, await begin(project.submit(task, continues=before)), as_json=as_json)
 
 
-async def _fork(session: str, at: str, agent: str, where: Path, *, accept: bool, pinned: bool, as_json: bool) -> int:
+async def _fork(
+    session: str, at: str, agent: str, where: Path, source: DefinitionSource | None, *, as_json: bool
+) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await begin(project.fork(session, at, agent=agent, accept=accept, pinned=pinned))
+            held = await begin(project.fork(session, at, agent=agent, **source_flags(source)))
         return await run_interactively(project, held, as_json=as_json)
 
 

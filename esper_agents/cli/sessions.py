@@ -1,4 +1,4 @@
-"""`esper sessions`: what has been submitted, how far it is, and how to end it."""
+"""`esper sessions`: commands that list, search, show and cancel sessions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def cancel(
       esper sessions cancel --interrupted
     """
     if bool(session) is interrupted:
-        problem = "a session and --interrupted exclude each other" if session else "no session is named"
+        problem = "a session and --interrupted are mutually exclusive" if session else "no session is named"
         raise UsageError(problem, remedy="esper sessions cancel latest, or esper sessions cancel --interrupted")
     if interrupted:
         raise typer.Exit(asyncio.run(_cancel_interrupted(project, asks=not yes, as_json=as_json)))
@@ -169,7 +169,7 @@ def cancel(
 
 
 def state_of(each: SessionSummary) -> str:
-    """Return where a session is, in a person's words."""
+    """Return the state of a session for output."""
     match each.state:
         case SessionState.OPEN:
             return "running" if each.is_owned else "queued" if each.is_queued else "interrupted"

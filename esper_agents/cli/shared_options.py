@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Command = Callable[..., None]
+
+
+class DefinitionSource(StrEnum):
+    """Agents, playbooks, skills and policy to use after drift."""
+
+    RECORDED = "recorded"
+    CURRENT = "current"
+
 
 HERE = Path()
 """Default of `ProjectOption`: the current directory."""
@@ -31,6 +40,12 @@ PluginDirsOption = Annotated[
 ]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID, unique prefix, or `latest`")]
 CertificateArgument = Annotated[str, typer.Argument(metavar="ID", help="Certificate ID, unique suffix, or `latest`")]
+DefinitionsOption = Annotated[
+    DefinitionSource | None,
+    typer.Option("--definitions", help="Definitions to use if they changed since session start"),
+]
+AcceptOption = Annotated[bool, typer.Option("--accept", help="Same as --definitions current")]
+PinnedOption = Annotated[bool, typer.Option("--pinned", help="Same as --definitions recorded")]
 
 
 def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command]:

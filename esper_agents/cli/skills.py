@@ -1,4 +1,4 @@
-"""`esper skills`: list, show and check what agents may load."""
+"""`esper skills`: commands that list, show and check skills."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def list_skills(
 )
 def show(
     name: Annotated[str, typer.Argument(metavar="SKILL", help="Skill name, or words of its description")],
-    sheet: Annotated[str, typer.Argument(metavar="[SHEET]", help="Sheet of the skill")] = "",
+    sheet: Annotated[str, typer.Argument(metavar="SHEET", help="Sheet of the skill")] = "",
     *,
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,

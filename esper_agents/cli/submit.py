@@ -1,4 +1,4 @@
-"""`esper submit`: give a task to the specialists."""
+"""`esper submit`: command that submits a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ReasonerName(StrEnum):
-    """What decides agents' moves."""
+    """Name of a reasoner, or `auto`."""
 
     PLAYBOOK = "playbook"
     CLAUDE = "claude"
@@ -33,7 +33,7 @@ class ReasonerName(StrEnum):
 
 
 class Publish(StrEnum):
-    """Where views go."""
+    """Place where views are published."""
 
     PROJECT = "project"
     DATA = "data"
@@ -124,10 +124,10 @@ def submit(
 
 
 def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
-    """Raise an error if the words of a task stand where paths should, which they do without quotes.
+    """Raise an error if words of an unquoted task are in the position of paths.
 
     Raises:
-        UsageError: The task is one word, and a word after it is neither a path nor looks like one.
+        UsageError: The task is one word, and a later word neither is a path nor looks like one.
     """
     is_path = [bool(each) and os.path.lexists(each) for each in words]
     looks_like_path = [
@@ -136,7 +136,7 @@ def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
     if any(each.isspace() for each in words[0]) or all(looks_like_path[1:]):
         return
     first, last = is_path.index(False), len(words) - is_path[::-1].index(False)
-    if any(is_path[first:last]):  # "compare a.py with b.py": the last path is the object of a word.
+    if any(is_path[first:last]):  # "compare a.py with b.py": the last path belongs to the request.
         last = len(words)
     paths = dict.fromkeys(each for found, each in zip(is_path, words, strict=True) if found)
     command = shlex.join(["esper", "submit", *_options(context), " ".join(words[first:last]), *paths])
@@ -145,7 +145,7 @@ def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
 
 
 def _options(context: typer.Context) -> Iterator[str]:
-    """Yield the options of a command line as they were given."""
+    """Yield the options that were given on the command line."""
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
         if each.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
@@ -222,7 +222,7 @@ def _queued(session_id: str, *, as_json: bool) -> int:
 
 
 async def show_plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
-    """Show what a task would do, and return the exit code."""
+    """Print the plan of a task and return the exit code."""
     plan = await project.plan(task)
     if as_json:
         echo_json(asdict(plan))
@@ -248,7 +248,7 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
         for rule in plan.rules:
             say("rule", f"{rule.source}: {rule}")
         for rule in plan.ignored:
-            say("ignored", f"{rule.source}: {rule}; only your own settings can allow")
+            say("ignored", f"{rule.source}: {rule}; allow rules are accepted only in user settings")
         say("handoffs", ", ".join(plan.neighbours) or "to nobody")
     say("cost", cost(project, plan.task))
     if plan.task.budget:

@@ -1,4 +1,4 @@
-"""Output of commands: text made safe and without secrets, JSON, and tables that fit the terminal."""
+"""Terminal output: sanitized text without secrets, JSON, tables and error messages."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHORT = 12
-# Fewer columns than this are too few for columns of our own.
+# Below this width, a table is printed as one line per cell.
 NARROW = 60
 _KEPT = frozenset("\n\t")
-# Control, format (bidi, zero width), surrogate and line-separator characters can all rewrite what a person sees.
+# Control, format (bidi, zero width), surrogate and line-separator characters can all change the displayed text.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 def clean(text: str) -> str:
-    r"""Return text in which nothing can move the cursor, colour, hide or reorder what is read.
+    r"""Return text without characters that move the cursor, colour, hide or reorder the output.
 
     Line feeds and tabs stay; every other control or format character is shown as `\x1b` or `\u202e`.
     """
@@ -40,8 +40,8 @@ def clean(text: str) -> str:
 def redact(value: T) -> T:
     """Return a text, a JSON value or a domain value without its secrets, as certificates hold it.
 
-    Every command's output passes through here. What is serialised is redacted before: in quoted text some secrets do
-    not look like one.
+    Called for the output of every command. Redact a value before it is serialized: quoting hides some secrets from
+    detection.
     """
     from esper_agents.certificates.redaction import redacted, secrets_of
 
@@ -59,23 +59,23 @@ def one_line(text: str) -> str:
 
 
 def short(identifier: str) -> str:
-    """Return an identifier short enough for a table; every command takes it in place of the long one."""
+    """Return an ID short enough for a table; every command accepts it instead of the full ID."""
     prefix, _, rest = identifier.partition("_")
     return f"{prefix}_{rest[-_SHORT:]}" if rest else identifier
 
 
 def width() -> int:
-    """Return how many columns there are to write on."""
+    """Return the width of the terminal in columns."""
     return max(20, shutil.get_terminal_size((100, 24)).columns)
 
 
 def is_interactive() -> bool:
-    """Return whether a person sits at both ends of the terminal."""
+    """Return whether standard input and output are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def echo(text: str = "") -> None:
-    """Print text to standard output, made safe and without secrets."""
+    """Print text to standard output, sanitized and without secrets."""
     sys.stdout.write(
         clean(redact(text)).encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8")
     )
@@ -90,7 +90,7 @@ def echo_json(value: Any) -> None:
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table that wraps its cells to the width of the terminal, on a narrow one a line for each cell.
 
-    What is secret in a cell is struck out.
+    Secrets in cells are removed.
     """
     rows = [[redact(cell) for cell in row] for row in rows]
     if width() < NARROW:
@@ -104,7 +104,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    # The first column is what a row is called by: it stays whole.
+    # The first column identifies the row; it is not wrapped.
     drawn = Table(Column(headers[0], no_wrap=True), *headers[1:], box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for row in rows:
         drawn.add_row(*(Text(one_line(cell), overflow="fold") for cell in row))

@@ -1,4 +1,4 @@
-"""A session as a person reads it: who had the task when, what was asked and answered, how long it took, what waits."""
+"""Timeline of a session as labelled lines: agents, questions, answers, durations and cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from esper_agents.domain.session import Event, SessionSummary
 
 Line = tuple[str, str]
-# What a consulted agent does stands one of these further in.
+# Indentation per level of consulted agents.
 _STEP = "> "
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
-# A second to a person: less is said in milliseconds.
+# Durations below one second are printed in milliseconds.
 _LONG_MS = 1_000
 
 
 def timeline(found: SessionSummary, events: Sequence[Event]) -> list[Line]:
-    """Return what happened in a session, each line as a label and a text."""
+    """Return the timeline of a session, as pairs of label and text."""
     return [(label, one_line(text)) for label, text in (*_head(found, events), *_Story(events).lines(), *_end(events))]
 
 
@@ -43,7 +43,7 @@ def _head(found: SessionSummary, events: Sequence[Event]) -> Iterator[Line]:
 
 
 def _end(events: Sequence[Event]) -> Iterator[Line]:
-    """Yield how long it took, altogether, in tools and waiting for people, and what models cost."""
+    """Yield the total duration, the time in tools and waiting for the user, and the cost of models."""
     if not events:
         return
     times = [_moment(each.at) for each in events]
@@ -63,7 +63,7 @@ def _end(events: Sequence[Event]) -> Iterator[Line]:
 
 
 class _Story:
-    """The rows of a session, told one after the other."""
+    """Formatter of the events of a session in order."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
@@ -76,7 +76,7 @@ class _Story:
         self._last_words: dict[int, str] = {}
 
     def lines(self) -> Iterator[Line]:
-        """Yield every line."""
+        """Yield all lines of the timeline."""
         for event in self._events:
             if event.kind == "moved" and event.body["move"].get("move") == "conclude":
                 self._last_words[event.frame] = str(event.body["move"].get("summary", ""))
@@ -96,7 +96,7 @@ class _Story:
         return tell(event) if tell else lines_of(event, self._told)
 
     def _answered(self, _: Event) -> list[Line]:
-        """Return nothing: an answer is told where it was asked for."""
+        """Return nothing: an answer is printed with its question."""
         return []
 
     def _calling(self, event: Event) -> list[Line]:
@@ -124,7 +124,7 @@ class _Story:
         body, answer = event.body, self._answers.get(_of_call(event))
         label = "approval" if body["tool"] else "question"
         if answer is None:
-            return [(label, f"{body['text']} Nobody has answered {short(body['id'])}")]
+            return [(label, f"{body['text']} Not answered: {short(body['id'])}")]
         took = span((_moment(answer.at) - _moment(event.at)).total_seconds())
         when = answer.at[:16].replace("T", " ")
         return [(label, f"{body['text']} Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}")]
@@ -159,7 +159,7 @@ def _moment(at: str) -> datetime:
 
 
 def span(seconds: float) -> str:
-    """Return how long something took, in the two units that say most."""
+    """Return a duration in its two most significant units."""
     whole = int(seconds)
     if seconds * 1000 < _LONG_MS:
         return f"{seconds * 1000:.0f} ms"

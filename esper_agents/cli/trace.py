@@ -1,4 +1,4 @@
-"""`esper trace`: a session as OpenTelemetry spans, for a collector, a file, or standard output."""
+"""`esper trace`: command that exports a session as OpenTelemetry spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`esper certificates verify`: whether a certificate is genuine, complete, well founded, and current."""
+"""`esper certificates verify`: options and output of certificate verification."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-# Of several certificates, the one furthest from what was issued decides. That one is not current any more is how
-# archives grow, and is told, not counted; published files that were deleted are counted.
+# With --all, the worst certificate determines the exit code. Certificates that are no longer current are listed but do
+# not count; deleted published files count.
 _MOST_SHOWN = 20
 _WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
 
@@ -132,11 +132,11 @@ def _report(verified: VerificationResult) -> None:
         outline(str(verified.overridden))
     _report_group("genuine", verified.genuine)
     if not any(each.name == ARCHIVE for each in verified.genuine):
-        outline("no archive here knows it: its signature and its proof are all that vouches for it", 1)
+        outline("not in the local archive; verified by signature and inclusion proof only", 1)
     _report_group("complete", verified.complete)
     if verified.missing and verified.is_published:
         missing = ", ".join(each.name for each in verified.missing)
-        outline(f"missing beside it: {missing}; `esper certificates repair` writes them", 1)
+        outline(f"missing next to it: {missing}; `esper certificates repair` writes them", 1)
     if verified.countersigned:
         _report_group("countersigned", verified.countersigned)
     _report_group("verdict", verified.verdict)
@@ -150,7 +150,7 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
     whole = outcome_of(*checks)
     outline(f"{label}: {whole}")
     for each in checks:
-        # Where not all of them hold, each line says how it ended.
+        # If not all checks passed, each line states its result.
         outline(f"{each.name}{'' if whole is CheckOutcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
     if not checks:
         outline("not checked", 1)
@@ -172,12 +172,12 @@ def _report_currency(verified: VerificationResult) -> None:
         for each in file.citations:
             outline(f"{each.name}: {each.detail}", 2)
     count = len(verified.files)
-    as_judged = f"as judged: {count - len(changed)} of {number_of(count, 'file')}"
-    outline(as_judged if count else "it judged no file", 1)
+    unchanged = f"{count - len(changed)} of {number_of(count, 'file')} unchanged"
+    outline(unchanged if count else "no files certified", 1)
 
 
 def _short(text: str) -> str:
-    """Return text with its digests cut to what a person compares; the whole ones are in the JSON."""
+    """Return text with shortened digests; the JSON has the full ones."""
     return _DIGEST.sub(r"\1", text)
 
 
@@ -186,9 +186,9 @@ def _next(verified: VerificationResult) -> str:
     if verified.is_repairable:
         return "esper certificates repair"
     if issued is None or verified.exit_code is ExitCode.TAMPERED:
-        return "do not rely on it; `esper certificates list` names what the archive has"
+        return "do not use this certificate; `esper certificates list` shows the archived ones"
     if verified.currency is FreshnessState.SUPERSEDED:
-        return f"look at what ended it: esper certificates show {verified.later[-1].by}"
+        return f"esper certificates show {verified.later[-1].by} # the superseding certificate"
     if verified.exit_code is ExitCode.NOT_CURRENT:
         return f"esper submit --again {issued.id}"
     return _next_unsure(verified, issued)
@@ -196,14 +196,14 @@ def _next(verified: VerificationResult) -> str:
 
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     if outcome_of(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
-        return "ask who issued it for the fingerprint of their key, and trust it: esper keys trust --help"
+        return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
     if verified.currency is FreshnessState.CANNOT_DECIDE:
-        return "name the tree that it speaks of with --project, and make its files readable"
+        return "pass the certified checkout with --project, and make its files readable"
     if outcome_of(*verified.citations) is CheckOutcome.CANNOT_DECIDE:
         return "compare the lines that it cites with the files yourself: esper certificates show"
     if outcome_of(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
         return f"check it with what issued it: pip install {_issuer(issued)}"
-    return "remove the view, and have it written anew: esper certificates path"
+    return "delete the view and regenerate it: esper certificates path"
 
 
 def _issuer(issued: Certificate) -> str:

@@ -1,4 +1,4 @@
-"""Checks one certificate, from the archive or from published files, against the tree at hand; writes nothing."""
+"""Verification of one certificate against its envelope, log, evidence and files; writes nothing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
 
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
-# Checks of files that are written again from the archive.
+# Checks of files that can be rewritten from the archive.
 _PUBLISHED_CHECKS = frozenset(
     ("view", "hash in the view", "published file", "published record", "published proof", "published notice")
 )
 
 
 class FreshnessState(StrEnum):
-    """Whether a certificate still speaks of the tree at hand."""
+    """Freshness of a certificate relative to the current files."""
 
     VALID = "valid"
     STALE = "stale"
@@ -41,24 +41,24 @@ _ENDED = frozenset((FreshnessState.STALE, FreshnessState.SUPERSEDED, FreshnessSt
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """A certificate, checked.
+    """Result of the verification of a certificate.
 
     Attributes:
-        certificate: What it says; None where the record is no certificate or not to be had.
-        genuine: Whether the bytes and the views are what was issued, by whom, and entered in the log.
-        complete: Whether anything is missing: of the log, of what its evidence made, of what is published.
-        verdict: Whether its verdict follows from what it has on record.
-        citations: Whether it cites files that were read, and says what they say.
-        currency: Whether it still speaks of the tree at hand.
-        place: Whether the tree at hand is of the repository that it speaks of.
-        later: What ends it.
-        files: The files, looked at again.
-        root: The tree that was compared with.
-        countersigned: Who else signed it; told, and not counted.
-        overridden: What a person put in the place of its status; told, and not counted.
-        missing: Its published files that do not exist.
-        is_published: Whether any published file of it exists.
-        is_restorable: Whether `esper certificates repair` writes its published files again.
+        certificate: Content of the certificate; None if the statement is missing or not valid.
+        genuine: Checks of signature, log entry and views.
+        complete: Checks for missing log entries, artifacts and published files.
+        verdict: Checks that the verdict follows from the recorded evidence.
+        citations: Checks that citations match the files that were read.
+        currency: Freshness relative to the current files.
+        place: Check that the project is the certified repository.
+        later: Log entries that revoke or supersede the certificate.
+        files: Checks of the certified files.
+        root: Project directory that was compared.
+        countersigned: Checks of countersignatures; reported, but not counted.
+        overridden: Override of the status; reported, but not counted.
+        missing: Published files that do not exist.
+        is_published: Whether any published file exists.
+        is_restorable: Whether `esper certificates repair` can rewrite the published files.
     """
 
     certificate: Certificate | None
@@ -79,14 +79,14 @@ class VerificationResult:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether only published files do not match, and `esper certificates repair` writes them again."""
+        """Whether only published files fail, and `esper certificates repair` can rewrite them."""
         failed = {each.name for each in self._all if each.outcome is CheckOutcome.FAILS}
         archived = any(each.name == "archive" and each.outcome is CheckOutcome.HOLDS for each in self.genuine)
         return self.is_restorable and archived and bool(failed) and failed <= _PUBLISHED_CHECKS
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command line exits with: not what it was, before not current, before undecided."""
+        """Exit code: modified takes precedence over not current, and that over undecided."""
         if self.soundness is ExitCode.TAMPERED:
             return ExitCode.TAMPERED
         if self.currency in _ENDED:
@@ -95,7 +95,7 @@ class VerificationResult:
 
     @property
     def soundness(self) -> ExitCode:
-        """The same, whether or not it still speaks of the tree at hand."""
+        """Exit code without regard to freshness."""
         match outcome_of(*self._all):
             case CheckOutcome.FAILS:
                 return ExitCode.TAMPERED
@@ -110,7 +110,7 @@ class VerificationResult:
 
 
 def outcome_of(*checks: Check) -> CheckOutcome:
-    """Return how checks ended together; checks that were not made decide nothing."""
+    """Return the combined outcome of checks; undecided if there are none."""
     outcomes = {each.outcome for each in checks}
     if CheckOutcome.FAILS in outcomes:
         return CheckOutcome.FAILS
@@ -118,7 +118,7 @@ def outcome_of(*checks: Check) -> CheckOutcome:
 
 
 def check(exhibit: CertificateFiles) -> VerificationResult:
-    """Return how the checks of an exhibit end."""
+    """Verify the files of a certificate and return the result."""
     from esper_agents.certificates.policy.rulebook import rulebook_of
     from esper_agents.certificates.statement import parse
     from esper_agents.certificates.verify import verify_statement, verify_subjects
@@ -182,10 +182,10 @@ def _sealed_checks(exhibit: CertificateFiles) -> Iterator[Check]:
 
 
 def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
-    """Say whether the files of a certificate that no archive here knows are all there."""
+    """Check that the published files of a certificate without local archive are complete."""
     is_viewed = any(path.suffix == ".md" for path, _ in exhibit.views)
     missing = [name for name, there in (("its view", is_viewed), ("its proof", exhibit.proof)) if not there]
-    detail = f"{' and '.join(missing)} is not beside it" if missing else "its view and its proof are beside it"
+    detail = f"{' and '.join(missing)} is not next to it" if missing else "its view and its proof are next to it"
     yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
 
 
@@ -201,7 +201,7 @@ def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
 
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
-    """Return the citations that a file contradicts although it is what it was: their excerpts were never in it."""
+    """Return the citations that an unchanged file contradicts: the excerpts were never in it."""
     from esper_agents.certificates.subjects import SubjectState
 
     return tuple(
@@ -213,7 +213,7 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
 
 
 def _place_check(certificate: Certificate, root: Path) -> Check:
-    """Say whether a tree is of the repository that a certificate speaks of: the same files may stand in another one."""
+    """Check that a project is the certified repository; another repository may contain the same files."""
     from esper_agents.safe_git import git
     from esper_agents.tools.git import revision
 
@@ -225,7 +225,7 @@ def _place_check(certificate: Certificate, root: Path) -> Check:
             "repository", CheckOutcome.HOLDS if same else CheckOutcome.CANNOT_DECIDE, here.remote if same else detail
         )
     if not issued.commit or not here.is_git:
-        return Check("repository", CheckOutcome.HOLDS, "no repository is known of it, and the files alone are compared")
+        return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
     if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
     if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":
@@ -235,7 +235,7 @@ def _place_check(certificate: Certificate, root: Path) -> Check:
 
 
 def _address(remote: str) -> str:
-    """Return where a repository is, however it is reached: host and path."""
+    """Return host and path of a repository URL, independent of the protocol."""
     bare = remote.partition("://")[2] or remote.replace(":", "/", 1)
     return bare.rpartition("@")[2].removesuffix("/").removesuffix(".git").lower()
 
@@ -249,7 +249,7 @@ def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCh
         return FreshnessState.REVOKED
     if EndingKind.SUPERSEDED in endings:
         return FreshnessState.SUPERSEDED
-    # Another project altogether: that nothing is found there says nothing of the files.
+    # Another project: missing files prove nothing.
     is_elsewhere = states == {SubjectState.MISSING} and exhibit.root.name != project
     if place.outcome is not CheckOutcome.HOLDS or is_elsewhere:
         return FreshnessState.CANNOT_DECIDE

@@ -1,4 +1,4 @@
-"""Checks every certificate of a project and the whole log that they stand in; writes nothing."""
+"""Verification of all certificates of a project and of its transparency log; writes nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamedVerification:
-    """A certificate, checked.
+    """Verification result of a certificate with its ID.
 
     Attributes:
-        id: Its identifier, as the archive lists it.
-        verified: How its checks ended.
+        id: Certificate ID in the archive.
+        verified: Verification result.
     """
 
     id: str
@@ -33,14 +33,14 @@ class NamedVerification:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveVerification:
-    """A project's archive, checked.
+    """Verification result of the archive of a project.
 
     Attributes:
-        certificates: Every certificate of the project, newest first.
-        entries: How many entries the log has.
-        faults: What is wrong with the log, the index, and the events and notes that certificates sign.
-        uncovered: How many certificates sign neither: version 0.1.0 issued them.
-        is_pinned: Whether a checkpoint of it was seen here before, without which a loss of the newest may go unnoticed.
+        certificates: Results of all certificates of the project, newest first.
+        entries: Number of log entries.
+        faults: Faults of the log, the index, and the signed events and notes.
+        uncovered: Number of certificates of version 0.1.0, which signed neither events nor notes.
+        is_pinned: Whether a pinned checkpoint exists; without it, the loss of the newest entries is not detectable.
     """
 
     certificates: tuple[NamedVerification, ...]
@@ -51,19 +51,19 @@ class ArchiveVerification:
 
     @property
     def is_published(self) -> bool:
-        """Whether any published file of any certificate exists: a tree without any was checked out without them."""
+        """Whether any published file of any certificate exists; a checkout may omit all of them."""
         return any(each.verified.is_published for each in self.certificates)
 
     @property
     def missing(self) -> tuple[Path, ...]:
-        """The published files that were deleted; none in a tree that has no published certificate at all."""
+        """Published files that were deleted; none if the project has no published certificate."""
         if not self.is_published:
             return ()
         return tuple(path for each in self.certificates for path in each.verified.missing)
 
 
 async def verify_all(where: Path) -> ArchiveVerification:
-    """Return how the checks of a whole archive end; makes no database where there is none.
+    """Verify the whole archive of a project; does not create a database.
 
     Raises:
         NotFoundError: The project has no archive.

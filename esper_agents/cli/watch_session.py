@@ -1,4 +1,4 @@
-"""`esper sessions tail` and `attach`: watch a session that another process runs."""
+"""`esper sessions tail|attach`: commands that watch a session of another process."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def _watch(session: str, where: Path, lines: int | None, *, follow: bool, 
 
 
 def _told(events: tuple[Event, ...], lines: int | None, teller: Narrator) -> int:
-    """Tell what is known, or the last lines of it, and return the number of the last row."""
+    """Print all known events, or the last lines, and return the number of the last event."""
     if lines is None:
         for event in events:
             teller.tell(event)
@@ -86,7 +86,7 @@ async def _tell(project: OpenProject, session_id: str, lines: int | None, teller
 
 
 async def _is_detached(watching: asyncio.Task[None]) -> bool:
-    """Wait for the end of what is watched, and return whether a person stopped watching before it."""
+    """Wait for the watched session to end, and return whether the user detached before."""
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, watching.cancel)

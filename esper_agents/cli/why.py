@@ -1,4 +1,4 @@
-"""`esper why`: from a certificate's status down to the evidence."""
+"""`esper why`: command that explains the verdict of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`esper worker`: runs sessions that were queued, and those whose owner died, as many at once as it is told to."""
+"""`esper worker`: command that runs queued and abandoned sessions concurrently."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def _tell(told: WorkerEvent) -> None:
     say(str(told.what), f"{name}{one_line(told.text)}".strip())
     if told.remedy:
         say("next", told.remedy)
-    # Into a pipe as well: a log that is written along with the work shows how far it is.
+    # Flush for pipes as well, so that a log file shows the progress.
     sys.stdout.flush()

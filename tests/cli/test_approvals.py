@@ -120,10 +120,10 @@ def test_a_rule_of_the_project_that_allows_is_ignored_and_said_so(waiting, setti
     projects(waiting, '[[rule]]\ntool = "run-tests"\naction = "allow"\n')
     waiting.esper(*ASKED, code=9)
     plan = waiting.esper("submit", "--plan", *ASKED[1:], code=0).stdout
-    assert "ignored    the project's settings: allow run-tests; only your own settings can" in plan
+    assert "ignored    the project's settings: allow run-tests; allow rules are accepted" in plan
     assert "run-tests (risk medium, asks you first)" in plan
     told = waiting.esper("doctor").stdout
-    assert "ignored: the project's settings: allow run-tests; only your own settings can allow" in told
+    assert "ignored: the project's settings: allow run-tests; allow rules are accepted only in user settings" in told
     assert waiting.esper("doctor", "--json").json["ignored"] == ["the project's settings: allow run-tests"]
 
 

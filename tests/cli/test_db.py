@@ -44,19 +44,19 @@ def test_the_state_is_shown_and_nothing_is_made_by_looking(place, tmp_path):
     assert told["where"] == str(place.database)
     assert (told["sessions"], told["certificates"], told["log_entries"], told["journal"]) == (1, 1, 1, "wal")
     fresh = Place(place.root, tmp_path / "fresh")
-    assert "nothing in it yet" in fresh.esper("db", "status", code=0).stdout
+    assert "created by the first session" in fresh.esper("db", "status", code=0).stdout
     assert not list(fresh.home.glob("**/esper.db"))
 
 
 def test_an_upgrade_with_nothing_to_do_says_so(place):
-    assert "there was nothing to do" in place.esper("db", "upgrade", code=0).stdout
+    assert "already current" in place.esper("db", "upgrade", code=0).stdout
 
 
 def test_a_database_of_a_newer_version_is_shown_and_refused_in_two_lines(place):
     with closing(sqlite3.connect(place.database)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
-    assert "of a newer esper-agents" in place.esper("db", "status", code=0).stdout
+    assert "created by a newer version" in place.esper("db", "status", code=0).stdout
     for command in (["upgrade"], ["prune", "--sessions-older-than", "1", "--yes"]):
         problem, remedy = place.esper("db", *command).problem(1)
         assert problem.startswith("the database has schema version 9999")
@@ -94,7 +94,7 @@ def test_nothing_is_pruned_unasked(place):
     dry = place.esper("db", "prune", "--sessions-older-than", "0", "--dry-run", code=0).stdout
     assert dry.startswith("removable")
     problem, remedy = place.esper("db", "prune", "--sessions-older-than", "0").problem(2)
-    assert problem == "nobody can be asked whether to remove it"
+    assert problem == "deleting session data needs a confirmation"
     assert "--yes" in remedy
     assert "removed    0 rows" in place.esper("db", "prune", "--sessions-older-than", "1", "--yes", code=0).stdout
     assert kinds(place) == before
@@ -141,7 +141,7 @@ def test_a_file_that_nothing_names_is_removed_when_it_is_old_and_what_is_named_s
 @pytest.mark.postgresql
 def test_a_shared_database_is_upgraded_when_asked_and_backed_up_by_its_own_program(place, postgresql_url, tmp_path):
     env = {"ESPER_DATABASE_URL": postgresql_url.render_as_string(hide_password=False)}
-    assert "nothing in it yet" in place.esper("db", "status", env=env, code=0).stdout
+    assert "created by the first session" in place.esper("db", "status", env=env, code=0).stdout
     assert "ran" in place.esper("db", "upgrade", env=env, code=0).stdout
     place.esper("submit", "review this training code", "train.py", env=env, code=3)
     told = json.loads(place.esper("db", "status", "--json", env=env, code=0).stdout)

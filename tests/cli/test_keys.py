@@ -138,8 +138,8 @@ def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_
         (["NAMELESS", "--name", "\x1b[31mann"], "has no owner name"),
         (["FIFO"], "not a file with one key"),
         (["a\nb"], "neither a key nor a file"),
-        ([], "either a key or --project"),
-        (["NAMELESS", "--project"], "either a key or --project"),
+        ([], "either a key or --from-project"),
+        (["NAMELESS", "--project"], "either a key or --from-project"),
     ],
 )
 def test_what_is_no_key_of_somebody_is_refused_with_a_remedy(place, ann, tmp_path, given, problem):
@@ -236,7 +236,11 @@ def test_a_key_is_revoked_by_its_fingerprint(judged):
 
 @pytest.mark.parametrize(
     ("key", "problem"),
-    [("SHA256:" + "A" * 43, "known here"), ("nonsense", "neither a key nor a file"), ("OWN", "cannot revoke itself")],
+    [
+        ("SHA256:" + "A" * 43, "unknown Ed25519 key"),
+        ("nonsense", "neither a key nor a file"),
+        ("OWN", "cannot revoke itself"),
+    ],
 )
 def test_what_cannot_be_revoked_is_refused_with_a_remedy(judged, key, problem):
     own = judged.esper("keys", "show", "--json", code=0).json["own"]["key_id"]

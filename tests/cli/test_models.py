@@ -47,7 +47,7 @@ def test_models_are_listed_with_roles_and_prices(esper):
     assert listed.exit_code == 0
     (line,) = [each for each in listed.stdout.splitlines() if each.startswith("claude-opus-5-5")]
     assert line.split() == ["claude-opus-5-5", "opus,", "second_opinion", "4", "0.2", "20"]
-    assert "nobody: source of this project stays here" in listed.stdout
+    assert "no server: source code of this project stays on this machine" in listed.stdout
 
 
 def test_the_list_as_json_has_exact_prices(esper):
@@ -85,7 +85,7 @@ def test_a_refusal_is_shown_and_lets_nothing_out(esper, project, monkeypatch):
     asyncio.run(refuse())
     listed = esper("models", "list").stdout
     assert "may not    localhost:8080, refused by " in listed
-    assert "nobody: source of this project stays here" in listed
+    assert "no server: source code of this project stays on this machine" in listed
 
 
 def test_before_a_model_was_asked_there_is_no_cost(esper):
@@ -131,7 +131,7 @@ def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, 
         done = esper("submit", "--plan", "--reasoner", "claude", "review this training code", "train.py")
         assert done.exit_code == 0
         assert f"source goes to {host}; about $" in done.stdout
-        assert f"no consent to that (esper models agree {host})" in done.stdout
+        assert f"no consent yet (esper models agree {host})" in done.stdout
         esper("models", "agree")
         again = esper("submit", "--plan", "review this training code", "train.py")
         assert "no consent" not in again.stdout
@@ -147,7 +147,7 @@ def test_a_plan_by_playbooks_costs_nothing(esper):
 def test_with_a_key_and_without_leave_playbooks_decide_and_say_so(esper, monkeypatch):
     with served([], monkeypatch) as server:
         done = esper("submit", "review this training code", "train.py")
-        assert "playbooks; no consent that source may go to a model" in done.stdout
+        assert "playbooks; no consent to send source code to a model" in done.stdout
         told = json.loads(esper("submit", "--json", "review this training code", "train.py").stdout)
     assert (told["state"], told["cost"]) == ("done", [])
     assert not server.requests

@@ -62,7 +62,7 @@ def typed(place, answer):
 def test_without_a_person_or_their_yes_nothing_is_overridden(judged):
     for more in ((), ("--json",)):
         problem, remedy = judged.esper(*OVERRIDE, *more).problem(2)
-        assert "nobody is here to be asked" in problem
+        assert "needs a confirmation" in problem
         assert "--yes" in remedy
     assert judged.esper("certificates", "verify", "--json", code=0).json["overridden"] is None
 

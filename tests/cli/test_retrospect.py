@@ -102,7 +102,7 @@ def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_
         refused = here("retrospect", "--reasoner", "claude")
         assert isinstance(refused.exception, ConsentError)
         left = here("retrospect").stdout
-        assert "no model was asked, as no consent that one may read it" in left
+        assert "no model was used: no consent to send source code" in left
         assert "no consent" not in here("retrospect", "--reasoner", "playbook").stdout
         assert not server.requests
         here("models", "agree")
@@ -144,7 +144,7 @@ def test_a_person_is_asked_once_what_may_be_sent_and_their_answer_holds(here, mo
         refused = here("retrospect", said="n\n").stdout
         assert "of this report: rules, places, and what sessions said of them; no file" in refused
         assert "about $" in refused
-        assert "may source of this project go to 127.0.0.1" in refused
+        assert "send source code of this project to 127.0.0.1" in refused
         assert "no model was asked" in refused
         assert "may source" not in here("retrospect").stdout
         assert not server.requests

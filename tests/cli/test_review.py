@@ -162,7 +162,7 @@ def test_a_change_is_judged_by_what_it_brings(esper, repository, git):
     assert done.returncode == 3
     assert "ESP901" in done.stdout
     assert "ESP101" not in done.stdout
-    assert "2 stood before the change" in " ".join(done.stdout.split())
+    assert "2 existed before the change" in " ".join(done.stdout.split())
     assert esper("--staged", "--fail-on", "warning").returncode == 0
     git(root, "add", "-A")
     assert esper("--staged", "--fail-on", "warning").returncode == 3
@@ -237,7 +237,7 @@ def test_the_libraries_for_mending_are_loaded_only_to_mend(tmp_path, train):
     ("arguments", "problem"),
     [
         (("--diff", "nothing"), "not under git"),
-        (("--diff", "HEAD", "--staged"), "two changes"),
+        (("--diff", "HEAD", "--staged"), "mutually exclusive"),
         (("train.py", "--baseline", "none.json"), "baseline cannot be read"),
         (("train.py", "--write-baseline", "no/folder.json"), "baseline cannot be written"),
         (("train.py", "--diff", "HEAD", "--write-baseline", "b.json"), "whole files"),

@@ -71,7 +71,7 @@ async def test_what_waits_is_told_with_what_it_is_called(box):
         outcome = await (await box.submit(opened, "writer")).run()
         lines = await told(opened, outcome.session)
     (approval,) = labelled(lines, "approval")
-    assert f"Nobody has answered qst_{outcome.questions[0].id[-12:]}" in approval
+    assert f"Not answered: qst_{outcome.questions[0].id[-12:]}" in approval
 
 
 async def test_a_call_that_was_cut_off_is_told(box):

@@ -271,7 +271,7 @@ def test_a_quotation_that_its_own_file_contradicts_is_never_called_good(judged, 
 
 def test_a_view_without_its_record_names_the_command_that_asks_the_archive(judged) -> None:
     judged.record.unlink()
-    with pytest.raises(EvidenceError, match="not beside it") as caught:
+    with pytest.raises(EvidenceError, match="not next to it") as caught:
         verify(judged.view)
     assert f"`esper certificates verify {judged.id}`" in caught.value.remedy
 

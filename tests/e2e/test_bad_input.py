@@ -105,7 +105,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
         (
             "--plan --deny shell why is it slow? train.py",
             "is",
-            "esper submit --deny shell --plan 'why is it slow?' train.py",
+            "esper submit --deny shell --dry-run 'why is it slow?' train.py",
         ),
     ],
 )

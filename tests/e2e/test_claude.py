@@ -70,7 +70,7 @@ def test_at_a_terminal_the_person_is_asked_once_and_their_yes_is_remembered(toy)
     with serving(lambda _: conclude()) as (server, host):
         code, shown = typed(toy, server, "maybe\n", "yes\n")
         assert code == 3
-        assert shown.count(f"may source of this project go to {host}?") == 2
+        assert shown.count(f"send source code of this project to {host}?") == 2
         assert f"claude-sonnet-5-5 at {host}" in shown
         assert "train.py, and what tools read" in shown
         assert "about $0." in shown
@@ -84,13 +84,13 @@ def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
     with serving([]) as (server, _):
         code, shown = typed(toy, server, "n\n")
         assert code == 3
-        assert "playbooks; nobody has agreed" in shown
+        assert "playbooks; no consent" in shown
         assert "by playbook" in shown
         code, shown = typed(toy, server, arguments=(*REVIEW, "--queue"))
         assert (code, "[y/n]" in shown) == (0, False)
         code, shown = typed(toy, server, "no\n", arguments=CLAUDE)
         assert code == 2
-        assert "no consent" in shown
+        assert "no consent yet" in shown
         assert not server.requests
 
 

@@ -42,7 +42,7 @@ def test_a_signal_lets_the_running_step_end_and_resume_repeats_nothing(slow, num
     process = slow.start("approve", "latest")
     # As a terminal does: to the whole group.
     os.killpg(process.pid, number)
-    read(process.stderr, "stopping after this step")
+    read(process.stderr, "stopping after the current step")
     slow.go()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said

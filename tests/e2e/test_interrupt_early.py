@@ -43,7 +43,7 @@ def test_ctrl_c_while_the_command_loads_is_one_line_and_names_only_what_exists(k
     before = known.rows(SESSIONS)
     code, said = interrupted_at(known, command, module)
     begun = [name for (name,) in known.rows(SESSIONS) if (name,) not in before]
-    problem = "esper: interrupted; every finished step is recorded"
+    problem = "esper: interrupted; finished steps are saved"
     expected = f"{problem}\n  fix: go on with `esper resume {begun[0]}`\n" if begun else "esper: interrupted\n"
     assert (code, said) == (130, expected)
 
@@ -93,7 +93,7 @@ def test_a_session_that_is_created_while_ctrl_c_comes_is_named(nothing_begun):
         ([], "esper: interrupted\n"),
         (
             ["ses_1"],
-            "esper: interrupted; every finished step is recorded\n  fix: go on with `esper resume ses_1`\n",
+            "esper: interrupted; finished steps are saved\n  fix: go on with `esper resume ses_1`\n",
         ),
     ],
 )

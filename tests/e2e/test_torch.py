@@ -218,7 +218,7 @@ def test_a_device_that_is_not_there_is_bad_input(made):
         (("model.py:scale", "--inputs", "none.py:f"), "no such file: 'none.py'", "correct the path"),
         (
             ("model.py:scale", "--input", "3", "--capture", "train.py"),
-            "--input and --capture both say what the inputs are",
+            "--input and --capture are mutually exclusive",
             "keep one of them",
         ),
         (

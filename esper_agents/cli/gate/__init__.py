@@ -1,4 +1,4 @@
-"""`esper gate`: whether certificates that are genuine and current cover what is there."""
+"""`esper gate`: requires valid certificates for files, as an exit code for CI."""
 
 from esper_agents.cli.gate.command import register
 

@@ -1,4 +1,4 @@
-"""`esper gate`: the command itself."""
+"""Options and output of `esper gate`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def gate(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATHS]...", help="Files and directories [default: whole project]")
+        list[Path] | None, typer.Argument(metavar="PATHS", help="Files and directories [default: whole project]")
     ] = None,
     require: Annotated[
         list[str] | None,
@@ -160,4 +160,4 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         problem = f"{str(file)!r} cannot be written: {error.strerror}"
-        raise StorageError(problem, remedy="name a file in a folder that you can write") from error
+        raise StorageError(problem, remedy="name a file in a writable directory") from error

@@ -1,4 +1,4 @@
-"""Which files genuine and current certificates cover, and with which status."""
+"""Coverage of files by valid certificates, with the status that counts for each file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.certificate import Certificate
 
-# The question types that the gate counts; advice and recommendations count neither for nor against a file.
+# Question types that the gate counts; advice and recommendations are ignored.
 COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
-# What says that something must not go on, of the question types that count.
+# Negative statuses of the counted question types.
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW, _TESTS = "static-review", "run-tests"
 _PASSED, _FAILED = "passed", "failed"
@@ -35,7 +35,7 @@ _NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
 
 
 class CoverageState(StrEnum):
-    """How a file stands, from worst to best."""
+    """Coverage state of a file, from worst to best."""
 
     TAMPERED = "tampered"
     AGAINST = "against"
@@ -48,15 +48,15 @@ class CoverageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileCoverage:
-    """How one file stands before one agent's certificates.
+    """Coverage of one file by the certificates of one agent.
 
     Attributes:
-        path: Relative to the project.
-        agent: Whose certificates count; empty where anybody's do.
-        standing: How it stands.
-        certificate: The certificate that decides; empty where there is none.
-        status: What that concludes, or what a person put in its place; empty where there is none.
-        why: In one line.
+        path: Path relative to the project.
+        agent: Agent whose certificates count; empty for all agents.
+        standing: Coverage state.
+        certificate: ID of the decisive certificate; empty if there is none.
+        status: Status of that certificate or of its override; empty if there is none.
+        why: Reason in one line.
     """
 
     path: str
@@ -69,13 +69,13 @@ class FileCoverage:
 
 @dataclass(frozen=True, slots=True)
 class CoveringCertificate:
-    """A certificate that may cover files, newest first in a list.
+    """Verified certificate that may cover files; lists have the newest first.
 
     Attributes:
-        verified: The certificate, checked.
-        digests: The files that it examined, by path, each with the sha256 of every state it was read in.
-        accepts_overrides: Whether a person's override may make its status better.
-        narrower: The files that it examined without a whole review, by path, each with what it did cover.
+        verified: Verification result of the certificate.
+        digests: Examined files by path, with the sha256 of every version that was read.
+        accepts_overrides: Whether an override may improve the status.
+        narrower: Files that were only partly reviewed, by path, with a description of the reviewed part.
     """
 
     verified: VerificationResult
@@ -85,32 +85,32 @@ class CoveringCertificate:
 
     @property
     def counts(self) -> bool:
-        """Whether the gate counts its question type."""
+        """Whether the gate counts the question type of the certificate."""
         issued = self.verified.certificate
         return issued is not None and issued.verdict.kind in COUNTED
 
     @property
     def override(self) -> Override | None:
-        """What counts in the place of its status: what makes it worse always, what makes it better where accepted."""
+        """Override that counts: one that worsens the status always, one that improves it only if accepted."""
         found = self.verified.overridden
         return found if found and (self.accepts_overrides or not found.is_better) else None
 
     @property
     def status(self) -> str:
-        """The status that counts; empty where there is no certificate."""
+        """Status that counts; empty if there is no certificate."""
         if self.override:
             return self.override.status
         return self.verified.certificate.verdict.status if self.verified.certificate else ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions that stand; whoever was accepted to make the status better has answered for them."""
+        """Open conditions of the verdict; an accepted override that improves the status waives them."""
         is_waived = self.override is not None and self.override.is_better
         return self.verified.certificate.verdict.conditions if self.verified.certificate and not is_waived else ()
 
     @property
     def said(self) -> str:
-        """What is to be told of an override; empty where there is none."""
+        """Text about the override; empty if there is none."""
         found = self.verified.overridden
         if found is None:
             return ""
@@ -118,7 +118,7 @@ class CoveringCertificate:
 
 
 def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
-    """Return what the command line exits with, the worst first."""
+    """Return the exit code for the worst coverage state."""
     found = {each.standing for each in coverage}
     return _code(next((each for each in CoverageState if each in found), CoverageState.COVERED))
 
@@ -138,10 +138,10 @@ def _code(standing: CoverageState) -> ExitCode:
 
 
 def narrower_than_review(certificate: Certificate) -> dict[str, str]:
-    """Return the files that a certificate examined without a whole review, by path, each with what it did cover.
+    """Return the files that a certificate reviewed only in part, by path, with a description of the reviewed part.
 
-    A file was reviewed if a completed static review that names it, or a folder that holds it, ran the rules of all
-    categories over the bytes on record, and reported more than what a change brought.
+    A file was reviewed completely if a completed static review of the file, or of a parent directory, ran the rules of
+    all categories on the recorded content and was not limited to a change.
     """
     partial: dict[tuple[str, str], str] = {}
     whole: set[tuple[str, str]] = set()
@@ -168,27 +168,27 @@ def narrower_than_review(certificate: Certificate) -> dict[str, str]:
 def coverage_of(
     path: str, sha256: str, agent: str, judged: Sequence[CoveringCertificate], required: frozenset[Status]
 ) -> FileCoverage:
-    """Return how a file stands.
+    """Return the coverage of a file.
 
-    The newest certificate on the bytes that are there decides, and only one that is valid as a whole: a verdict on
-    several files says nothing any more once one of them has changed. What is not genuine stops the gate whatever else
-    there is, and so does a verdict against these very bytes that the same agent has not changed since.
+    The newest certificate about the current content decides, and only if it is valid as a whole: a verdict on several
+    files is void once one of them has changed. A certificate that is not authentic always fails the gate, and so does a
+    negative verdict on the current content that the same agent has not replaced since.
 
-    Certificates of other question types than approval and go/no-go count neither for nor against it, and one that is
-    narrower than a review does not cover it.
+    Certificates of question types other than approval and go/no-go count neither for nor against the file. A
+    certificate that is narrower than a review does not cover it.
 
-    Of the tests the newest certificate on these bytes in which they ran decides: a failing run stands until a later one
-    passes, whatever was concluded without running them.
+    For tests, the newest certificate about the current content in which they ran decides: a failed run counts until a
+    later run passes, regardless of verdicts without a test run.
 
-    What a person put in the place of a status counts where it is worse; where it is better, only if that is accepted.
-    A status that today's policy would not allow for what is on record does not count.
+    An override counts if it worsens the status; one that improves it counts only if that is accepted.
+    A status that the current policy does not allow for the recorded evidence does not count.
 
     Args:
-        path: Relative to the project.
-        sha256: Digest of the bytes that are there.
-        agent: Whose certificates count; empty where anybody's do.
+        path: Path relative to the project.
+        sha256: Digest of the current content.
+        agent: Agent whose certificates count; empty for all agents.
         judged: Certificates, newest first.
-        required: The statuses that will do.
+        required: Accepted statuses.
     """
     about = [each for each in judged if path in each.digests]
     for each in about:
@@ -213,7 +213,7 @@ def coverage_of(
         return _told(path, agent, CoverageState.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
     conditions = own[0].conditions
     if conditions and Status.CONDITIONALLY_APPROVED not in required:
-        why = f"{own[0].status} on a condition, and {wanted} without one is required: {conditions[0]}"
+        why = f"status {own[0].status} has an open condition, required is {wanted} without one: {conditions[0]}"
         return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
     return _told(path, agent, CoverageState.COVERED, own[0], "")
 
@@ -225,8 +225,8 @@ def _against(
     vouched: Sequence[CoveringCertificate],
     reviews: Sequence[CoveringCertificate],
 ) -> FileCoverage | None:
-    """Return how a file stands if a verdict or a failing test run stands against these very bytes; None if none."""
-    # What an agent said last of a part takes nothing back that it said of the whole.
+    """Return the coverage of a file if a negative verdict or failed tests apply to its current content; else None."""
+    # A later review of a part does not replace an earlier review of the whole file.
     for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
         for each in newest.values():
             if each.status in AGAINST:
@@ -238,7 +238,7 @@ def _against(
 
 
 def _failing_tests(same: Sequence[CoveringCertificate]) -> CoveringCertificate | None:
-    """Return the newest certificate in which tests ran, if they failed; none where a person's override answers for it.
+    """Return the newest certificate with a test run, if the tests failed; None if an override covers it.
 
     One that a later certificate superseded still says how the tests came out; one that is revoked or stale does not.
     """
@@ -266,9 +266,9 @@ def _policy_today() -> Policy:
 
 
 def _excess(judged: CoveringCertificate) -> str:
-    """Return why a certificate says more than today's policy allows for what is on record in it; empty where not.
+    """Return why the status of a certificate exceeds the current policy for its evidence; empty if it does not.
 
-    What a person put in the place of the status, and is accepted here, does not come from the policy.
+    An accepted override is not subject to the policy.
     """
     issued = judged.verified.certificate
     if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in COUNTED:
@@ -295,11 +295,11 @@ def _uncovered(
 
     unsure = newest([each for each in same if each.verified.exit_code is ExitCode.UNDECIDED])
     if unsure is not None:
-        why = "nobody who is trusted here vouches for it, or not all of it can be checked"
+        why = "not signed by a trusted key, or verification is incomplete"
         return _told(path, agent, CoverageState.UNDECIDED, unsure, why)
     if ended := newest(same):
         what = (
-            "another file that it judged has changed"
+            "another file in the same certificate has changed"
             if ended.verified.currency is FreshnessState.STALE
             else "it has ended"
         )
@@ -311,7 +311,7 @@ def _uncovered(
 
 
 def _not_counted(path: str, agent: str, aside: Sequence[CoveringCertificate]) -> str:
-    """Return why the newest certificate that speaks of a file does not count; empty if there is none."""
+    """Return why the newest certificate about a file does not count; empty if there is none."""
     found = next((each for each in aside if not agent or _agent(each) == agent), next(iter(aside), None))
     issued = found.verified.certificate if found is not None else None
     if found is None or issued is None:
@@ -327,7 +327,7 @@ def _groups(verified: VerificationResult) -> tuple[Check, ...]:
 
 
 def _why_tampered(verified: VerificationResult) -> str:
-    """Return why a certificate is not authentic; of a notice that the log lost, which one and what to do."""
+    """Return why a certificate is not authentic; for a notice missing in the log, its name and the fix."""
     failed = (each for each in _groups(verified) if each.outcome is CheckOutcome.FAILS and each.name in _NOTICE_CHECKS)
     return next((each.detail for each in failed), "it is not what was issued")
 

@@ -1,4 +1,4 @@
-"""What a gate found, as Markdown, SARIF 2.1.0 and JUnit XML, for those who read it in a build."""
+"""Gate results as Markdown, SARIF 2.1.0 and JUnit XML."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _RULES = {
     CoverageState.OTHER_STATUS: "The newest certificate has another status than is required.",
     CoverageState.NOT_CURRENT: "The newest certificate is not current.",
     CoverageState.UNCOVERED: "No certificate speaks of the file.",
-    CoverageState.UNDECIDED: "Nobody who is trusted vouches for the certificate.",
+    CoverageState.UNDECIDED: "The certificate is not signed by a trusted key.",
 }
-# What XML 1.0 cannot hold, and what changes how a line reads.
+# Characters that XML 1.0 forbids, and characters that reorder text.
 _UNFIT = re.compile("[^\t\n\x20-\x7e\xa0-\u200a\u2010-\u2027\u2030-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|&~@])")
 
 
 def as_markdown(coverage: Sequence[FileCoverage]) -> str:
-    """Return a summary with one table; texts in it are escaped."""
+    """Return a Markdown summary with one table; its texts are escaped."""
     passed = sum(each.standing is CoverageState.COVERED for each in coverage)
     lines = [f"## Certificates cover {passed} of {len(coverage)}", ""]
     lines += ["| file | agent | standing | certificate | why |", "| --- | --- | --- | --- | --- |"]
@@ -39,7 +39,7 @@ def as_markdown(coverage: Sequence[FileCoverage]) -> str:
 
 
 def as_sarif(coverage: Sequence[FileCoverage]) -> dict[str, Any]:
-    """Return a SARIF log with one result for each file that is not covered."""
+    """Return a SARIF log with one result per uncovered file."""
     rules = [
         {"id": f"gate/{each.name.lower().replace('_', '-')}", "shortDescription": {"text": text}}
         for each, text in _RULES.items()
@@ -62,7 +62,7 @@ def as_sarif(coverage: Sequence[FileCoverage]) -> dict[str, Any]:
 
 
 def as_junit(coverage: Sequence[FileCoverage]) -> str:
-    """Return JUnit XML with one case for each file and agent."""
+    """Return JUnit XML with one test case per file and agent."""
     failed = [each for each in coverage if each.standing is not CoverageState.COVERED]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',

@@ -1,4 +1,4 @@
-"""Gathers a project's certificates, from its archive and its published files, and the files that they may cover."""
+"""Collect the certificates of a project and compute the coverage of its files."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a gate found.
+    """Result of the gate.
 
     Attributes:
-        root: The project's folder.
-        coverage: How each file stands, before each agent that was asked for.
-        certificates: How many certificates were looked at.
+        root: Project directory.
+        coverage: Coverage of each file by each required agent.
+        certificates: Number of certificates that were checked.
     """
 
     root: Path
@@ -56,18 +56,18 @@ async def gate(
     signers: Sequence[Signer],
     accepts_overrides: bool = False,
 ) -> Gate:
-    """Return how the files under some paths stand; writes nothing and makes no database.
+    """Return the coverage of the files under some paths; writes nothing and creates no database.
 
     Args:
-        where: A path in the project.
-        paths: Files and folders; everything where none is given.
-        required: The statuses that will do.
-        agents: Whose certificates must cover each file, every one of them; empty where anybody's will do.
-        signers: Further keys that are trusted, for this time.
-        accepts_overrides: Whether a person's override may make a status better; one that makes it worse always counts.
+        where: Path in the project.
+        paths: Files and directories; the whole project if empty.
+        required: Accepted statuses.
+        agents: Agents that must all have covered each file; empty if any agent suffices.
+        signers: Additional trusted keys for this call.
+        accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
 
     Raises:
-        InputFileError: A path is not there, or holds nothing to judge.
+        InputFileError: A path does not exist or contains no files to cover.
     """
     project = find_project([where], Path.cwd())
     root = Path(project.root)
@@ -87,14 +87,14 @@ async def gate(
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A certificate, checked, and where it was found."""
+    """Verified certificate with its location."""
 
     where: str
     verified: VerificationResult
 
 
 async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]:
-    """Return every certificate of the archive, and every published one that the archive does not have, newest first."""
+    """Return all certificates of the archive, and published ones that the archive lacks, newest first."""
     found = []
     if has_archive(project):
         from esper_agents.api import open_project
@@ -114,7 +114,7 @@ async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]
 
 
 def _is_of_code(verified: VerificationResult) -> bool:
-    """Return whether a certificate judges code, or is not what was issued whatever it says.
+    """Return whether a certificate is about code, or was modified after issuing.
 
     One that ran the evidence of another one again judges that evidence.
     """

@@ -1,4 +1,4 @@
-"""`esper review`: the review engine alone, without a session or a certificate."""
+"""`esper review`: runs the lint rules without a session or a certificate."""
 
 from esper_agents.cli.review.command import register
 

@@ -1,4 +1,4 @@
-"""The command itself: its options, and the way from them to what is printed and to the exit code."""
+"""Options, output and exit code of `esper review`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OutputFormat(StrEnum):
-    """How a review is written down."""
+    """Output format of a review."""
 
     TEXT = "text"
     JSON = "json"
@@ -28,7 +28,7 @@ class OutputFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """From which severity on a finding makes the command fail."""
+    """Lowest severity of a finding that makes the command fail."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -109,7 +109,7 @@ def review(
 
 
 def _rules(code: str, style: OutputFormat) -> str:
-    """Return the page of a rule, or the list of all rules if no code is given."""
+    """Return the documentation of a rule, or the list of all rules without a code."""
     from esper_agents.cli.review.text_output import rule_table, rules_as_json
     from esper_agents.review.pages import explain as page_of
     from esper_agents.review.pages import explained
@@ -146,7 +146,7 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
 
 
 def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
-    """Write to a file, or to standard output; what a terminal shows is made safe first."""
+    """Write to a file or to standard output; terminal output is sanitized."""
     import sys
 
     if output is not None:
@@ -154,10 +154,10 @@ def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
             output.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
         except OSError as error:
             raise UsageError(
-                f"{str(output)!r} cannot be written: {error.strerror}", remedy="name a file in a folder that is there"
+                f"{str(output)!r} cannot be written: {error.strerror}", remedy="name a file in an existing directory"
             ) from error
     elif is_raw and not sys.stdout.isatty():
-        # A patch must come out as it is, line ends and all, or it will not apply.
+        # Write a patch unchanged, including line ends, or `git apply` rejects it.
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()

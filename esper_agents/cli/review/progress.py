@@ -1,4 +1,4 @@
-"""How far a long review is, on a line that is overwritten; on a terminal only."""
+"""Progress line of a long review, on terminals only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.report import Progress
 
-# Short reviews are over before anybody asks, and a line that flickers tells nothing.
+# Short reviews print no progress: a flickering line is useless.
 _QUIET_S = 0.7
 _BETWEEN_S = 0.1
 _ERASE = "\r\x1b[2K"
@@ -22,7 +22,7 @@ _ERASE = "\r\x1b[2K"
 
 @contextmanager
 def told(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Progress], None] | None]:
-    """Yield what a review tells its progress to, or None where nobody watches standard error."""
+    """Yield the progress callback of a review, or None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -34,7 +34,7 @@ def told(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Prog
 
 
 class _Line:
-    """The line, and when it was last written."""
+    """Progress line with the time of its last update."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock

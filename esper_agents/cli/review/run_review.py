@@ -1,4 +1,4 @@
-"""What the options of `esper review` ask for, done: a review of files or of a change, against a baseline, mended."""
+"""Run the review engine for the options of `esper review`: paths, changes, baseline file, fixes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReviewOptions:
-    """What to review.
+    """Options of a review.
 
     Attributes:
-        paths: Files and folders, as they were named.
-        categories: Only rules of these; None runs all.
-        rules: Only these rules; None runs all.
-        revision: The revision that a change is held against; empty where none is asked about.
-        baseline: The file with what is known.
-        is_staged: Whether the change is what is staged.
-        may_cache: Whether a report of an earlier run may be taken, and this one kept.
+        paths: Files and directories, as given.
+        categories: Run only rules of these categories; None runs all.
+        rules: Run only these rules; None runs all.
+        revision: Base revision of the change; empty without --diff.
+        baseline: Baseline file.
+        is_staged: Whether to review the staged changes.
+        may_cache: Whether to read and write the cache.
     """
 
     paths: tuple[Path, ...]
@@ -41,32 +41,32 @@ class ReviewOptions:
     may_cache: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked together.
+        """Raise an error for contradictory options.
 
         Raises:
-            UsageError: Two changes are asked about, or neither a path nor a change.
+            UsageError: Both --diff and --staged are given, or neither a path nor a change.
         """
         if self.revision and self.is_staged:
-            raise UsageError("--diff and --staged ask about two changes", remedy="leave one of them out")
+            raise UsageError("--diff and --staged are mutually exclusive", remedy="omit one of them")
         if not self.paths and not self.is_change:
             raise UsageError("no path was named", remedy="esper review train.py")
 
     @property
     def is_change(self) -> bool:
-        """Whether a change is asked about."""
+        """Whether a change is reviewed."""
         return bool(self.revision) or self.is_staged
 
     @property
     def root(self) -> Path:
-        """The project's folder."""
+        """Project directory."""
         return Path(find_project(list(self.paths), Path.cwd()).root)
 
 
 def outcome_of(asked: ReviewOptions) -> ReviewOutcome:
-    """Return the review that is asked for.
+    """Return the review for the options.
 
     Raises:
-        EsperError: Something that was named is not there, or cannot be read.
+        EsperError: A given path does not exist or cannot be read.
     """
     root = asked.root
     if asked.is_change:
@@ -128,16 +128,16 @@ def _without_known(outcome: ReviewOutcome, file: Path, root: Path) -> ReviewOutc
     report = outcome.report
     examined = {each.path for each in report.examined}
     compared = apply_baseline(report.claims, load(file), examined=examined, rules=report.rules, root=root)
-    # What a change did not bring is not missing from it.
+    # A finding that the change did not introduce is not a stale baseline entry.
     stale = compared.stale if outcome.earlier is None else ()
     return replace(outcome, report=replace(report, claims=compared.new), known=compared.known, stale=stale)
 
 
 def write_down_baseline(asked: ReviewOptions, file: Path) -> str:
-    """Write all that is found to a baseline file, and return what was done.
+    """Write all findings to a baseline file and return a message.
 
     Raises:
-        UsageError: A change is asked about: what stood before it would be missing.
+        UsageError: The options select a change: earlier findings would be missing.
         InputFileError: The file cannot be written.
     """
     from esper_agents.review.baseline import dump_baseline
@@ -149,7 +149,7 @@ def write_down_baseline(asked: ReviewOptions, file: Path) -> str:
         _replace(file, dump_baseline(report.claims).encode())
     except OSError as error:
         problem = f"the baseline cannot be written, {error.strerror}"
-        raise InputFileError(str(file), problem, remedy="name a file in a folder that is there") from error
+        raise InputFileError(str(file), problem, remedy="name a file in an existing directory") from error
     return f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}"
 
 
@@ -170,7 +170,7 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 def mended(asked: ReviewOptions) -> ReviewOutcome:
-    """Mend what can be mended safely, and return the review of what is there then."""
+    """Apply safe fixes and return the review of the fixed files."""
     from esper_agents.review.fixes import plan_fixes, write
 
     root = asked.root
@@ -185,7 +185,7 @@ def mended(asked: ReviewOptions) -> ReviewOutcome:
 
 
 def patch_text(asked: ReviewOptions, outcome: ReviewOutcome) -> str:
-    """Return what would be mended as a patch that `git apply` takes."""
+    """Return the fixes as a patch for `git apply`."""
     from esper_agents.review.fixes import plan_fixes
 
     return "".join(_unified(each) for each in plan_fixes(asked.root, outcome.report).patches)
@@ -194,13 +194,13 @@ def patch_text(asked: ReviewOptions, outcome: ReviewOutcome) -> str:
 def _unified(patch: Patch) -> str:
     from difflib import unified_diff
 
-    # As they are, whatever their encoding: a patch is of bytes.
+    # Keep the original encoding: a patch consists of bytes.
     before, after = (_lines(each.decode("utf-8", "surrogateescape")) for each in (patch.before, patch.after))
     lines = unified_diff(before, after, f"a/{patch.path}", f"b/{patch.path}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
-    r"""Return lines as patches know them: ended by `\n` alone."""
+    r"""Return lines split at `\n` only, as in patches."""
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])

@@ -1,4 +1,4 @@
-"""The line that a finding is about, with a mark under the place that is meant."""
+"""Source line of a finding, with a mark under its location."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CLOSING = ")]}"
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A line to be shown.
+    """Source line with the position of its mark.
 
     Attributes:
-        line: The line, cut where it is too long.
-        mark: What stands under it: blanks, then a caret for each column that is meant; empty where none is.
+        line: Source line, truncated if it is too long.
+        mark: Line below: spaces, then a caret for each marked column; empty without a mark.
     """
 
     line: str
@@ -30,9 +30,9 @@ def excerpt(text: str, column: int, columns: int) -> Excerpt:
     """Return a line of source and the mark under it.
 
     Args:
-        text: The line.
-        column: Where the finding starts, in characters from 1.
-        columns: How many columns there are to show it in.
+        text: Source line.
+        column: Start column of the finding, in characters from 1.
+        columns: Available width in columns.
     """
     start = column - 1
     if not 0 <= start < len(text):
@@ -50,7 +50,7 @@ _NAME = re.compile(r"[\w.@]+")
 
 
 def _end(text: str, start: int) -> int:
-    """Return where what starts there ends: a name with what is called on it, or the rest of a line that goes on."""
+    """Return the end column of the expression that starts at a column, at most the end of the line."""
     whole = len(text.rstrip())
     depth, place = 0, start if text[start] != "#" else whole
     while place < whole:
@@ -65,7 +65,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _cells(character: str) -> int:
-    """Return how many columns a character takes when it is shown."""
+    """Return the display width of a character in columns."""
     shown = clean(character)
     if len(shown) > 1:
         return len(shown)
@@ -75,7 +75,7 @@ def _cells(character: str) -> int:
 
 
 def _window(text: str, start: int, columns: int) -> int:
-    """Return the first character to show, so that the place that is meant can be seen."""
+    """Return the first character to show, so that the marked column is visible."""
     if sum(_cells(each) for each in text[:start]) < columns * 2 // 3:
         return 0
     room = columns // 2

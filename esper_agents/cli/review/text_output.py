@@ -1,4 +1,4 @@
-"""What `esper review` prints for people and for programs of our own."""
+"""Text and JSON output of `esper review`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED = 3
 
 
 def rule_table() -> str:
-    """Return a table of the rules there are."""
+    """Return a table of all rules."""
     from esper_agents.review.catalogue import catalogue
 
     rows = [
@@ -44,7 +44,7 @@ def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
 
     Args:
         rules: The rules.
-        has_pages: Whether each has its page and its examples besides.
+        has_pages: Whether to include the documentation and examples of each rule.
     """
     from esper_agents.review.pages import page, summary_of
     from esper_agents.review.rule import example_files
@@ -66,7 +66,7 @@ def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
 
 
 def as_text(outcome: ReviewOutcome) -> str:
-    """Return a review as people read it: each finding with its line, then what was read and what was not."""
+    """Return a review as text: findings with their source line, then the files read and not read."""
     stream = io.StringIO()
     with redirect_stdout(stream):
         for claim in outcome.report.claims:
@@ -98,27 +98,27 @@ def _rest(outcome: ReviewOutcome) -> None:
     for left in outcome.not_mended:
         say("not mended", f"{left.claim.location} {left.claim.rule}: {left.why}")
     for entry in outcome.stale:
-        say("stale", f"{entry.path} {entry.rule} is in the baseline and no longer found: {entry.excerpt}")
+        say("stale", f"{entry.path} {entry.rule} is a stale baseline entry: {entry.excerpt}")
     if report.generated:
         more = f" and {len(report.generated) - _NAMED} more" if len(report.generated) > _NAMED else ""
-        say("generated", f"{', '.join(report.generated[:_NAMED])}{more}: what a program wrote counts as a suggestion")
+        say("generated", f"{', '.join(report.generated[:_NAMED])}{more}: findings in generated files are suggestions")
     if report.parts:
-        say("parts", f"{len(report.parts)}, one after the other; calls between them were not followed")
+        say("parts", f"reviewed in {len(report.parts)} parts; calls across parts were not analyzed")
     for part in report.parts:
         say("", part)
     say("found", summary(outcome))
 
 
 def summary(outcome: ReviewOutcome) -> str:
-    """Return how much was found, in how much, and what is not shown."""
+    """Return the summary: numbers of findings, files and hidden findings."""
     report = outcome.report
     hidden = (
         (report.suppressed, "suppressed"),
         (len(outcome.known), "in the baseline"),
-        (outcome.earlier or 0, "stood before the change"),
+        (outcome.earlier or 0, "existed before the change"),
     )
     rest = "".join(f", {number} {what}" for number, what in hidden if number)
-    brought = " brought by the change" if outcome.earlier is not None else ""
+    brought = " introduced by the change" if outcome.earlier is not None else ""
     found = counted(claim.severity for claim in report.claims)
     read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
     return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"

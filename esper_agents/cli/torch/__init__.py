@@ -1,4 +1,4 @@
-"""`esper torch`: measures PyTorch code in processes of its own."""
+"""`esper torch`: commands that measure PyTorch code in sandboxed processes."""
 
 from esper_agents.cli.torch.command_group import register
 

@@ -1,4 +1,4 @@
-"""The group `esper torch`: finds its commands in the files beside this one, when one of them is asked for."""
+"""Command group `esper torch`, which imports its commands on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Examples:
 
 
 class _WhenAsked(LightweightGroup):
-    """Makes its commands when they are asked for: their options take longer to make than all other help together."""
+    """Group that builds its commands on first use: their options are slow to build."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""

@@ -1,4 +1,4 @@
-"""`esper torch compare`: whether one function may take another's place, and whether it is as much faster as claimed."""
+"""`esper torch compare`: command that compares correctness and speed of two targets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add(app: typer.Typer) -> None:
 
 def compare_two(
     baseline: Annotated[str, typer.Argument(metavar="A", help="Baseline target", show_default=False)],
-    candidate: Annotated[str, typer.Argument(metavar="[B]", help="Candidate target [default: A, with --base]")] = "",
+    candidate: Annotated[str, typer.Argument(metavar="B", help="Candidate target [default: A, with --base]")] = "",
     *,
     asked: MeasurementOptions,
     base: Annotated[
@@ -88,12 +88,12 @@ def compare_two(
     refuse_two_efforts(quick=quick, thorough=thorough)
     asked.refuse_two_inputs()
     if bool(base) == bool(candidate) and not (base and candidate):
-        raise UsageError("there is nothing to compare it with", remedy="name two targets, or one and --base REVISION")
+        raise UsageError("missing candidate", remedy="name two targets, or one and --base REVISION")
     unknown = sorted({*(allow or ())} - {*_ALLOWED})
     if unknown:
         raise UsageError(f"--allow knows no {unknown[0]!r}", remedy="use one of " + ", ".join(_ALLOWED))
     if throughput and asked.train:
-        raise UsageError("--throughput and --train ask for two things", remedy="keep one of them")
+        raise UsageError("--throughput and --train are mutually exclusive", remedy="keep one of them")
     if bool(metric) != (tolerance is not None):
         raise UsageError("--metric and --tolerance belong together", remedy="give both")
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
@@ -165,7 +165,7 @@ def _measured(
 
 @contextmanager
 def _base(place: TargetProject, revision: str, target: TargetSpec) -> Iterator[BaseRevision | None]:
-    """Yield the project as it was at a revision, in a folder of its own; None where nobody asked."""
+    """Yield the project at a revision, in a temporary directory; None without --base."""
     if not revision:
         yield None
         return
@@ -200,11 +200,11 @@ _NAMES = {
 
 
 def show(report: MeasurementReport, console: Console) -> None:
-    """Print a comparison: the verdict and why, then what it rests on.
+    """Print a comparison: the verdict with its reasons, then the measurements.
 
     Args:
         report: Of kind `compare`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     verdict = result["verdict"]
@@ -267,7 +267,7 @@ def _both(result: JsonObject) -> Iterator[tuple[str, Any, Any]]:
 
 
 def call_ns(result: JsonObject) -> list[float]:
-    """Return the time of a call of baseline and candidate in nanoseconds, each by its fastest batch of all."""
+    """Return the time per call of baseline and candidate in nanoseconds, each from its fastest batch."""
     return [
         min(min(sample[arm]["batch_ns"]) / sample["calls"][number] for sample in result["samples"])
         for number, arm in enumerate(("baseline", "candidate"))

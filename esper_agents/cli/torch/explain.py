@@ -1,4 +1,4 @@
-"""How a compile diagnosis looks on the screen: the status, each break with its line, then what compiles again."""
+"""Terminal output of `esper torch explain`: graph breaks and recompilations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(report: MeasurementReport, console: Console) -> None:
 
     Args:
         report: Of kind `explain`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     status = str(result.get("status", "not measured"))
@@ -43,10 +43,10 @@ def show(report: MeasurementReport, console: Console) -> None:
 
 
 def rows(console: Console, pairs: list[tuple[str, str]], *, style: str = "") -> None:
-    """Print texts, each with a label before it; texts wrap beside their labels.
+    """Print labelled texts, wrapped to the right of their labels.
 
     Args:
-        console: Where to.
+        console: Output console.
         pairs: Labels and texts; neither is taken as markup.
         style: Of the labels.
     """
@@ -59,18 +59,18 @@ def rows(console: Console, pairs: list[tuple[str, str]], *, style: str = "") -> 
 
 
 def source(console: Console, at: JsonObject) -> None:
-    """Print a line of the user's with its number."""
+    """Print a source line with its number."""
     console.print(Text(f"{at['line']:>8} | {one_line(str(at['source']))}", overflow="fold"))
 
 
 def where(told: JsonObject) -> str:
-    """Return `file:line in function`, or what is known in its place."""
+    """Return `file:line in function`, or the known part of it."""
     at = told.get("place")
     return f"{at['file']}:{at['line']} in {at['function']}" if at else str(told.get("outside", "place unknown"))
 
 
 def missing(result: JsonObject, console: Console) -> None:
-    """Print what could not be found out."""
+    """Print the failed parts of the diagnosis."""
     rows(console, [("missing", f"{each['what']}: {each['why']}") for each in result.get("missing", [])])
 
 
@@ -133,7 +133,7 @@ def _recompiles(result: JsonObject, console: Console) -> None:
         _heading(console, f"compiled again {times}: {where(each)}", f"function {each['function']}, calls {calls}")
         if "place" in each:
             source(console, each["place"])
-        stack = " (what the code before a break handed over)" if "___stack" in each["guard"] else ""
+        stack = " (value from the code before the graph break)" if "___stack" in each["guard"] else ""
         rows(console, [("guard", each["guard"] + stack), ("change", each["change"])], style="dim")
     if routine:
         console.print()

@@ -1,4 +1,4 @@
-"""How an export diagnosis looks on the screen: what exports, then where each other way fails and what to change."""
+"""Terminal output of `esper torch export`: successful and failed exports, with fixes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show(report: MeasurementReport, console: Console) -> None:
 
     Args:
         report: Of kind `export`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     rows(console, [(result["status"], result["headline"])], style=_STYLES[result["status"]])

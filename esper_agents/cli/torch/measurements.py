@@ -1,4 +1,4 @@
-"""The commands that measure one target: what each takes beside the shared options, and what it exits with."""
+"""`esper torch profile|explain|export|memory|nan`: commands that measure one target."""
 
 from __future__ import annotations
 

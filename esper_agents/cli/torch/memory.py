@@ -1,4 +1,4 @@
-"""How a measurement of memory looks on the screen: the peak, its parts, what holds what stays, and what to change."""
+"""Terminal output of `esper torch memory`: peak, its parts, leaks and fixes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BAR = 24
 
 
 def show(report: MeasurementReport, console: Console) -> None:
-    """Print what a measurement of memory found.
+    """Print the result of a memory measurement.
 
     Args:
         report: Of kind `memory`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     _rows(console, [(result["issue"]["type"], result["headline"])], style=_style(result))
@@ -59,7 +59,7 @@ def _rows(console: Console, pairs: list[tuple[str, str]], *, style: str = "") ->
 
 
 def _parts(known: JsonObject, console: Console) -> None:
-    """Print what the peak consists of, largest first, with a bar for each part."""
+    """Print the parts of the peak, largest first, with a bar for each part."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)

@@ -1,4 +1,4 @@
-"""How a search for NaN looks on the screen: what was found and where, its inputs, the cause and what to change."""
+"""Terminal output of `esper torch nan`: first non-finite operation, its inputs and its cause."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _COUNTS = ("nan", "inf", "zeros", "negatives")
 
 
 def show(report: MeasurementReport, console: Console) -> None:
-    """Print what a search for NaN and Inf found.
+    """Print the result of a search for NaN and Inf.
 
     Args:
         report: Of kind `nan`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     _rows(console, [(result["status"], result["headline"])], style=_STYLES.get(result["status"], ""))
@@ -50,7 +50,7 @@ def show(report: MeasurementReport, console: Console) -> None:
 
 
 def _operation(found: JsonObject, console: Console, label: str) -> None:
-    """Print an operation: where it was called, the line, and what it was given."""
+    """Print an operation: its location, source line and inputs."""
     when = f"{found['phase']} of step {found['step'] + 1}"
     node = f", {found['node']}" if "node" in found else ""
     pairs = [(label, f"{short(found['operation'])} ({found['operation']}{node}) at {place(found)}, {when}")]
@@ -89,7 +89,7 @@ def _batch(batch: JsonObject) -> str:
 
 
 def _history(history: list[dict[str, Any]], console: Console) -> None:
-    """Print the last steps, where there was more than one."""
+    """Print the last steps, if there was more than one."""
     if len(history) < 2:  # noqa: PLR2004 - one step is no history
         return
     heads = ("loss", "largest_weight", "largest_gradient")
@@ -103,7 +103,7 @@ def _history(history: list[dict[str, Any]], console: Console) -> None:
 def _noticed(found: JsonObject) -> str:
     made = {"nan": "NaN", "inf": "Inf"}[found["holds"]]
     times = f" ({found['times']} times)" if found["times"] > 1 else ""
-    return f"{made} from {short(found['operation'])} at {place(found)}, which came to nothing{times}"
+    return f"{made} from {short(found['operation'])} at {place(found)}, which had no effect on the result{times}"
 
 
 def _rows(console: Console, pairs: list[tuple[str, str]], *, style: str = "") -> None:

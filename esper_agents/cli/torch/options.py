@@ -1,4 +1,4 @@
-"""What all measurements can be asked: the target, its inputs, how it is run and where the result goes."""
+"""Options shared by all measurements: target, inputs, sandbox limits and output."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def bytes_of(size: str) -> int:
-    """Return how many bytes a size is: a number of bytes, or one with K, M, G or T.
+    """Return a size in bytes; the text is a number with an optional unit K, M, G or T.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not a valid size.
     """
     found = _SIZE.fullmatch(size.strip())
     if not found or not (counted := int(float(found[1]) * _UNITS[found[2].upper()])):
-        raise UsageError(f"{size!r} is no size", remedy="write it like 500M or 16G")
+        raise UsageError(f"invalid size {size!r}", remedy="use a value such as 500M or 16G")
     return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementOptions:
-    """What a person asked, as the options of every measurement.
+    """Options shared by all measurements.
 
     Attributes:
         input: Inputs as texts, such as `randn(32,128)`.
         inputs: `FILE:FUNCTION` that returns the inputs instead.
-        capture: `FILE.py`, `FILE.py:FUNCTION` or a `calls.espb` whose calls of the target give the inputs instead.
-        train: Whether to run backward, too.
-        device: Where modules and inputs are moved.
-        python: The interpreter whose torch is measured.
-        no_sandbox: Whether the code runs unconfined.
-        threads: What torch may use inside an operation.
-        memory: What the code may allocate, such as `16G`.
-        max_tasks: How many processes and threads it may have at once, all together.
-        max_disk: What it may write to disk, all together, such as `8G`.
-        read: Files and folders that it may read though they are secret, ignored by git or outside the project.
-        timeout: Seconds that it may take for one answer.
-        seed: What every generator is seeded with; where None, a comparison draws one and the rest use 0.
-        out: Where report and artifacts go.
-        as_json: Whether the report is all that is printed.
+        capture: `FILE.py`, `FILE.py:FUNCTION` or a `calls.espb`; provides the inputs of its calls of the target.
+        train: Whether to include the backward pass.
+        device: Device of modules and inputs.
+        python: Python interpreter whose torch is measured.
+        no_sandbox: Whether the sandbox is disabled.
+        threads: Number of intra-op threads of torch.
+        memory: Memory limit of the sandbox, such as `16G`.
+        max_tasks: Limit of concurrent processes and threads, in total.
+        max_disk: Limit of bytes written to disk, in total, such as `8G`.
+        read: Files and directories that the code may read even if secret, ignored by git or outside the project.
+        timeout: Time limit of one measurement step in seconds.
+        seed: Random seed; if None, a comparison draws one and other measurements use 0.
+        out: Directory for report and artifacts.
+        as_json: Whether to print only the report, as JSON.
     """
 
     input: Annotated[
@@ -96,7 +96,7 @@ class MeasurementOptions:
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False
 
     def settings(self) -> LabSettings:
-        """Return how the lab is to run the code."""
+        """Return the settings of the lab."""
         return LabSettings(
             python=self.python or None,
             is_unconfined=self.no_sandbox,
@@ -108,10 +108,10 @@ class MeasurementOptions:
         )
 
     def readable(self) -> tuple[Path, ...]:
-        """Return what --read names, as absolute paths with links resolved.
+        """Return the paths of --read as absolute paths with symlinks resolved.
 
         Raises:
-            UsageError: Something that it names does not exist.
+            UsageError: A path does not exist.
         """
         for path in self.read or ():
             if not path.exists():
@@ -119,7 +119,7 @@ class MeasurementOptions:
         return tuple(path.resolve() for path in self.read or ())
 
     def refuse_two_inputs(self) -> None:
-        """Refuse inputs from two places.
+        """Raise an error if more than one source of inputs is given.
 
         Raises:
             UsageError: More than one of --input, --inputs and --capture was given.
@@ -130,7 +130,7 @@ class MeasurementOptions:
             if text
         ]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} both say what the inputs are", remedy="keep one of them")
+            raise UsageError(f"{' and '.join(given)} are mutually exclusive", remedy="keep one of them")
 
 
 Target = Annotated[
@@ -142,20 +142,20 @@ Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer
 
 
 def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
-    """Refuse to be quick and thorough at once.
+    """Raise an error if both --quick and --thorough are given.
 
     Raises:
-        UsageError: Both were given.
+        UsageError: Both options are given.
     """
     if quick and thorough:
-        raise UsageError("--quick and --thorough exclude each other", remedy="keep one of them")
+        raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes the shared options, and gives them to its own function as `asked`.
+    """Return a command that accepts the shared options and passes them to the function as `asked`.
 
     Args:
-        command: Takes `asked: Asked` by name and its own arguments and options.
+        command: Function with a keyword parameter `asked: MeasurementOptions` and its own arguments and options.
     """
     shared = get_type_hints(MeasurementOptions, include_extras=True)
     own = get_type_hints(command, include_extras=True)

@@ -1,4 +1,4 @@
-"""How a profile looks on the screen: what bounds the target, what costs most, who agrees, and what to change."""
+"""Terminal output of `esper torch profile`: bottleneck, costs, external profilers and advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_OPERATIONS = 10
 _MOST_WAITS = 5
 _BAR = 24
 _LEAST_SHARE = 0.005
-# More than that is no bound worth naming.
+# A larger bound on the speedup is not reported.
 _MOST_SPEEDUP = 20
 
 
@@ -31,7 +31,7 @@ def show(report: MeasurementReport, console: Console) -> None:
 
     Args:
         report: Of kind `profile`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     analysis = result["analysis"]

@@ -1,4 +1,4 @@
-"""The line that says what is being measured and how long it will still take; on a terminal only."""
+"""Progress line of a measurement with the remaining time, on terminals only."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _MINUTE_S = 60
 
 
 class TimeLeft:
-    """Estimates how long something will still take from how long it took so far."""
+    """Estimate of the remaining time from the elapsed time."""
 
     def __init__(self) -> None:
-        """Begin now."""
+        """Start the clock."""
         self._what = "starting"
         self._fraction = 0.0
         self._begun = time.monotonic()
 
     def line(self, what: str, fraction: float, now: float) -> str:
-        """Return what to show.
+        """Return the text of the progress line.
 
         Args:
-            what: What is being done.
-            fraction: How much of it is done.
-            now: The time by the monotonic clock, in seconds.
+            what: Current stage.
+            fraction: Completed fraction of the stage.
+            now: Time of the monotonic clock in seconds.
         """
-        # A fraction that falls is one of something else.
+        # A falling fraction belongs to the next stage.
         if fraction < self._fraction:
             self._begun = now
         self._what, self._fraction = what, fraction
         return f"{one_line(what)}{self._left(now)}"
 
     def again(self, now: float) -> str:
-        """Return what to show when nothing more was told."""
+        """Return the text to show without a new progress report."""
         return f"{one_line(self._what)}{self._left(now)}"
 
     def _left(self, now: float) -> str:
@@ -59,7 +59,7 @@ def _shown(seconds: float) -> str:
 
 @contextmanager
 def progress() -> Iterator[Tell]:
-    """Yield what is told how far a measurement is; it shows on standard error where that is a terminal."""
+    """Yield the progress callback of a measurement; it prints to standard error on terminals."""
     if not sys.stderr.isatty():
         yield lambda _what, _fraction: None
         return
@@ -73,7 +73,7 @@ def progress() -> Iterator[Tell]:
     def shown() -> Text:
         return Text(left.again(time.monotonic()), no_wrap=True, overflow="ellipsis")
 
-    # Twice a second: whoever measures must not be kept busy by whoever tells of it.
+    # Twice a second: printing must not disturb the measurement.
     with Live(get_renderable=shown, console=console, refresh_per_second=2, transient=True) as live:
 
         def tell(what: str, fraction: float) -> None:

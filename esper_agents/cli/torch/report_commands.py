@@ -1,4 +1,4 @@
-"""The commands that measure no target: what measurements are made on, and whether a kept report holds."""
+"""`esper torch environment|recheck`: commands that measure no target."""
 
 from __future__ import annotations
 
@@ -97,4 +97,4 @@ def recheck(
     for name in checked.artifacts:
         say("artifact", f"{name} is what it was")
     for name in checked.absent:
-        say("absent", f"{name} does not lie beside the report")
+        say("absent", f"{name}: not found next to the report")

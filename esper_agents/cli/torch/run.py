@@ -1,4 +1,4 @@
-"""Runs one measurement for a person: opens the lab, shows how far it is, keeps the report, leaves no process."""
+"""Run one measurement: opens the lab, shows progress, stores the report, ends all processes."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ Show: TypeAlias = "Callable[[MeasurementReport, Console], None]"
 
 
 def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show: Show) -> MeasurementReport:
-    """Measure one target, show the result and keep it; return the report.
+    """Measure one target, print and store the report, and return it.
 
     Args:
-        kind: What is measured, such as `profile`.
-        target: The target as the person named it.
-        asked: The shared options.
-        work: Does it; takes the lab, the target and what to tell of the progress.
-        show: Draws the report.
+        kind: Kind of measurement, such as `profile`.
+        target: Target as given by the user.
+        asked: Shared options.
+        work: Performs the measurement; takes the lab, the target and a progress callback.
+        show: Prints the report.
 
     Raises:
-        UsageError: Something cannot be used as it was named.
-        WorkerError: The target hung, crashed or raised; what is known of it was printed.
+        UsageError: An option or the target is not valid.
+        WorkerError: The target hung, crashed or raised; the known details were printed.
     """
     asked.refuse_two_inputs()
     place = place_of(target, Path.cwd())
@@ -74,18 +74,18 @@ def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show:
 
 
 def present(made: MeasurementReport, folder: Path, show: Show, *, as_json: bool) -> None:
-    """Print a report and where it is kept."""
+    """Print a report and its path."""
     if as_json:
         echo_json(made.body)
         return
     show(made, screen())
-    # Not wrapped: it is there to be copied.
+    # Not wrapped, so that it can be copied.
     echo()
     echo(f"{'kept in':<11}{one_line(str(folder))}")
 
 
 def screen() -> Console:
-    """Return what reports are drawn on: the width of the terminal, and no markup."""
+    """Return the console for reports: width of the terminal, no markup."""
     from rich.console import Console
 
     return Console(width=width(), markup=False, highlight=False)
@@ -93,13 +93,13 @@ def screen() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementRun:
-    """An open lab and the line that says how far it is.
+    """Open lab with its progress line.
 
     Attributes:
-        lab: Where the code runs.
-        place: The project.
-        shared: A folder that workers can read and only we write.
-        tell: Told how far a measurement is.
+        lab: Lab that runs the code.
+        place: Project of the target.
+        shared: Directory that measurement processes can read but not write.
+        tell: Progress callback of a measurement.
     """
 
     lab: Lab
@@ -108,7 +108,7 @@ class MeasurementRun:
     tell: Tell
 
     def measure(self, spec: TargetSpec, asked: MeasurementOptions, work: Work) -> MeasurementReport:
-        """Do the work, on captured inputs where the person wants those."""
+        """Perform the measurement, on captured inputs if requested."""
         if not asked.capture:
             return work(self.lab, spec, self.tell)
         captured = self.captured(spec, asked)
@@ -117,7 +117,7 @@ class MeasurementRun:
         return replace(made, body=body, made=(*made.made, captured.record))
 
     def captured(self, spec: TargetSpec, asked: MeasurementOptions) -> CapturedTarget:
-        """Record the calls that a script makes of a target, or take those that were kept."""
+        """Record the calls of a target by a script, or load recorded ones."""
         is_record = asked.capture.endswith(SUFFIX)
         source = str(self.place.here / asked.capture) if is_record else self.place.inside(asked.capture)
         named = replace(spec, captured_from=asked.capture)
@@ -128,17 +128,17 @@ class MeasurementRun:
 def opened(
     place: TargetProject, asked: MeasurementOptions, *, keep: Path | None, roots: Sequence[Path] = ()
 ) -> Iterator[MeasurementRun]:
-    """Yield an open lab; Ctrl-C ends it without leaving a process.
+    """Yield an open lab; Ctrl-C ends it and all its processes.
 
     Args:
-        place: The project.
-        asked: The shared options.
-        keep: Where artifacts go; nowhere that stays where None.
-        roots: Further folders that workers may read.
+        place: Project of the target.
+        asked: Shared options.
+        keep: Directory for artifacts; None to discard them.
+        roots: Additional directories that measurement processes may read.
 
     Raises:
-        SystemExit: With 130, when the person interrupts.
-        WorkerError: The code did not answer; what is known of it was printed.
+        SystemExit: With 130 after Ctrl-C.
+        WorkerError: The measurement process failed; the known details were printed.
     """
     asked_files = asked.readable()
     outside = (path for path in asked_files if not path.is_relative_to(place.root.resolve()))
@@ -173,7 +173,7 @@ def opened(
 
 
 class _Waiting:
-    """Says on standard error what a lab waits for before it opens, into a log as well."""
+    """Reporter of the reason why a lab waits before it opens, on standard error."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -190,7 +190,7 @@ def _interruptible() -> Iterator[None]:
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    # Whoever was told to outlive its terminal does.
+    # A signal that is ignored, such as SIGHUP under nohup, stays ignored.
     heard = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, stop) for each in heard}
     try:
@@ -202,10 +202,10 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def kept_in(out: Path | None, place: TargetProject, kind: str) -> Iterator[Path]:
-    """Yield the folder for a report and its artifacts; one that stays empty is removed again.
+    """Yield the directory for a report and its artifacts; an empty one is removed afterwards.
 
     Raises:
-        UsageError: It cannot be made.
+        UsageError: The directory cannot be created.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     folder = (out if out is not None else place.home / "torch" / f"{stamp}-{kind}").absolute()
@@ -223,7 +223,7 @@ def kept_in(out: Path | None, place: TargetProject, kind: str) -> Iterator[Path]
 
 
 def _explain(error: WorkerError, *, as_json: bool) -> None:
-    """Print what is known of a worker that did not answer; the two lines of the error follow on standard error."""
+    """Print the details of a failed measurement process; the error message follows on standard error."""
     if as_json:
         known: dict[str, Any] = {**error.described(), "remedy": error.remedy}
         echo_json({"error": known})

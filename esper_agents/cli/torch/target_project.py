@@ -1,4 +1,4 @@
-"""Which project a target belongs to, and what its files are called in it."""
+"""Project of a measurement target, and file names relative to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from esper_agents.paths import project_home
 
 @dataclass(frozen=True, slots=True)
 class TargetProject:
-    """The project that a target belongs to.
+    """Project of a measurement target.
 
     Attributes:
-        root: Its folder.
-        home: Where the program keeps what belongs to it.
-        here: The folder that the person's paths start at.
-        target: The target, with its file relative to the root.
+        root: Project directory.
+        home: Data directory of the project.
+        here: Directory that relative paths start from.
+        target: Target with its file relative to the root.
     """
 
     root: Path
@@ -29,22 +29,22 @@ class TargetProject:
         """Return `FILE` or `FILE:NAME` with the file relative to the project's root.
 
         Raises:
-            InputFileError: There is no such file.
-            UsageError: It is not in the project.
+            InputFileError: The file does not exist.
+            UsageError: The file is not in the project.
         """
         return _named(name, self.root, self.here)
 
 
 def place_of(target: str, here: Path) -> TargetProject:
-    """Return where a target belongs.
+    """Return the project of a target.
 
     Args:
-        target: `FILE.py:FUNCTION` or `package.module:NAME`, as the person named it.
-        here: The working folder.
+        target: `FILE.py:FUNCTION` or `package.module:NAME`, as given by the user.
+        here: Current directory.
 
     Raises:
-        InputFileError: There is no such file.
-        UsageError: It names no target.
+        InputFileError: The file does not exist.
+        UsageError: The text is not a valid target.
     """
     from esper_agents.tools.git import find_project
 
@@ -59,7 +59,7 @@ def place_of(target: str, here: Path) -> TargetProject:
 
 
 def place_here(here: Path) -> TargetProject:
-    """Return the project of the working folder, for what is about no target."""
+    """Return the project of the current directory, for commands without a target."""
     from esper_agents.tools.git import find_project
 
     found = find_project([], here)
@@ -67,7 +67,7 @@ def place_here(here: Path) -> TargetProject:
 
 
 def _file_of(where: str, here: Path) -> Path | None:
-    """Return the file that a person means; None for a module that is not one of the working folder."""
+    """Return the file of a target; None for a module outside the current directory."""
     if where.endswith(".py"):
         return Path(where)
     stem = here.joinpath(*where.split("."))

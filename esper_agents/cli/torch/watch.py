@@ -1,4 +1,4 @@
-"""`esper torch watch`: whether lines run when a target is called, how often, and whether it raises there."""
+"""`esper torch watch`: command that counts how often lines of a target run."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def _span(text: str, place: TargetProject) -> LineRange:
 
 
 def show(report: MeasurementReport, console: Console) -> None:
-    """Print what became of each line.
+    """Print the result for each line.
 
     Args:
         report: Of kind `watch`.
-        console: Where to.
+        console: Output console.
     """
     result = report.result
     console.print(Text(one_line(result["headline"]), style="red" if result["raised"] else "green"))

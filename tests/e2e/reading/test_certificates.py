@@ -32,7 +32,7 @@ def test_list_says_that_there_are_more_than_the_limit(desk, ids) -> None:
 
 def test_list_of_an_agent_that_concluded_nothing_is_empty(desk) -> None:
     done = desk.esper("certificates", "list", "--agent", "nan-debugger", code=0)
-    assert done.stdout.startswith("no certificate is like that")
+    assert done.stdout.startswith("no matching certificates")
 
 
 def test_list_of_an_agent_that_does_not_exist_offers_the_nearest(desk) -> None:

@@ -42,7 +42,7 @@ def test_looking_leaves_no_file_behind(desk, everything, tmp_path) -> None:
     desk.esper("doctor", code=0)
     assert everything() == before
     elsewhere = type(desk)(desk.root, tmp_path / "home")
-    assert "not there yet" in " ".join(elsewhere.esper("doctor", code=0).stdout.split())
+    assert "not created yet" in " ".join(elsewhere.esper("doctor", code=0).stdout.split())
     assert not elsewhere.home.exists()
 
 

@@ -56,14 +56,14 @@ def test_a_page_that_was_altered_is_repaired_and_a_copy_of_it_elsewhere_is_not(d
         said = desk.esper("certificates", "verify", target, code=7).stdout
         assert said.splitlines()[-1] == "next: esper certificates repair"
     said = desk.esper("certificates", "verify", str(copies / page.name), code=7).stdout
-    assert "next: do not rely on it" in said
+    assert "next: do not use this certificate" in said
     desk.esper("certificates", "repair", code=0)
     desk.esper("certificates", "verify", str(page), code=0)
 
 
 def test_a_record_that_was_forged_is_not_to_be_relied_on(desk, ids, view, record) -> None:
     record.write_bytes(record.read_bytes().replace(b'"payload":"ey', b'"payload":"eX', 1))
-    assert "next: do not rely on it" in desk.esper("certificates", "verify", str(view), code=7).stdout
+    assert "next: do not use this certificate" in desk.esper("certificates", "verify", str(view), code=7).stdout
     said = desk.esper("certificates", "verify", ids[1], code=7).stdout
     assert said.splitlines()[-1] == "next: esper certificates repair"
 
@@ -80,14 +80,14 @@ def test_code_that_moved_on_exits_with_8_and_says_what_to_do(desk, ids) -> None:
 def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids, tmp_path) -> None:
     elsewhere = type(desk)(desk.root, tmp_path / "home")
     said = " ".join(elsewhere.esper("certificates", "verify", ids[1], code=4).stdout.split())
-    assert "no archive here knows it" in said
-    assert "is not trusted" in said
-    assert "next: ask who issued it for the fingerprint of their key" in said
+    assert "not in the local archive" in said
+    assert "is not trusted here" in said
+    assert "next: get the fingerprint of the key from its owner" in said
     assert not elsewhere.home.exists()
 
 
 def test_a_view_without_its_record_exits_with_4_and_two_lines(desk, ids, view, record) -> None:
     record.unlink()
     problem, remedy = desk.esper("certificates", "verify", str(view)).problem(4)
-    assert "the record of this view is not beside it" in problem
+    assert "the envelope of this view is not next to it" in problem
     assert f"`esper certificates verify {ids[1]}`" in remedy
