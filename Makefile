@@ -38,6 +38,7 @@ check: $(SETUP)
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/typos
+	$(BIN)/python checks/language.py
 
 docs: $(SETUP)
 	$(BIN)/esper review --explain all > docs/rules.md

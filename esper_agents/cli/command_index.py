@@ -36,3 +36,23 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "why": ("Explain the verdict of a certificate", ("why",)),
     "worker": ("Run queued and abandoned sessions", ("worker",)),
 }
+
+SUMMARY = """Review, measure and certify PyTorch code
+
+Start with: esper submit "review this training code" train.py
+"""
+_OPTIONS = """\
+  -V, --version         Show the version and exit
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  --help                Show this message and exit.
+"""
+
+
+def overview() -> str:
+    """Return the help of `esper`."""
+    summary = "\n".join(f"  {line}" if line else "" for line in SUMMARY.splitlines())
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {short_help}" for name, (short_help, _) in COMMANDS.items())
+    return f"Usage: esper [OPTIONS] COMMAND [ARGS]...\n\n{summary}\n\nOptions:\n{_OPTIONS}\nCommands:\n{commands}\n"
