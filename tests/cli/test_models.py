@@ -141,7 +141,7 @@ def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, 
 
 def test_a_plan_by_playbooks_costs_nothing(esper):
     done = esper("submit", "--plan", "review this training code", "train.py")
-    assert "no model is called: nothing leaves this machine" in done.stdout
+    assert "runs locally; no model, no cost" in done.stdout
 
 
 def test_with_a_key_and_without_leave_playbooks_decide_and_say_so(esper, monkeypatch):
