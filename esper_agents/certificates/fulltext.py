@@ -86,13 +86,13 @@ _AMONG = {
     # Position by position: the reverse plan would read every certificate that contains the words.
     "sqlite": Prepared(
         text(
-            f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a text of ours
+            f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a fixed text
             " WHERE certificate_text.rowid = place AND certificate_text MATCH :asked"
         )
     ),
     "postgresql": Prepared(
         text(
-            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE (SELECT words"  # noqa: S608 - a text of ours
+            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE (SELECT words"  # noqa: S608 - a fixed text
             " @@ (SELECT websearch_to_tsquery('simple', :asked)) FROM certificate_text WHERE position = place)"
         )
     ),

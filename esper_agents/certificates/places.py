@@ -121,7 +121,7 @@ def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
     if dialect == "postgresql":
         # With an array parameter, the index is scanned once for all positions.
         among = f"position = ANY (ARRAY({LISTED[dialect]}))"
-        return Prepared(text(f"SELECT position FROM {table} WHERE {condition} AND {among}"))  # noqa: S608 - names of ours
+        return Prepared(text(f"SELECT position FROM {table} WHERE {condition} AND {among}"))  # noqa: S608 - fixed names
     # As a scalar subquery per position: the planner would start a join from the wrong side.
     one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - likewise
     return Prepared(text(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1"))  # noqa: S608 - likewise

@@ -71,7 +71,7 @@ class IndexedRows:
 @cache
 def _newest_rows(table: str, column: str) -> Prepared:
     # A certificate may contain a metric several times.
-    newest = f"SELECT DISTINCT position FROM {table} WHERE {column} = :value AND position < :below AND position >= :low"  # noqa: S608 - names of ours
+    newest = f"SELECT DISTINCT position FROM {table} WHERE {column} = :value AND position < :below AND position >= :low"  # noqa: S608 - fixed names
     return Prepared(text(f"{newest} ORDER BY position DESC LIMIT :count"))
 
 

@@ -85,7 +85,7 @@ def decimal(text: str) -> Decimal | None:
         value = Decimal(text.replace(",", ""))
     except InvalidOperation:
         return None
-    is_usual = value.is_finite() and abs(value.adjusted()) < 30  # noqa: PLR2004 - no quantity of ours is larger
+    is_usual = value.is_finite() and abs(value.adjusted()) < 30  # noqa: PLR2004 - no measured quantity is larger
     return value if is_usual else None
 
 

@@ -42,13 +42,13 @@ async def conclude_poisoned(run: SessionRun) -> None:
     await run.boundary()
     if run.history.is_cancelled:
         return
-    deaths = f"{run.lease.attempt - 1} processes in a row died or fell silent"
+    deaths = f"{run.lease.attempt - 1} consecutive processes crashed or stopped responding"
     if not run.history.frames:
-        said = f"refused: {deaths} before anybody was given the task"
+        said = f"refused: {deaths} before an agent was selected"
         route = Route(RouteOutcome.REFUSED, "", (), said)
         await run.record((session_row(RowKind.REFUSED), route), state=SessionState.REFUSED)
         return
-    why = f"{deaths} in the work on it, the last one {_died_in(run.history)}"
+    why = f"{deaths}, the last one {_died_in(run.history)}"
     frame = next(each for each in run.history.frames if not each.is_closed and not each.opened.parent)
     step = len(frame.turns) + 1
     move = _conclusion(run.history, frame, why)
@@ -76,7 +76,7 @@ def _conclusion(history: SessionProjection, frame: FrameState, why: str) -> Conc
         below_ceiling=why,
         gaps=(InformationGap(f"the judgement of {name}", why, command, blocks_approval=True),),
         caveats=("It covers only what was done before that.",),
-        next_steps=(f"find out why the process dies there, mend it, then: {command}",),
+        next_steps=(f"fix the crash, then run: {command}",),
     )
 
 
@@ -112,7 +112,7 @@ def _died_in(history: SessionProjection) -> str:
     """Return a description of the work in progress at the last event."""
     frame = history.current
     if frame is None:
-        raise AssertionError("nobody has the turn, and there is no conclusion")
+        raise AssertionError("no open frame, and no conclusion")
     name, turn = frame.opened.agent.name, frame.turns[-1] if frame.turns else None
     if turn is None:
         return f"before {name} made its first move"

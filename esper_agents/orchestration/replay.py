@@ -97,7 +97,7 @@ class ReplayRun(SessionRun):
             reports = sum(call.report is not None for call in turn.calls.values())
             is_refused = frame is not None and RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED) in self._left
             if reports < len(turn.moved.move.calls) and not is_refused:
-                raise _end("the record ends in the middle of a tool call")
+                raise _end("the ledger ends within a tool call")
 
     def note(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
         """Take the recorded events in place of these, and note the differences."""
@@ -225,7 +225,7 @@ def _differences(row: LedgerRow, body: object) -> Iterator[str]:
         case Route():
             was = decode(Route, row.body)
             if was.agent != body.agent:
-                yield f"routed to {was.agent or 'nobody'} then; it would go to {body.agent or 'nobody'} now"
+                yield f"routed to {was.agent or 'no agent'} then; it would go to {body.agent or 'no agent'} now"
         case FrameOpened():
             yield from _other_definition(decode(FrameOpened, row.body), body)
         case TaskHandedOff():

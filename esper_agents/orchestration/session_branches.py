@@ -93,7 +93,7 @@ def taken_over(history: SessionProjection, receiver: str, by: str) -> tuple[Fram
     """
     frame = history.current
     if frame is None:
-        raise AssertionError("a fork in which nobody has the turn")
+        raise AssertionError("a fork without an open frame")
     sender = frame.opened.agent.name
     if frame.opened.parent:
         raise UsageError(

@@ -60,7 +60,7 @@ def speed_claim(brief: Brief, asked: ParsedRequest) -> HandOff | None:
     return HandOff(
         agent=ENGINEER,
         domain="measured speed-up",
-        reason=f"a speed-up is in question ({asked.speed_up!r}), and nobody else may certify one",
+        reason=f"a speed-up is in question ({asked.speed_up!r}), which only the performance engineer may certify",
         context=f"{brief.agent.name} has measured nothing yet.",
         open_parts=(OpenPart(ENGINEER, "measured speed-up", brief.task.request, ()),),
     )
@@ -109,7 +109,7 @@ def unmeasured(brief: Brief, seen: ReviewSummary, gaps: Sequence[InformationGap]
     return Conclude(
         summary=summary,
         gaps=all_gaps,
-        caveats=("Seen in the code and not measured: sizes and frequencies are not known.",),
+        caveats=("From static analysis only: sizes and frequencies were not measured.",),
         next_steps=(f"give what is missing: {first.command}", *remedies(seen.mine)),
         risks=_LOW_RISK,
     )
@@ -158,7 +158,7 @@ def corroborated(findings: Iterable[Finding], evidence: Iterable[Evidence]) -> t
             continue
         for each in group:
             if each.claim.rule.startswith(_LAB) and each.claim.confidence is not Confidence.HIGH:
-                basis = f"{each.claim.basis}; borne out by {', '.join(seen)}"
+                basis = f"{each.claim.basis}; confirmed by {', '.join(seen)}"
                 claims.append(SupportedClaim(replace(each.claim, confidence=Confidence.HIGH, basis=basis), ids))
     return tuple(claims)
 
@@ -259,9 +259,7 @@ def overall_conclusion(brief: Brief) -> Conclude:
     weighty = [each for each in brief.findings if each.claim.rule.startswith(_LAB)] or list(brief.findings)
     return Conclude(
         summary=" ".join((mine, *others)),
-        caveats=(
-            f"Each part was looked at by who owns it: {', '.join(dict.fromkeys(each.sender for each in brief.chain))}.",
-        ),
+        caveats=(f"Parts reviewed by their owners: {', '.join(dict.fromkeys(each.sender for each in brief.chain))}.",),
         next_steps=remedies(weighty),
         risks=_LOW_RISK,
     )

@@ -32,11 +32,11 @@ _SILENCE_S = 120.0
 _CONNECT_S = 10.0
 # Limit for the check of the API key before any work starts.
 _GREETING_S = 5.0
-_LATER = "go on later: esper resume latest"
+_LATER = "resume later: esper resume latest"
 _WITHOUT = "or work without a model: esper submit --reasoner playbook"
 _NEEDS = {
     ANTHROPIC: f"export ANTHROPIC_API_KEY=..., {_WITHOUT}",
-    BEDROCK: f"pip install 'anthropic[bedrock]', and set AWS_REGION and credentials of AWS; {_WITHOUT}",
+    BEDROCK: f"pip install 'anthropic[bedrock]', and set AWS_REGION and AWS credentials; {_WITHOUT}",
     VERTEX: f"pip install 'anthropic[vertex]', set ANTHROPIC_VERTEX_PROJECT_ID and log in with gcloud; {_WITHOUT}",
 }
 
@@ -104,14 +104,14 @@ class ModelServer:
             client: AsyncAnthropic = _CLIENTS[self.kind](settings)
         except (anthropic.AnthropicError, ImportError, ValueError) as error:
             raise UsageError(
-                f"no client for {self.kind} can be made: {line_of(error)}", remedy=_NEEDS[self.kind]
+                f"cannot create a client for {self.kind}: {line_of(error)}", remedy=_NEEDS[self.kind]
             ) from error
         if self.kind == ANTHROPIC and not (client.api_key or client.auth_token or client.credentials):
-            raise UsageError("there is no key for a language model's server", remedy=_NEEDS[self.kind])
+            raise UsageError("no API key for the model server", remedy=_NEEDS[self.kind])
         parts = urlsplit(str(client.base_url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             name = SECOND_ADDRESS if self.address else "ANTHROPIC_BASE_URL"
-            raise UsageError(f"{name} is no address of a server", remedy=f"export {name}=https://..., or unset it")
+            raise UsageError(f"{name} is not a server address", remedy=f"export {name}=https://..., or unset it")
         return client
 
     @property
@@ -161,14 +161,16 @@ class ModelServer:
         except anthropic.APIConnectionError as error:
             raise TransientError(self._unreachable(error)) from error
         except (httpx2.HTTPError, _BrokenOffError) as error:
-            raise TransientError(ModelBusyError(f"{self.host} broke off its answer", remedy=_LATER)) from error
+            raise TransientError(ModelBusyError(f"{self.host} ended its answer early", remedy=_LATER)) from error
         except (anthropic.APIError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError) as error:
-            nonsense = ModelError(f"{self.host} answers what is no message: {line_of(error)}", remedy=LOOK)
+            nonsense = ModelError(f"{self.host} sent a malformed message: {line_of(error)}", remedy=LOOK)
             # An answer that starts as a message and then breaks is a transient error.
             raise (nonsense if message is None else TransientError(nonsense)) from error
         except (anthropic.AnthropicError, ImportError) as error:
             # The SDK checks the requirements of Bedrock and Vertex at this point.
-            raise UsageError(f"{self.kind} cannot be asked: {line_of(error)}", remedy=_NEEDS[self.kind]) from error
+            raise UsageError(
+                f"cannot send requests to {self.kind}: {line_of(error)}", remedy=_NEEDS[self.kind]
+            ) from error
         finally:
             if message is not None:
                 tries.count(_usage(message))
@@ -202,7 +204,7 @@ class ModelServer:
                 raise told from error
         except anthropic.APIConnectionError as error:
             if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-                remedy = f"look at ANTHROPIC_BASE_URL and the network, {_WITHOUT}"
+                remedy = f"check ANTHROPIC_BASE_URL and the network, {_WITHOUT}"
                 raise self._unreachable(error, remedy) from error
         except (anthropic.AnthropicError, ValueError, TypeError):
             return
@@ -242,13 +244,13 @@ def server_of(environment: Mapping[str, str], *, second: bool = False) -> ModelS
     """
     kind = environment.get(SERVER, ANTHROPIC)
     if kind not in _CLIENTS:
-        raise UsageError(f"{SERVER}={kind!r} is no server", remedy=f"write one of {', '.join(_CLIENTS)}")
+        raise UsageError(f"{SERVER}={kind!r} is not a server kind", remedy=f"write one of {', '.join(_CLIENTS)}")
     try:
         silence = float(environment.get(TIMEOUT, _SILENCE_S))
     except ValueError:
         silence = 0.0
     if not 0 < silence < float("inf"):
-        raise UsageError(f"{TIMEOUT} is no time in seconds", remedy=f"write {TIMEOUT}=120")
+        raise UsageError(f"{TIMEOUT} is not a number of seconds", remedy=f"write {TIMEOUT}=120")
     if second and (address := environment.get(SECOND_ADDRESS, "")):
         return ModelServer(ANTHROPIC, silence, address, environment.get(SECOND_KEY, ""))
     return ModelServer(kind, silence)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anthropic import APIStatusError
 
-LOOK = "look at ANTHROPIC_BASE_URL and the network, then go on: esper resume latest"
+LOOK = "check ANTHROPIC_BASE_URL and the network, then resume: esper resume latest"
 _TOO_LARGE, _BAD = 413, 400
 _KEY = frozenset((401, 403))
 _PASSING = frozenset((408, 409, 429))
@@ -43,17 +43,17 @@ def refused(host: str, error: APIStatusError) -> ModelError | UsageError | Trans
     if status == _TOO_LARGE or (status == _BAD and "too long" in said):
         return TooLongError(f"the prompt is too long: {said}", remedy="submit the task with fewer paths")
     if status == _BAD and "`signature`" in said:
-        return SignatureContextError(f"the server does not take a model's thinking back: {said}", remedy=LOOK)
+        return SignatureContextError(f"the server rejects the returned thinking blocks: {said}", remedy=LOOK)
     if status in _KEY:
-        remedy = "look at ANTHROPIC_API_KEY, then go on: esper resume latest"
-        return UsageError(f"{host} does not take the key: {said}", remedy=remedy)
+        remedy = "check ANTHROPIC_API_KEY, then resume: esper resume latest"
+        return UsageError(f"{host} rejects the API key: {said}", remedy=remedy)
     if _is_passing(error):
-        busy = OverloadedError(f"{host} takes no requests for now: {said}", remedy="esper resume latest, later")
+        busy = OverloadedError(f"{host} is overloaded: {said}", remedy="resume later: esper resume latest")
         wants_again = error.response.headers.get("x-should-retry") != "false"
         return TransientError(busy, _wait_s(error.response.headers)) if wants_again else busy
     if status == HTTPStatus.NOT_FOUND:
-        remedy = "look at ANTHROPIC_BASE_URL and at [models] in your config.toml, then go on: esper resume latest"
-        return ModelError(f"{host} knows no such model or address: {said}", remedy=remedy)
+        remedy = "check ANTHROPIC_BASE_URL and [models] in your config.toml, then resume: esper resume latest"
+        return ModelError(f"{host} does not have this model or address: {said}", remedy=remedy)
     return ModelError(f"{host} refuses the request: {said}", remedy=LOOK)
 
 
@@ -68,11 +68,11 @@ def unwelcome(host: str, model: str, error: APIStatusError, otherwise: str) -> U
     """
     status, said = error.status_code, line_of(error)
     if status in _KEY:
-        return UsageError(f"{host} does not take the key: {said}", remedy=f"look at ANTHROPIC_API_KEY, {otherwise}")
+        return UsageError(f"{host} rejects the API key: {said}", remedy=f"check ANTHROPIC_API_KEY, {otherwise}")
     # A server without this endpoint does not name the model in its error.
     if status == HTTPStatus.NOT_FOUND and model in said:
-        remedy = f"look at [models] in your config.toml, {otherwise}"
-        return UsageError(f"{host} knows no model {model!r}: {said}", remedy=remedy)
+        remedy = f"check [models] in your config.toml, {otherwise}"
+        return UsageError(f"{host} does not have model {model!r}: {said}", remedy=remedy)
     return None
 
 

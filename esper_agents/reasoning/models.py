@@ -135,9 +135,7 @@ def read_models(text: str) -> ModelTable:
         models = {each["name"]: _model(each) for each in table["model"]}
         return ModelTable(models, dict(table["roles"]), str(table.get("fallback", {}).get("model", "")))
     except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError, ValueError, InvalidOperation) as error:
-        raise DefinitionError(
-            _FILE, f"it is no table of models: {error}", remedy="install esper-agents again"
-        ) from error
+        raise DefinitionError(_FILE, f"malformed table of models: {error}", remedy="reinstall esper-agents") from error
 
 
 def _model(row: Mapping[str, Any]) -> Model:

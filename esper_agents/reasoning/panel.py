@@ -52,11 +52,11 @@ class Conflict:
         sides = f"{', '.join(self.stated_by)} found {found}; the evidence of {', '.join(self.refuted_by)} refutes it"
         match self.seen_again:
             case True:
-                return f"{sides}; looked at again, it was found"
+                return f"{sides}; a second check found it"
             case False:
-                return f"{sides}; looked at again, it was refuted"
+                return f"{sides}; a second check refuted it"
             case None:
-                return f"{sides}; looking again settled nothing"
+                return f"{sides}; a second check was inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
     differ = [each.sentence(places.get(each.fingerprint, "")) for each in heard.conflicts]
     counts = f"{brief.agent.name} asked {len(heard.answers)} agents; {len(heard.agreed)} findings are shared"
     both = f"{counts} and {len(differ)} are in conflict." if heard.answers else "The panel could not be asked."
-    again = f"Looked at again: {named(heard.findings)}." if heard.findings else ""
+    again = f"Second check: {named(heard.findings)}." if heard.findings else ""
     return Conclude(
         summary=" ".join(filter(None, (both, *said, again, *(f"Conflict: {each}." for each in differ)))),
         assumptions=heard.assumptions,

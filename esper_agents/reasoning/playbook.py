@@ -62,8 +62,8 @@ class PlaybookReasoner:
         for turn in turns[self._fed :]:
             if encode(move, Move) != encode(turn.move, Move):
                 raise DriftError(
-                    f"the playbook of {self._name!r} has changed since this session began",
-                    remedy="submit the task again, or go back to the version of esper-agents that began it",
+                    f"the playbook of {self._name!r} has changed since this session started",
+                    remedy="submit the task again, or install the version of esper-agents that started it",
                 )
             move = self._advance(turn.result, after=move)
             self._fed += 1
@@ -147,8 +147,8 @@ def _defined(source: bytes, names: dict[str, Any], wanted: str) -> Callable[[Bri
         exec(compile(source, "<kept playbook>", "exec"), vars(holder))  # noqa: S102 - what ran before, by its digest
         play = vars(holder)[wanted]
     except Exception as error:
-        problem = f"the kept playbook does not fit this version: {type(error).__name__}: {error}"
-        raise ReasonerError(problem, remedy="go back to the version of esper-agents that began the session") from error
+        problem = f"the recorded playbook does not fit this version: {type(error).__name__}: {error}"
+        raise ReasonerError(problem, remedy="install the version of esper-agents that started the session") from error
     return partial(PlaybookReasoner, play)
 
 

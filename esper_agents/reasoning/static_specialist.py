@@ -103,7 +103,7 @@ def work(brief: Brief, specialism: SpecialistProfile) -> Generator[Move, Any, Co
     return Conclude(
         summary=seen.summary,
         gaps=gaps,
-        caveats=("Seen in the code and not measured: sizes and frequencies are not known.",),
+        caveats=("From static analysis only: sizes and frequencies were not measured.",),
         next_steps=tuple(f"{each.claim.location}: {each.claim.remedy}" for each in seen.mine),
         risks=RiskAssessment("Low", "Easy"),
     )

@@ -60,7 +60,7 @@ def read_tool_input(text: str) -> JsonObject:
     except json.JSONDecodeError as error:
         raise ToolInputError(f"{error.msg} at character {error.pos} of {len(text)}") from error
     except RecursionError as error:
-        raise ToolInputError("they nest too deep") from error
+        raise ToolInputError("they are nested too deeply") from error
     except ValueError as error:
         raise ToolInputError(str(error)) from error
     if not isinstance(given, dict):
@@ -77,12 +77,12 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(members)
     if len(found) != len(members):
         name = Counter(name for name, _ in members).most_common(1)[0][0]
-        raise ToolInputError(f"member {name[:60]!a} stands twice in one object")
+        raise ToolInputError(f"member {name[:60]!a} occurs twice in one object")
     return found
 
 
 def _constant(name: str) -> NoReturn:
-    raise ToolInputError(f"{name} is not a number of JSON")
+    raise ToolInputError(f"{name} is not a JSON number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)

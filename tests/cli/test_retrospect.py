@@ -135,7 +135,7 @@ def test_where_the_model_comes_to_nothing_the_report_is_printed_all_the_same(her
 def test_a_model_by_name_without_a_key_is_refused(here):
     done = here("retrospect", "--reasoner", "claude")
     assert isinstance(done.exception, UsageError)
-    assert done.exception.problem == "there is no key for a language model's server"
+    assert done.exception.problem == "no API key for the model server"
 
 
 def test_a_person_is_asked_once_what_may_be_sent_and_their_answer_holds(here, monkeypatch):

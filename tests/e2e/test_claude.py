@@ -113,7 +113,7 @@ def test_without_a_terminal_it_is_no_and_a_plan_shows_what_would_be_sent_and_for
 
 def test_without_a_key_the_way_to_one_and_the_way_without_are_named(toy):
     problem, remedy = toy.esper(*CLAUDE, env={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}).problem(2)
-    assert "no key" in problem
+    assert "no API key" in problem
     assert "ANTHROPIC_API_KEY" in remedy
     assert "--reasoner playbook" in remedy
 
@@ -122,9 +122,9 @@ def test_a_wrong_key_is_told_before_any_work_and_nothing_is_left_behind(toy):
     with serving([], key="right") as (server, host):
         agree(toy, host)
         problem, remedy = toy.esper(*CLAUDE, env={**server.environment, "ANTHROPIC_API_KEY": "wrong"}).problem(2)
-    assert problem.startswith(f"{host} does not take the key")
+    assert problem.startswith(f"{host} rejects the API key")
     assert "wrong" not in problem
-    assert remedy.startswith("look at ANTHROPIC_API_KEY")
+    assert remedy.startswith("check ANTHROPIC_API_KEY")
     assert toy.esper("sessions", "list", "--json", code=0).json == []
     assert not server.requests
 
@@ -145,7 +145,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again_in_a_line_of_the_programs_
         agree(toy, host)
         done = toy.esper(*CLAUDE, code=3, env=server.environment)
     assert len(server.requests) == 3
-    assert f"waits      {host} broke off its answer; it is asked again in 0." in done.stdout
+    assert f"waits      {host} ended its answer early; it is asked again in 0." in done.stdout
 
 
 def test_a_server_that_hangs_is_given_up(toy):

@@ -194,7 +194,7 @@ async def test_a_playbook_whose_version_cannot_be_brought_back_is_not_pinned(box
     box.playbooks["worker"] = other
     async with box.open() as opened:
         before = await opened.timeline(session)
-        with pytest.raises(UsageError, match=r"playbook worker was \(.*\) is not stored"):
+        with pytest.raises(UsageError, match=r"recorded playbook worker \(.*\) is not stored"):
             await opened.resume(session, pinned=True)
         assert await opened.timeline(session) == before
 
@@ -209,7 +209,7 @@ async def test_an_agent_that_is_not_there_any_more_never_ends_a_session(box, how
         with pytest.raises(ChangedError) as refused:
             await opened.answer(session, "yes")
         assert refused.value.drifts[0].change.now == ""
-        with pytest.raises(UsageError, match=r"agent 'worker'.* is not installed any more") as gone:
+        with pytest.raises(UsageError, match=r"agent 'worker'.* is no longer installed") as gone:
             await opened.resume(session, accept=True)
         assert "--pinned" in gone.value.remedy
         found = await opened.session(session)

@@ -76,7 +76,7 @@ async def test_after_five_owners_that_died_the_sixth_concludes_that_it_cannot_be
         assert outcome.exit_code is ExitCode.UNDECIDED
         verdict = certificate.verdict
         assert (verdict.stance, verdict.status) == (Stance.UNDECIDED, Status.NEEDS_FURTHER_REVIEW)
-        said = "5 processes in a row died or fell silent in the work on it, the last one while explode ran at step 1.1"
+        said = "5 consecutive processes crashed or stopped responding, the last one while explode ran at step 1.1"
         (gap,) = certificate.gaps
         assert gap.blocks_approval
         for each in (verdict.rationale, gap.why, certificate.summary):
@@ -150,7 +150,7 @@ async def test_a_consult_that_killed_its_owners_is_on_record_as_not_answered(toy
     async with toybox.open() as opened:
         _, certificate = await given_up(toybox, opened)
     (answer,) = certificate.consults
-    assert answer.problem.startswith("second could not answer: 5 processes in a row died")
+    assert answer.problem.startswith("second could not answer: 5 consecutive processes crashed")
 
 
 async def test_where_nobody_was_given_the_task_yet_it_is_refused(toybox, monkeypatch):
@@ -164,7 +164,7 @@ async def test_where_nobody_was_given_the_task_yet_it_is_refused(toybox, monkeyp
         outcome = await session.run()
         assert outcome.state is SessionState.REFUSED
         assert outcome.exit_code is ExitCode.USAGE
-        assert "5 processes in a row died" in outcome.route.explanation
+        assert "5 consecutive processes crashed" in outcome.route.explanation
         assert outcome.certificate is None
         assert (await opened.session(session.id)).state is SessionState.REFUSED
 

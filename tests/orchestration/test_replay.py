@@ -179,7 +179,7 @@ async def test_a_call_without_a_result_is_where_a_replay_ends(box):
     async with box.open() as opened:
         found = await opened.replay(session)
     assert box.effects() == ["one", "last"]
-    assert found.ending == "the record ends in the middle of a tool call"
+    assert found.ending == "the ledger ends within a tool call"
     assert found.differences == ()
 
 

@@ -79,10 +79,7 @@ def test_what_a_project_would_allow_is_ignored_and_named_and_the_rest_holds(plac
         ('[[rule]]\ntool = "a\\u001bb"\naction = "ask"\n', "config.toml:2: tool must be one line of text"),
         ('[[rule]]\naction = "ask"\n', "config.toml:1: tool must be one line of text"),
         ('[[rule]]\ntool = "x"\naction = "ask"\narguments = {}\n', "config.toml:4: arguments must be a table"),
-        (
-            '[[rule]]\ntool = "x"\naction = "ask"\n[rule.arguments]\nn = 8\n',
-            "config.toml:4: the pattern of 'n' must be",
-        ),
+        ('[[rule]]\ntool = "x"\naction = "ask"\n[rule.arguments]\nn = 8\n', "config.toml:4: the pattern of 'n' must"),
         ("rule = 1\n", "config.toml:1: rules must be tables"),
         ("[rule]\ntool = 'x'\n", "config.toml:1: rules must be tables"),
         ("[[rule]\n", "config.toml:1: not TOML"),

@@ -151,7 +151,7 @@ async def test_the_nan_debugger_joins_what_was_read_with_what_was_run(judged):
     first = findings(certificate)["LAB501", "losses.py:8"]
     assert first.claim.confidence is Confidence.HIGH
     assert tools_of(certificate, first) == {"torch-nan", "static-review"}
-    assert "borne out by static-review, torch-nan" in first.claim.basis
+    assert "confirmed by static-review, torch-nan" in first.claim.basis
     assert set(states(certificate).values()) == {AssumptionState.CONFIRMED}
 
 

@@ -117,11 +117,11 @@ OVERLOADED_LATE = [Say("I begin"), Fail(529)]
 @pytest.mark.parametrize(
     ("troubles", "words"),
     [
-        ([BROKEN], "broke off its answer"),
-        ([OVERLOADED_LATE], "takes no requests for now: Overloaded"),
-        ([Fail(500), BROKEN], "takes no requests for now"),
-        ([BROKEN, Fail(529), TruncateResponse(0)], "takes no requests for now"),
-        ([Fail(429, retry_after_s=0.01), BROKEN], "takes no requests for now"),
+        ([BROKEN], "ended its answer early"),
+        ([OVERLOADED_LATE], "is overloaded: Overloaded"),
+        ([Fail(500), BROKEN], "is overloaded"),
+        ([BROKEN, Fail(529), TruncateResponse(0)], "is overloaded"),
+        ([Fail(429, retry_after_s=0.01), BROKEN], "is overloaded"),
     ],
 )
 async def test_whatever_goes_wrong_a_request_is_made_five_times_at_most(monkeypatch, troubles, words):
@@ -167,7 +167,7 @@ async def test_who_watches_is_told_of_each_wait_in_a_line_that_no_model_wrote(mo
     heard = []
     await ask([BROKEN, Fail(429, retry_after_s=0.04), Say("fine")], monkeypatch, heard=heard)
     first, second = (each for each in heard if isinstance(each, ProgramNotice))
-    assert first.endswith("broke off its answer; it is asked again in 0.0 s (1 of 4)")
+    assert first.endswith("ended its answer early; it is asked again in 0.0 s (1 of 4)")
     assert "rate limit" in second
     assert second.endswith("it is asked again in 0.0 s (2 of 4)")
     assert [each for each in heard if not isinstance(each, ProgramNotice)][-1] == "fine"
@@ -207,7 +207,7 @@ async def test_a_greeting_sends_nothing_of_a_project_and_asks_for_no_answer():
 
 
 async def test_a_wrong_key_is_told_at_the_greeting_without_being_shown():
-    with MessagesServer([], key="right") as server, pytest.raises(UsageError, match="does not take the key") as raised:
+    with MessagesServer([], key="right") as server, pytest.raises(UsageError, match="rejects the API key") as raised:
         await greeted(server.url, "wrong-key")
     assert "--reasoner playbook" in raised.value.remedy
     assert "resume" not in raised.value.remedy
@@ -215,7 +215,7 @@ async def test_a_wrong_key_is_told_at_the_greeting_without_being_shown():
 
 
 async def test_a_model_that_the_server_does_not_know_is_told_at_the_greeting():
-    with MessagesServer([]) as server, pytest.raises(UsageError, match="knows no model 'claude-nonesuch'"):
+    with MessagesServer([]) as server, pytest.raises(UsageError, match="does not have model 'claude-nonesuch'"):
         await greeted(server.url, model="claude-nonesuch")
 
 
@@ -265,9 +265,9 @@ async def test_bedrock_is_not_greeted():
 @pytest.mark.parametrize(
     ("fail", "error", "words"),
     [
-        (Fail(401), UsageError, "does not take the key"),
-        (Fail(403), UsageError, "does not take the key"),
-        (Fail(404), ModelError, "knows no such model or address"),
+        (Fail(401), UsageError, "rejects the API key"),
+        (Fail(403), UsageError, "rejects the API key"),
+        (Fail(404), ModelError, "does not have this model or address"),
         (Fail(400, "temperature: not known"), ModelError, "temperature: not known"),
         (Fail(400, "prompt is too long: 9 tokens > 8 maximum"), TooLongError, "too long"),
         (Fail(413), TooLongError, "too long"),
@@ -284,7 +284,7 @@ async def test_a_refusal_is_told_in_one_line_and_not_tried_again(monkeypatch, fa
 
 async def test_a_key_that_is_not_the_servers_is_told_and_never_shown(monkeypatch):
     problem, count = await refused(Say("x"), monkeypatch, UsageError, key="right", given="wrong-key")
-    assert "does not take the key" in problem
+    assert "rejects the API key" in problem
     assert "wrong-key" not in problem
     assert count == 0
 
@@ -312,7 +312,7 @@ async def test_where_nobody_listens_is_told(monkeypatch):
 
 
 async def test_without_a_key_nobody_is_asked():
-    with pytest.raises(UsageError, match="no key") as raised:
+    with pytest.raises(UsageError, match="no API key") as raised:
         await ModelServer().ask(REQUEST, lambda _: None)
     assert "ANTHROPIC_API_KEY" in raised.value.remedy
     assert "--reasoner playbook" in raised.value.remedy
@@ -375,7 +375,7 @@ async def test_what_bedrock_and_vertex_need_beside_the_sdk_is_named(monkeypatch,
     monkeypatch.setitem(sys.modules, missing, None)
     model = ModelServer(kind)
     assert model.host.endswith((".amazonaws.com", ".googleapis.com"))
-    with pytest.raises(UsageError, match=f"{kind} cannot be asked") as raised:
+    with pytest.raises(UsageError, match=f"cannot send requests to {kind}") as raised:
         await model.ask(REQUEST, lambda _: None)
     assert f"anthropic[{kind}]" in raised.value.remedy
     await model.close()
@@ -385,7 +385,7 @@ def test_bedrock_without_a_region_is_refused(monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(UsageError, match="no client for bedrock") as raised:
+    with pytest.raises(UsageError, match="cannot create a client for bedrock") as raised:
         _ = ModelServer("bedrock").client
     assert "AWS_REGION" in raised.value.remedy
 
@@ -401,7 +401,7 @@ async def test_bedrock_is_asked_at_the_address_of_the_model(monkeypatch):
             monkeypatch.setenv(name, value)
         model = ModelServer("bedrock")
         # The scripted server has no such address.
-        with pytest.raises(ModelError, match="no such model or address"):
+        with pytest.raises(ModelError, match="this model or address"):
             await model.ask(REQUEST, lambda _: None)
         assert [each.path for each in server.requests] == ["/model/claude-opus-5-5/invoke-with-response-stream"]
         await model.close()
@@ -411,7 +411,7 @@ async def test_bedrock_is_asked_at_the_address_of_the_model(monkeypatch):
 async def test_what_is_no_address_is_told(monkeypatch, address):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
-    with pytest.raises(UsageError, match="is no address of a server") as raised:
+    with pytest.raises(UsageError, match="is not a server address") as raised:
         await ModelServer().ask(REQUEST, lambda _: None)
     assert "ANTHROPIC_BASE_URL" in raised.value.remedy
 

@@ -46,6 +46,6 @@ def test_a_wait_that_is_none_is_not_taken_for_one(wanted):
 def test_only_a_key_and_a_model_that_can_never_do_are_unwelcome():
     for status in (401, 403):
         assert isinstance(unwelcome("host", "m-1", said(status), "or not"), UsageError)
-    assert "knows no model 'm-1'" in unwelcome("host", "m-1", said(404, "model: m-1"), "or not").problem
+    assert "does not have model 'm-1'" in unwelcome("host", "m-1", said(404, "model: m-1"), "or not").problem
     for error in (said(404, "Not found"), said(400), said(405), said(429), said(500)):
         assert unwelcome("host", "m-1", error, "or not") is None

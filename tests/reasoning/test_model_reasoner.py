@@ -109,8 +109,8 @@ async def test_a_move_beside_tool_calls_waits_and_is_told_so(worker, monkeypatch
         (ToolUseBlock("look", '{"text": "a'), "look was not called: its arguments are not valid JSON"),
         (ToolUseBlock("look", '{"text": "a"'), "delimiter"),
         (ToolUseBlock("look", '{"text": "a"} and more'), "Extra data"),
-        (ToolUseBlock("look", '{"text": "a", "text": "b"}'), "stands twice"),
-        (ToolUseBlock("look", '{"text": NaN}'), "NaN is not a number of JSON"),
+        (ToolUseBlock("look", '{"text": "a", "text": "b"}'), "occurs twice"),
+        (ToolUseBlock("look", '{"text": NaN}'), "NaN is not a JSON number"),
         (ToolUseBlock("look", '["text"]'), "not an object"),
         (ToolUseBlock("look", "{,"), "not valid JSON"),
         (ToolUseBlock("look", '{"text": ' + "[" * 100_000), "not valid JSON"),
@@ -303,7 +303,7 @@ async def test_without_a_key_there_are_two_ways_on(worker, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     async with worker.open() as opened:
-        with pytest.raises(UsageError, match="no key") as raised:
+        with pytest.raises(UsageError, match="no API key") as raised:
             opened.reasoned(opened.task("review this", [worker.project / "train.py"], agent="worker"), "claude")
     assert "ANTHROPIC_API_KEY" in raised.value.remedy
     assert "--reasoner playbook" in raised.value.remedy
@@ -491,7 +491,7 @@ async def test_what_a_stream_that_broke_off_used_is_counted(worker, monkeypatch)
 async def test_what_a_turn_used_that_failed_in_the_end_is_counted_and_a_replay_is_the_same(worker, monkeypatch):
     broken = [[Say("I begin"), TruncateResponse(600)]] * 5
     with served([*broken, *broken, conclude()], monkeypatch) as server:
-        with pytest.raises(ModelBusyError, match="broke off"):
+        with pytest.raises(ModelBusyError, match="ended its answer early"):
             await ask(worker, server)
         async with worker.open() as opened:
             with pytest.raises(ModelBusyError):

@@ -108,5 +108,5 @@ def test_no_turn_is_told_cheaper_than_it_is(fresh, written, cached, output):
 def test_a_broken_table_is_refused_in_one_line(before, after):
     with pytest.raises(DefinitionError) as raised:
         read_models(TABLE.replace(before, after, 1))
-    assert "no table of models" in raised.value.problem
+    assert "malformed table of models" in raised.value.problem
     assert "\n" not in raised.value.problem

@@ -94,7 +94,7 @@ async def test_another_one_goes_on_from_what_is_on_record():
     ],
 )
 async def test_a_recorded_move_that_it_would_not_make_is_drift(recorded):
-    with pytest.raises(DriftError, match="the playbook of 'toy' has changed since this session began"):
+    with pytest.raises(DriftError, match="the playbook of 'toy' has changed since this session started"):
         await PlaybookReasoner(asking, BRIEF).next_move((Turn(recorded, {}, YES),), silent)
 
 
