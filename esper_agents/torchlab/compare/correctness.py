@@ -90,7 +90,7 @@ class Correctness:
             UsageError: A target or its inputs cannot be used, or the baseline is not deterministic.
             WorkerError: The baseline hung, crashed or raised.
         """
-        tell("planning what both are run on", 0.0)
+        tell("planning the inputs of both sides", 0.0)
         request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
         answer = self._seen(0, "plan", request)
         planned = self._hold(answer)

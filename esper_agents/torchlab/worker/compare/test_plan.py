@@ -188,7 +188,7 @@ class _Planner:
 
     def _derived(self, groups: set[str]) -> None:
         for name, group, inputs in self._edges(groups):
-            self._tell(f"trying the baseline on {name}", 0.5)
+            self._tell(f"running the baseline on {name}", 0.5)
             piece = capture(inputs, is_whole=True)
             why = "no time was left" if time.monotonic() > self._probe.ends else ""
             why = why or ("no room was left" if self._plan.nbytes() + piece.nbytes() > self._most_bytes else "")

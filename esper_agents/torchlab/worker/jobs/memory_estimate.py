@@ -36,11 +36,11 @@ def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[st
     def make() -> LoadedTarget:
         return target or load(request["root"], **request["target"])
 
-    tell("working out two steps without running them", 0.1)
+    tell("estimating two steps", 0.1)
     trace, about = estimate(make, lambda made: Stepper(made, train=train, optimizer=optimizer), request)
     result = {**described(trace), **about, "trains": any(each.name == "backward" for each in trace.phases)}
     if not result["trains"] and result["split_bytes"]["parameters"]:
-        tell("working out a call without gradients", 0.6)
+        tell("estimating a call without gradients", 0.6)
         bare, _ = estimate(make, lambda made: Stepper(made, train=False, has_gradients=False), request)
         if bare.peak()[1] < trace.peak()[1]:
             result["without_gradients_bytes"] = bare.base_bytes + bare.peak()[1]

@@ -34,7 +34,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
     seen = [ObservedRun(each, {int(number): step for number, step in each.about["steps"].items()}) for each in arms]
     steps, readings = plan.about["steps"], {}
     for number, step in enumerate(steps):
-        tell(f"the metric on {step['name']}", number / len(steps))
+        tell(f"computing the metric of {step['name']}", number / len(steps))
         pieces = [each.piece(number, "output") for each in seen]
         inputs = plan.pieces[step["input"]]
         try:

@@ -85,7 +85,7 @@ def _operations(
     runner: Runner, call_ns: int, budget_ns: int, tell: _Tell, missing: list[dict[str, str]]
 ) -> tuple[dict[str, Any], list[Event]]:
     """Return the measurements of operations, with the profiled calls."""
-    tell("looking at operations", 0.1)
+    tell("attributing operations to lines", 0.1)
     first = _profiled(runner, 1)
     shape = summary([first])
     known = _attributed(runner, missing, is_compiled=shape["is_compiled"])

@@ -134,7 +134,7 @@ def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range,
     """Run a step for each seed, or only half of them if more would add nothing."""
     with set_aside() as known, watch.watching():
         for step, seed in enumerate(seeds, start=1):
-            tell(f"step {step}: looking for memory that stays", 0.5 + 0.4 * step / len(seeds))
+            tell(f"step {step}: searching for retained memory", 0.5 + 0.4 * step / len(seeds))
             watch.step = step
             course.node_numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - no public function
             try:
