@@ -76,7 +76,7 @@ def test_at_a_terminal_the_person_is_asked_once_and_their_yes_is_remembered(toy)
         assert "about $0." in shown
         assert len(server.requests) == 1
         code, shown = typed(toy, server)
-        assert "may source" not in shown
+        assert "send source code of this project" not in shown
         assert len(server.requests) == 2
 
 
