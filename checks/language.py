@@ -101,8 +101,10 @@ def _commands(name: str, command: object) -> Iterable[tuple[str, object]]:
 
 
 def _rejected(file: Path, line: int, text: str) -> Iterator[str]:
+    stored = _SETTINGS["stored"].get(file.relative_to(ROOT).as_posix(), ())
     for match in _WORDS.finditer(text):
-        yield _problem(file, line + text.count("\n", 0, match.start()), f"rejected word: {match[0]!r}")
+        if match[0].lower() not in stored:
+            yield _problem(file, line + text.count("\n", 0, match.start()), f"rejected word: {match[0]!r}")
 
 
 def _problem(file: Path, line: int, problem: str) -> str:

@@ -75,11 +75,11 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
     if as_json:
         echo_json({**asdict(count), "with_problems": faulty, "left_out": found.left_out})
         return
-    echo(f"taken in: {count.added}, there already: {count.known}, none of them vouched for")
+    echo(f"imported: {count.added}, already imported: {count.known}; none is verified")
     if count.passed_over:
         echo(f"not taken in: {count.passed_over} (memory documents, and what cannot be read)")
     for each in found.left_out[:_MOST_PROBLEMS]:
-        outline(f"left out: {each}")
+        outline(f"omitted: {each}")
 
 
 @certificates_app.command("imported")
@@ -141,9 +141,9 @@ def _report(found: DocumentAudit) -> None:
     if found.counts:
         _report_counts(found)
     for left in found.left_out[:_MOST_PROBLEMS]:
-        outline(f"left out: {left}")
+        outline(f"omitted: {left}")
     if len(found.left_out) > _MOST_PROBLEMS:
-        outline(f"left out: {len(found.left_out) - _MOST_PROBLEMS} more")
+        outline(f"omitted: {len(found.left_out) - _MOST_PROBLEMS} more")
     failing = sum(any(each.outcome is CheckOutcome.FAILS for each in every.problems) for every in found.documents)
     over = f"; {found.passed_over} other Markdown files passed over" if found.passed_over else ""
     count = len(found.documents)

@@ -98,7 +98,7 @@ def export(
         for key in made.missing_keys:
             outline(f"no key: {key} signed, but is not trusted here", 1)
         for each in made.left_out:
-            outline(f"left out: {each.id}: {each.why}", 1)
+            outline(f"omitted: {each.id}: {each.why}", 1)
     if any(each.is_tampered for each in made.left_out):
         raise typer.Exit(ExitCode.TAMPERED)
 

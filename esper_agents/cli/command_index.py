@@ -1,4 +1,6 @@
-"""Table of the commands: short help and modules of each, so that a start imports one command and the help none.
+"""Table of the commands: the short help and the modules of each.
+
+A start imports the modules of one command, and the help none.
 
 `tests/cli/test_command_index.py` compares the table and the help with the commands.
 """

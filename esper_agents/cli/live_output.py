@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _LABEL = 11
 
 
-def lines_of(event: Event, told: set[str]) -> list[tuple[str, str]]:
+def lines_of(event: Event, printed: set[str]) -> list[tuple[str, str]]:
     """Return the output lines of an event, as pairs of label and text; none for events that only mark a start.
 
     Args:
         event: The row.
-        told: Fingerprints of the findings printed before; those of this event are added.
+        printed: Fingerprints of the findings printed before; those of this event are added.
     """
     if event.kind == "called":
-        lines = _called(event.body, told)
+        lines = _called(event.body, printed)
     else:
         tell = _TELL.get(event.kind)
         lines = tell(event.body) if tell else []
@@ -53,10 +53,10 @@ def _routed(body: JsonObject) -> list[tuple[str, str]]:
     return [("route", f"{body['agent'] or 'nobody'}, {body['explanation']}")]
 
 
-def _called(body: JsonObject, told: set[str]) -> list[tuple[str, str]]:
+def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     evidence = body["evidence"]
-    findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in told]
-    told.update(each["claim"]["fingerprint"] for each in findings)
+    findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in printed]
+    printed.update(each["claim"]["fingerprint"] for each in findings)
     took_ms = evidence["duration_ns"] / 1_000_000
     how = f"in {took_ms:.0f} ms" if evidence["outcome"] == "completed" else evidence["outcome"]
     said = [("tool", f"{evidence['tool']} {how}: {evidence['summary']}")]
@@ -161,15 +161,15 @@ def say(label: str, text: str) -> None:
 class Narrator:
     """Printer of session events for the user."""
 
-    def __init__(self, update: Callable[[str], None], told: set[str]) -> None:
-        """Print findings that are not in `told` yet, and pass the current activity to `update`."""
+    def __init__(self, update: Callable[[str], None], printed: set[str]) -> None:
+        """Print findings that are not in `printed` yet, and pass the current activity to `update`."""
         self._update = update
-        self._told = told
+        self._printed = printed
         self._heard = ""
 
     def lines_of(self, event: Event) -> list[tuple[str, str]]:
         """Return the output lines of one event, without findings printed before; see `lines_of`."""
-        return lines_of(event, self._told)
+        return lines_of(event, self._printed)
 
     def hear(self, words: str) -> None:
         """Print streamed model output: complete lines, and the unfinished line on the status line."""
@@ -199,17 +199,17 @@ class Narrator:
 
 
 @contextmanager
-def narrator(told: set[str] | None = None) -> Iterator[Narrator]:
+def narrator(printed: set[str] | None = None) -> Iterator[Narrator]:
     """Yield a narrator, with a status line on terminals and plain lines elsewhere.
 
     Args:
-        told: Fingerprints of the findings printed before; those that the narrator prints are added.
+        printed: Fingerprints of the findings printed before; those that the narrator prints are added.
     """
-    told = set() if told is None else told
+    printed = set() if printed is None else printed
     if not is_interactive():
-        yield Narrator(lambda _: None, told)
+        yield Narrator(lambda _: None, printed)
         return
     from rich.console import Console
 
     with Console(markup=False, highlight=False, soft_wrap=True).status("starting") as status:
-        yield Narrator(lambda text: status.update(text or "working"), told)
+        yield Narrator(lambda text: status.update(text or "working"), printed)

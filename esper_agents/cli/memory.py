@@ -189,7 +189,7 @@ def redact(
     if as_json:
         echo_json({"notes": [each.id for each in struck.notes], "documents": [str(each) for each in struck.documents]})
         return
-    echo(f"struck out of {number_of(len(struck.notes), 'note')}")
+    echo(f"removed from {number_of(len(struck.notes), 'note')}")
     for each in struck.notes[:20]:
         echo(f"  {short(each.id)} {each.agent}, {each.kind}")
     stored_still("")

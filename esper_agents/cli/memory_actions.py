@@ -60,7 +60,7 @@ def marks_of(note: MemoryNote) -> str:
     if note.contradicted_by:
         marks.append(f"contradicted by {', '.join(map(short, note.contradicted_by[:3]))}")
     if not note.is_vouched_for:
-        marks.append(f"{note.said_by}, vouched for by nobody")
+        marks.append(f"{note.said_by}, not verified")
     return "; ".join(marks)
 
 

@@ -1,4 +1,4 @@
-"""Command-line options that several commands share, and `gathered`, which turns options into one object."""
+"""Shared command-line options, and `gathered`, which turns options into one object."""
 
 from __future__ import annotations
 

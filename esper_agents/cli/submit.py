@@ -249,7 +249,7 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
             say("rule", f"{rule.source}: {rule}")
         for rule in plan.ignored:
             say("ignored", f"{rule.source}: {rule}; allow rules are accepted only in user settings")
-        say("handoffs", ", ".join(plan.neighbours) or "to nobody")
+        say("handoffs", ", ".join(plan.neighbours) or "none")
     say("cost", cost(project, plan.task))
     if plan.task.budget:
         say("budget", ", ".join(each.option for each in plan.task.budget))

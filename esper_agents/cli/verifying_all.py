@@ -80,7 +80,7 @@ async def verify_all(where: Path) -> ArchiveVerification:
         found = [NamedVerification(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
         audit = await opened.audit_log(tuple(_published_checkpoints(Path(project.root))))
         records = await opened.audit_records()
-    faults = (*audit.faults, *records.faults.told)
+    faults = (*audit.faults, *records.faults.listed)
     return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 
 

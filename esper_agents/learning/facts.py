@@ -43,13 +43,13 @@ class Fact:
     Attributes:
         id: Its identifier in the report.
         title: Its title, in one line.
-        told: The text for the model.
+        content: The text for the model.
         sources: The sessions that support it.
     """
 
     id: str
     title: str
-    told: JsonObject
+    content: JsonObject
     sources: tuple[SourceRef, ...]
 
 
@@ -60,7 +60,7 @@ def facts_of(found: Retrospect) -> dict[str, Fact]:
 
 
 def _of_habit(habit: RecurringViolation) -> Fact:
-    told = {
+    content = {
         "what": "a rule that is broken again and again",
         "rule": f"{habit.rule} {habit.name}",
         "category": str(habit.category),
@@ -71,18 +71,18 @@ def _of_habit(habit: RecurringViolation) -> Fact:
         "findings": habit.tally.findings,
         "states_of_the_code": habit.tally.states,
     }
-    return _fact(habit.id, f"{habit.rule} {habit.name}: {habit.tally}", told, habit.sources)
+    return _fact(habit.id, f"{habit.rule} {habit.name}: {habit.tally}", content, habit.sources)
 
 
 def _of_insight(insight: Insight) -> Fact:
-    told = {"what": insight.heading, "text": _cut(insight.text), "advice": _cut(insight.advice)}
+    content = {"what": insight.heading, "text": _cut(insight.text), "advice": _cut(insight.advice)}
     title = f"{insight.heading}: {shortened(visible(insight.text), _LONGEST_TITLE)}"
-    return _fact(insight.id, title, told, insight.sources)
+    return _fact(insight.id, title, content, insight.sources)
 
 
-def _fact(name: str, title: str, told: JsonObject, sources: tuple[SourceRef, ...]) -> Fact:
+def _fact(name: str, title: str, content: JsonObject, sources: tuple[SourceRef, ...]) -> Fact:
     rests_on = [each.certificate or each.session for each in sources[:_MOST_SOURCES]]
-    return Fact(name, title, {"fact": name, **told, "sessions": counted(sources), "rests_on": rests_on}, sources)
+    return Fact(name, title, {"fact": name, **content, "sessions": counted(sources), "rests_on": rests_on}, sources)
 
 
 def _cut(text: str) -> str:
@@ -97,7 +97,7 @@ def is_supported(text: str, facts: Iterable[Fact]) -> bool:
 
 def _words(fact: Fact) -> str:
     """Return all text of a fact, without its identifier and those of sessions."""
-    said = [each for name, each in fact.told.items() if name not in {"fact", "rests_on"}]
+    said = [each for name, each in fact.content.items() if name not in {"fact", "rests_on"}]
     return " \n".join(str(one) for each in said for one in (each if isinstance(each, list) else [each]))
 
 

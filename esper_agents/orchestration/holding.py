@@ -111,7 +111,7 @@ def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[s
     known = {(each.kind, each.where) for each in shallow.faults}
     found, counts = list(shallow.faults), Counter(shallow.counts)
     for deep in (deep_audit(store, project.key, keys), audit_index(store)):
-        fresh = [each for each in deep.told if (each.kind, each.where) not in known]
+        fresh = [each for each in deep.listed if (each.kind, each.where) not in known]
         known |= {(each.kind, each.where) for each in fresh}
         found += fresh
         counts |= deep.counts

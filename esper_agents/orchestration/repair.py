@@ -123,7 +123,7 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
     for whose in by_pin:
         _accept(store, workshop, by, whose)
     published = _published_notices(store, workshop)
-    differing = audit_index(store).told
+    differing = audit_index(store).listed
     with store.writing() as transaction:
         mended = _mend(transaction, workshop, store)
         entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
@@ -134,7 +134,7 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
     files = _publish_all(store, workshop)
     remaining = (
         *audit_log_faults(store, workshop.project).faults,
-        *audit_records(store, workshop.project.key).faults.told,
+        *audit_records(store, workshop.project.key).faults.listed,
     )
     wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
     named = {where for where, _ in wrong}

@@ -18,13 +18,13 @@ _CHANGES = {
     "item": (
         "Keep the number a tensor: most arithmetic takes a 0-d tensor in place of a float. Where Python needs it, take "
         "it outside, or set torch._dynamo.config.capture_scalar_outputs = True, as fullgraph=True "
-        "does by itself."
+        "does automatically."
     ),
     "tolist": "Keep the tensor, or call .tolist() outside the compiled function; only integers can be traced so.",
     "dynamic shape": (
         "The size of the result depends on the values. Keep the shape: torch.where, masked_fill or a product with the "
-        "mask. Otherwise set torch._dynamo.config.capture_dynamic_output_shape_ops = True, as fullgraph=True does by "
-        "itself, and say with torch._check what holds for the size."
+        "mask. Otherwise set torch._dynamo.config.capture_dynamic_output_shape_ops = True, as fullgraph=True does "
+        "automatically, and say with torch._check what holds for the size."
     ),
     "print": (
         "Take the output out of the compiled function, or put it behind `if not torch.compiler.is_compiling()`. If it "
@@ -206,23 +206,23 @@ _OLDER = (
 )
 
 
-def change_for(told: JsonObject) -> str:
+def change_for(reported: JsonObject) -> str:
     """Return the remedy for a graph break.
 
     Args:
-        told: A break of a report, or a failed outcome: `kind`, and if known `page`, `explanation`, `context`
+        reported: A break of a report, or a failed outcome: `kind`, and if known `page`, `explanation`, `context`
             and `outside`.
     """
-    text = _CHANGES.get(cause_of(told), _GENERIC)
-    if told.get("after") == "graph break in loop":
+    text = _CHANGES.get(cause_of(reported), _GENERIC)
+    if reported.get("after") == "graph break in loop":
         text += _IN_LOOP
     return text
 
 
-def cause_of(told: JsonObject) -> str:
+def cause_of(reported: JsonObject) -> str:
     """Return the name of the cause of a break, such as `branch` or `item`; `unknown` if the table has no entry."""
-    known = _BY_PAGE.get(str(told.get("page", "")), "")
-    said = " ".join(str(told.get(name, "")) for name in ("kind", "explanation", "context", "outside"))
+    known = _BY_PAGE.get(str(reported.get("page", "")), "")
+    said = " ".join(str(reported.get(name, "")) for name in ("kind", "explanation", "context", "outside"))
     if known in {"builtin", "C function", "skipped function", "asked for", "context manager", ""}:
         known = _first(_BY_WORDS, said) or known
     return known or _first(_OLDER, said) or "unknown"

@@ -1,4 +1,7 @@
-"""Extract a git revision of a project into a folder, without touching the checkout or running its code."""
+"""Extract a git revision of a project into a folder, without touching the checkout.
+
+None of the project's code is run.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_import_takes_in_once_and_says_that_nobody_vouches(archive) -> None:
     archive.write(certificate())
     archive.commit()
     first, again = esper("import", "docs"), esper("import", "docs", "--json")
-    assert first.output == "taken in: 1, there already: 0, none of them vouched for\n"
+    assert first.output == "imported: 1, already imported: 0; none is verified\n"
     assert json.loads(again.output)["known"] == 1
     listed = esper("list")
     assert listed.exit_code == 0

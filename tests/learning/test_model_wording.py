@@ -43,9 +43,9 @@ def skill(**changes):
 def test_facts_are_what_the_report_counts_under_the_names_that_it_prints():
     known = facts()
     assert list(known) == ["G1", "I1"]
-    assert known["G1"].told["findings"] == 3
-    assert known["G1"].told["sessions"] == 3
-    assert len(known["G1"].told["rests_on"]) == 3
+    assert known["G1"].content["findings"] == 3
+    assert known["G1"].content["sessions"] == 3
+    assert len(known["G1"].content["rests_on"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_the_same_facts_make_the_same_request_and_their_markup_is_inert():
 
 def test_a_refused_handoff_is_a_fact_as_well():
     known = facts_of(retrospect("toy", [seen(1, refused_hops=(RefusedHop("a", "b", "no"),))]))
-    assert known["I1"].told["text"] == "a tried to hand off the task to b; the handoff was refused: no"
+    assert known["I1"].content["text"] == "a tried to hand off the task to b; the handoff was refused: no"

@@ -109,7 +109,7 @@ class _Auditor:
         if self.faults.counts.keys() & {FaultKind.CHECKPOINT_CONTRADICTED, FaultKind.NOT_COVERED, FaultKind.FORKED}:
             self._look_closer()
         is_pinned = pin is not None or bool(against_pin)
-        return LogAudit(self.origin, self.size, tuple(self.faults.told), dict(self.faults.counts), is_pinned)
+        return LogAudit(self.origin, self.size, tuple(self.faults.listed), dict(self.faults.counts), is_pinned)
 
     def _believable(self, size: int) -> int:
         """Return the number of entries to audit: one far index must not make the audit endless."""

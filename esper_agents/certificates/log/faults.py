@@ -61,18 +61,18 @@ class Faults:
     """Collected faults, up to 20 of each kind.
 
     Attributes:
-        told: Faults that are listed.
+        listed: Faults that are listed.
         counts: Number of faults of each kind, listed or not.
     """
 
-    told: list[Fault] = field(default_factory=list)
+    listed: list[Fault] = field(default_factory=list)
     counts: Counter[FaultKind] = field(default_factory=Counter)
 
     def add(self, kind: FaultKind, where: str, detail: str) -> None:
         """Add a fault."""
         self.counts[kind] += 1
         if self.counts[kind] <= MOST_OF_A_KIND:
-            self.told.append(Fault(kind, where, detail))
+            self.listed.append(Fault(kind, where, detail))
 
 
 def shown(record_id: str) -> str:

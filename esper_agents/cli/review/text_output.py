@@ -96,7 +96,7 @@ def _rest(outcome: ReviewOutcome) -> None:
     for claim in outcome.mended:
         say("mended", f"{claim.location} {claim.rule} {claim.name}")
     for left in outcome.not_mended:
-        say("not mended", f"{left.claim.location} {left.claim.rule}: {left.why}")
+        say("not fixed", f"{left.claim.location} {left.claim.rule}: {left.why}")
     for entry in outcome.stale:
         say("stale", f"{entry.path} {entry.rule} is a stale baseline entry: {entry.excerpt}")
     if report.generated:

@@ -18,7 +18,7 @@ def grown(archive):
 
 
 def named(archive):
-    return {(each.kind, each.where) for each in archive.deep().told}
+    return {(each.kind, each.where) for each in archive.deep().listed}
 
 
 CERTIFIED = f"crt_{1:032x}"
@@ -46,7 +46,7 @@ def test_what_was_entered_by_the_program_has_no_faults(grown):
 )
 def test_a_column_of_the_index_that_was_changed_is_named(grown, change):
     grown.sql(f"UPDATE certificate SET {change} WHERE id = '{CERTIFIED}'")
-    found = grown.deep().told
+    found = grown.deep().listed
     assert [(each.kind, each.where) for each in found] == [("index-changed", CERTIFIED)]
     column = change.partition(" ")[0]
     assert ("verdict_kind" if column == "kind" else column) in found[0].detail
