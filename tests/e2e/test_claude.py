@@ -72,7 +72,7 @@ def test_at_a_terminal_the_person_is_asked_once_and_their_yes_is_remembered(toy)
         assert code == 3
         assert shown.count(f"send source code of this project to {host}?") == 2
         assert f"claude-sonnet-5-5 at {host}" in shown
-        assert "train.py, and what tools read" in shown
+        assert "train.py, plus files" in shown
         assert "about $0." in shown
         assert len(server.requests) == 1
         code, shown = typed(toy, server)
