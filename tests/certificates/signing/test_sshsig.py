@@ -140,7 +140,7 @@ def test_the_key_that_signs_what_is_issued_gives_no_second_opinion(tmp_path):
     signing_key(tmp_path)
     (tmp_path / "link").symlink_to(key_file(tmp_path))
     for place in (key_file(tmp_path), tmp_path / "link"):
-        with pytest.raises(UsageError, match="no second opinion"):
+        with pytest.raises(UsageError, match="cannot countersign"):
             countersign(STATEMENT, place, tmp_path)
 
 
