@@ -78,7 +78,7 @@ async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
     monkeypatch.setattr("esper_agents.orchestration.permissions.new_id", lambda _prefix: next(made))
     async with careful.open() as opened:
         outcome = await asked(careful, opened)
-        with pytest.raises(UsageError, match="fits 2 questions") as error:
+        with pytest.raises(UsageError, match="matches 2 questions") as error:
             await opened.answer("ababababa", "approve")
         assert outcome.questions[0].id in error.value.remedy
 

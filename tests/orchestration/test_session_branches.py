@@ -191,7 +191,7 @@ async def test_a_fork_is_not_given_to_who_is_not_there_or_has_it_already(box):
         first = await ran(box, opened)
         with pytest.raises(NotFoundError, match="no agent named 'nobody'"):
             await opened.fork(first.session, "1", agent="nobody")
-        with pytest.raises(UsageError, match="worker has the task"):
+        with pytest.raises(UsageError, match="worker already has the task"):
             await opened.fork(first.session, "1", agent="worker")
         assert len(await opened.sessions()) == 1
 
