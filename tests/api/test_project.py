@@ -163,7 +163,7 @@ async def test_a_plan_for_an_agent_without_a_playbook_says_that_it_would_end_und
     toybox.agent("dreamer")
     async with toybox.open() as opened:
         plan = await opened.plan(opened.task("review this", [toybox.project / "train.py"], agent="dreamer"))
-    assert "undecided" in plan.reasoner
+    assert "the result would be NEEDS_FURTHER_REVIEW" in plan.reasoner
 
 
 @pytest.mark.both_databases

@@ -113,7 +113,7 @@ def test_an_absolute_path_into_the_tree_is_none_either(canary):
 @pytest.mark.parametrize("text", [each for each in HOSTILE if each])
 def test_an_identifier_that_is_a_path_is_none(text):
     for change in ({"id": text}, {"session": text}):
-        with pytest.raises(Exception, match=r"not a certificate ID|encode|surrogate"):
+        with pytest.raises(Exception, match=r"not a (certificate|session) ID|encode|surrogate"):
             parse(statement(replace(full(), **change)))
 
 
