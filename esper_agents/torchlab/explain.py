@@ -75,7 +75,7 @@ def headline(result: JsonObject) -> str:
             said = "nothing is compiled: it runs eagerly, as if torch.compile were not there"
         case _:
             said = "compiling it raises"
-    return said + (", and dynamo stopped recompiling it" if result.get("limits") else "")
+    return said + (", and dynamo gave up compiling it anew" if result.get("limits") else "")
 
 
 def _graphs(result: JsonObject) -> int:

@@ -18,13 +18,13 @@ _CHANGES = {
     "item": (
         "Keep the number a tensor: most arithmetic takes a 0-d tensor in place of a float. Where Python needs it, take "
         "it outside, or set torch._dynamo.config.capture_scalar_outputs = True, as fullgraph=True "
-        "does automatically."
+        "does by itself."
     ),
     "tolist": "Keep the tensor, or call .tolist() outside the compiled function; only integers can be traced so.",
     "dynamic shape": (
         "The size of the result depends on the values. Keep the shape: torch.where, masked_fill or a product with the "
-        "mask. Otherwise set torch._dynamo.config.capture_dynamic_output_shape_ops = True, as fullgraph=True does "
-        "automatically, and say with torch._check what holds for the size."
+        "mask. Otherwise set torch._dynamo.config.capture_dynamic_output_shape_ops = True, as fullgraph=True does by "
+        "itself, and say with torch._check what holds for the size."
     ),
     "print": (
         "Take the output out of the compiled function, or put it behind `if not torch.compiler.is_compiling()`. If it "

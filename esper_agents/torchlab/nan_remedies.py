@@ -72,7 +72,7 @@ CHANGES = {
         " between the layers"
     ),
     "nan-in-inputs": (
-        "fix the data: find the sample by the step, seed and index, and check batches with isfinite as they are loaded"
+        "mend the data: find the sample by the step, seed and index, and check batches with isfinite as they are loaded"
     ),
     "inf-in-inputs": (
         "bound the data before it is used; a mask of -inf that is an input must not be multiplied or subtracted"
@@ -89,8 +89,8 @@ CHANGES = {
     "inf-in-buffers": (
         "a buffer was Inf before the first step and is computed with: choose with torch.where in its place"
     ),
-    "nan-in-optimizer-state": "the optimizer's state was NaN before the first step: reset it",
-    "inf-in-optimizer-state": "the optimizer's state was Inf before the first step: reset it",
+    "nan-in-optimizer-state": "the optimizer's state was NaN before the first step: start it anew",
+    "inf-in-optimizer-state": "the optimizer's state was Inf before the first step: start it anew",
     "uninitialised-memory": (
         "use torch.zeros or torch.full in place of torch.empty, or write every element before reading"
     ),
@@ -105,7 +105,7 @@ CHANGES = {
         "the masked position is one that is asked for: check targets against the mask, or fill with a finite number"
     ),
     "loss-scale-never-fits": (
-        "no loss scale makes these gradients finite: the fault is in the operation, not in the scale; fix it there"
+        "no loss scale makes these gradients finite: the fault is in the operation, not in the scale; mend it there"
     ),
     "unclassified": "look at the inputs of the operation: their largest, smallest and zero elements are listed",
 }

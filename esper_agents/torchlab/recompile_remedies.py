@@ -28,8 +28,8 @@ _CHANGES = {
         "sizes out of the function."
     ),
     "condition on a size": (
-        "The code, or an operation in it, decides by a size, and each side is compiled separately. Write it without "
-        "the condition, or state with torch._check what always holds."
+        "The code, or an operation in it, decides by a size, and each side is compiled by itself. Write it without the "
+        "condition, or state with torch._check what always holds."
     ),
     "layout": "Bring inputs into one layout, such as with .contiguous(), before the compiled function.",
     "dtype": "Convert inputs to one dtype before the compiled function.",

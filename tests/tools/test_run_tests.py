@@ -122,7 +122,7 @@ async def test_a_file_that_does_not_start_and_is_about_something_else_is_a_warni
     found = await call("run-tests", paths=["."], subject=["loop.py"])
     assert found.output["outcome"] == "passed"
     assert [each.severity for each in found.claims] == [Severity.WARNING]
-    assert "does not import what is in question" in found.claims[0].message
+    assert "does not import the files under test" in found.claims[0].message
 
 
 async def test_a_module_that_is_not_installed_is_no_fault_of_the_code(call, tested):
@@ -238,7 +238,7 @@ async def test_data_that_git_ignores_is_named_and_can_be_allowed(call, tested):
     write(tested, {"test_reads.py": READS.replace("data/x.txt", "data/gone.txt")})
     assert (await call("run-tests", paths=["test_reads.py"])).output["outcome"] == "failed"
     write(tested, {"test_reads.py": READS.replace("data/x.txt", ".env")})
-    with pytest.raises(EvidenceError, match="kept from what runs in the sandbox"):
+    with pytest.raises(EvidenceError, match="is withheld from the sandbox"):
         await call("run-tests", paths=["test_reads.py"])
 
 

@@ -168,7 +168,7 @@ async def test_a_break_is_borne_out_where_the_compiler_breaks_and_refuted_where_
 
 async def test_lines_that_nothing_is_claimed_of_are_bad_input(confirm, tmp_path):
     tool = load_tools().get("torch-confirm")
-    with pytest.raises(UsageError, match="claims nothing of these lines"):
+    with pytest.raises(UsageError, match="no finding on these lines"):
         await tool.run(
             ToolContext(tmp_path / "project"), {"target": "m.py:Net", "paths": ["m.py"], "lines": ["m.py:1"]}
         )

@@ -65,7 +65,7 @@ def test_what_entries_vouch_for_is_made_again_byte_for_byte_and_the_second_time_
 def test_lost_or_changed_entries_are_not_signed_for_unless_a_person_accepts_it(grown, attack):
     grown.sql(attack)
     before = grown.rows()
-    with pytest.raises(IntegrityError, match="not the one of which 7 entries"):
+    with pytest.raises(IntegrityError, match="inconsistent with the signed or pinned checkpoint of 7 entries"):
         mended(grown)
     assert grown.rows() == before
     assert mended(grown, accepts_loss=True).is_signed

@@ -391,7 +391,7 @@ def test_without_a_sandbox_nothing_but_the_user_s_own_rights_protects_the_key(tm
 
 def test_the_command_line_takes_the_variable_before_anything_else_runs(tmp_path, made):
     program = (
-        "import os, sys; from esper_agents.cli import main; sys.argv = ['esper', '--help']\n"
+        "import os, sys; from esper_agents.cli import main; sys.argv = ['esper', 'doctor', '--help']\n"
         f"main._run = lambda: print({VARIABLE!r} in os.environ)\n"
         "main.main()"
     )

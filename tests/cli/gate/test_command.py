@@ -148,7 +148,7 @@ def test_what_was_imported_never_passes(clone, key):
     shutil.rmtree(clone / "docs")
     (clone / "freehand.md").write_text(page, encoding="utf-8")
     taken = CliRunner().invoke(build(), ["certificates", "import", "freehand.md"])
-    assert taken.output.startswith("taken in: 1,")
+    assert taken.output.startswith("imported: 1,")
     assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
 
 
