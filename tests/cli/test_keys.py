@@ -267,5 +267,5 @@ def test_a_countersignature_is_in_the_log_and_beside_the_view_for_anybody_to_che
 def test_the_key_that_issued_it_cannot_countersign(judged):
     own = str(key_file(judged.home))
     problem, remedy = judged.esper("certificates", "countersign", "latest", "--key", own).problem(2)
-    assert "no second opinion" in problem
+    assert "cannot countersign" in problem
     assert "~/.ssh" in remedy

@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_with_what_can(judged):
         (("--status", "GO"), "GO cannot replace REQUIRES_REMEDIATION"),
         (("--status", "FINE"), "no status named 'FINE'"),
         (("--reason", " "), "needs a reason"),
-        (("--status", "requires-remediation"), "is REQUIRES_REMEDIATION already"),
+        (("--status", "requires-remediation"), "already has status REQUIRES_REMEDIATION"),
     ]
     for more, what in refused:
         problem, _ = judged.esper(*OVERRIDE, *more, "--yes").problem(2)

@@ -145,7 +145,7 @@ def test_a_person_is_asked_once_what_may_be_sent_and_their_answer_holds(here, mo
         assert "of this report: rules, places, and what sessions said of them; no file" in refused
         assert "about $" in refused
         assert "send source code of this project to 127.0.0.1" in refused
-        assert "no model was asked" in refused
+        assert "no model was used" in refused
         assert "send source code of this project" not in here("retrospect").stdout
         assert not server.requests
         agreed = here("retrospect", "--reasoner", "claude", said="y\n").stdout

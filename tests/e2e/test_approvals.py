@@ -81,7 +81,7 @@ def test_advice_waits_until_a_person_agrees_in_another_process_and_goes_on_in_a_
     assert answered.code != 0
     assert "changed since session" in answered.stderr
     assert made.esper("approvals", "list", code=0).stdout == "nothing waits for you\n"
-    assert "was answered before" in made.esper("approvals", "deny", asked["id"]).problem(2)[0]
+    assert "already answered" in made.esper("approvals", "deny", asked["id"]).problem(2)[0]
     assert advise("resume") == "done 0"
     record = made.esper("certificates", "show", "latest", "--json", code=0).json
     predicate = record.get("predicate", record)

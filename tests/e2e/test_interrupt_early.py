@@ -18,7 +18,7 @@ COMMANDS = {
     ("certificates", "list"): ("typer", "esper_agents.cli.terminal", "sqlalchemy"),
     ("submit", "review this training code", "train.py"): ("typer", "esper_agents.api", "langgraph"),
     ("doctor",): ("esper_agents.errors",),
-    ("--help",): ("esper_agents.cli.lightweight_commands",),
+    ("review", "--help"): ("esper_agents.cli.lightweight_commands",),
 }
 SESSIONS = "SELECT id FROM session ORDER BY created_at"
 

@@ -153,10 +153,10 @@ async def test_a_second_answer_is_refused_and_the_first_stands(careful):
         held = await opened.answer(asked.id, "deny")
         held.stop()
         await stopped(held)
-        with pytest.raises(UsageError, match="answered before, with 'deny'"):
+        with pytest.raises(UsageError, match="already answered: 'deny'"):
             await opened.answer(asked.id, "approve")
         outcome = await (await opened.resume(held.id)).run()
-        with pytest.raises(UsageError, match="answered before, with 'deny'"):
+        with pytest.raises(UsageError, match="already answered: 'deny'"):
             await opened.answer(asked.id, "approve")
         assert outcome.state is SessionState.DONE
     assert careful.effects() == []

@@ -175,7 +175,7 @@ async def test_an_agreement_takes_nothing_but_yes_or_no_and_only_once(adviser):
         with pytest.raises(UsageError, match="'perhaps' is not a valid answer"):
             await opened.answer(outcome.session, "perhaps")
         await (await opened.answer(outcome.session, "deny")).run()
-        with pytest.raises(UsageError, match="answered before, with 'deny'"):
+        with pytest.raises(UsageError, match="already answered: 'deny'"):
             await opened.answer(outcome.questions[0].id, "approve")
 
 
@@ -229,7 +229,7 @@ async def test_a_question_in_the_work_and_one_about_the_advice_are_two(toybox):
         first = outcome.questions[0].id
         outcome = await (await opened.answer(first, "approve")).run()
         assert outcome.state is SessionState.WAITING
-        with pytest.raises(UsageError, match="answered before"):
+        with pytest.raises(UsageError, match="already answered"):
             await opened.answer(first, "approve")
         outcome = await (await opened.answer(outcome.questions[0].id, "approve")).run()
         assert outcome.state is SessionState.DONE

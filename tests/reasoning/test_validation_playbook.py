@@ -121,7 +121,7 @@ async def test_a_certificate_without_evidence_is_refused(toybox):
     toybox.agent("thinker", play)
     first = (await toybox.run("thinker")).certificate
     async with toybox.open() as opened:
-        with pytest.raises(UsageError, match="rests on no evidence"):
+        with pytest.raises(UsageError, match="has no evidence that can be re-run"):
             await opened.reproduction(first.id)
 
 
