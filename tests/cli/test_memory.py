@@ -59,7 +59,7 @@ def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     assert shown.startswith(f"1. {one} next-actions of {actions[0]['agent']}: current\n  ")
     assert "esper certificates show crt_" in place.esper("memory", "show", one[-12:], code=0).stdout
     assert place.esper("memory", "search", "--file", "train.py", code=0).stdout
-    assert "no note" in place.esper("memory", "search", "unheardof", code=1).stdout
+    assert "no matching notes" in place.esper("memory", "search", "unheardof", code=1).stdout
 
     plan = json.loads(place.esper("submit", "--from-action", "1", "--plan", "--json", code=0).stdout)
     assert plan["task"]["options"]["action"] == one

@@ -90,7 +90,7 @@ def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
         assert (code, "[y/n]" in shown) == (0, False)
         code, shown = typed(toy, server, "no\n", arguments=CLAUDE)
         assert code == 2
-        assert "no consent yet" in shown
+        assert "no consent to send" in shown
         assert not server.requests
 
 

@@ -37,7 +37,7 @@ def test_sessions_are_listed_and_found_by_what_was_asked(known):
     assert known.esper("sessions", "search", "Training", "code", "--json", code=0).json == [found]
     assert "no session says that" in known.esper("sessions", "search", "elephant", code=0).stdout
     problem, _ = known.esper("sessions", "search", "...").problem(2)
-    assert "no word" in problem
+    assert "no search terms in" in problem
     problem, _ = known.esper("sessions", "list", "--since", "yesterday").problem(2)
     assert "yesterday" in problem
 
@@ -112,7 +112,7 @@ def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place,
     assert "  -Watch." in done.stdout
     assert "  +Watch twice." in done.stdout
     problem, _ = made.esper("resume", "--accept", "--pinned").problem(2)
-    assert "contradict" in problem
+    assert "mutually exclusive" in problem
     (made.root / ".esper/agents/watcher.md").unlink()
     problem, remedy = made.esper("resume", "--accept").problem(2)
     assert "is no longer installed" in problem

@@ -184,7 +184,7 @@ async def test_a_question_of_a_cancelled_session_can_not_be_answered_any_more(ca
         outcome = await waiting(careful, opened)
         await opened.cancel(outcome.session)
         assert await opened.questions() == ()
-        with pytest.raises(UsageError, match="is cancelled; nothing can be answered"):
+        with pytest.raises(UsageError, match="is cancelled; its questions are closed"):
             await opened.answer(outcome.questions[0].id, "approve")
     assert careful.effects() == []
 
