@@ -362,18 +362,19 @@ def test_a_question_about_a_change_is_undecided_whatever_passes(kind):
     assert top(QuestionType.ADVICE, **asked).lines == ()
 
 
-@pytest.mark.parametrize("base", ["", "HEAD~1"])
+@pytest.mark.parametrize(("base", "file"), [("", TRAIN), ("HEAD~1", "other.py"), ("HEAD~1", TRAIN)])
 @pytest.mark.parametrize("kind", JUDGED)
-def test_a_change_is_judged_by_a_comparison_with_what_it_was_before_where_speed_is_asked(kind, base):
-    pair = {"baseline": "train.py:step", "candidate": "train.py:step", "base": base}
+def test_a_change_is_judged_by_a_comparison_with_what_it_was_before_where_speed_is_asked(kind, base, file):
+    pair = {"baseline": f"{file}:step", "candidate": f"{file}:step", "base": base}
     compared = evidence(2, tool="torch-compare", arguments=pair, output={"outcome": "faster as claimed"})
     found = top(
         kind,
         request="is train.py:step faster since HEAD~1?",
         evidence=(evidence(), passing(), compared),
         agent="pytorch-ultimate-performance-engineer",
+        paths=(TRAIN,),
     )
-    is_judged = kind is QuestionType.RECOMMENDATION and base
+    is_judged = kind is QuestionType.RECOMMENDATION and base and file == TRAIN
     assert ("change-not" in " ".join(names(found))) is not bool(is_judged)
 
 

@@ -216,7 +216,12 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
         case NotExecuted():
             return _not_executed(condition, facts)
         case ChangeAsked(comparisons):
-            is_compared = any(each.arguments.get("base") for each in _calls(comparisons, facts))
+            # A comparison of a file that the task is not about says nothing about the change in question.
+            is_compared = any(
+                call.arguments.get("base")
+                and is_about(facts.paths, str(call.arguments.get("candidate", "")).rpartition(":")[0])
+                for call in _calls(comparisons, facts)
+            )
             return None if is_compared else _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
         case SpeedUpAsked(agents):
             return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
