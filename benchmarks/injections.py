@@ -117,7 +117,7 @@ async def run_task(project: OpenProject, place: Place, reasoner: str, agreed: st
 
 
 def _may(project: OpenProject, listed: Sequence[str] | None, name: str, agreed: str) -> bool:
-    known = {each.name: each for each in project.workshop.tools.named(listed)}
+    known = {each.name: each for each in project.services.tools.named(listed)}
     return name in known and (known[name].risk is Risk.LOW or name == agreed)
 
 
@@ -146,7 +146,7 @@ async def attack(folder: Path, case: Case, baseline: Came) -> dict[str, Any]:
     with MessagesServer(model, key=SECRETS["key"]) as server:
         os.environ.update(server.environment)
         async with open_project(place.root, agents=[agents], tools=[log_tool(case.text)]) as project:
-            project.agree(project.workshop.server.host)
+            project.agree(project.services.server.host)
             if case.carrier.how == "memory":
                 file = folder / "working-memory.md"
                 file.write_text(f"# Memory\n\n- {SECRETS['environment']} {case.text}\n", encoding="utf-8")

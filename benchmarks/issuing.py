@@ -296,7 +296,7 @@ class Timer:
             self.all_wait.set()
         await self.go.wait()
         async with self.one:
-            clock = databases.clock_of(run.workshop.store.store).ms
+            clock = databases.clock_of(run.services.store.store).ms
             cpu, wall = clock(), time.perf_counter()
             await certifying.certify(run)
             self.wall_ms.append((time.perf_counter() - wall) * 1000)

@@ -116,13 +116,13 @@ async def _race(place: Place, lines: TextIO, said: TextIO) -> None:
 
 
 def _give_back(opened: OpenProject, session: Session) -> None:
-    lease.release(opened.workshop.store.store, session._lease, SessionState.OPEN)  # noqa: SLF001 - only a run gives it back
+    lease.release(opened.services.store.store, session._lease, SessionState.OPEN)  # noqa: SLF001 - only a run gives it back
 
 
 async def _write(opened: OpenProject, rows: int) -> None:
     session = await opened.submit(opened.task("review this", [], agent=FIRST))
     for number in range(rows):
-        await opened.workshop.store.run(partial(_append, session, number))
+        await opened.services.store.run(partial(_append, session, number))
 
 
 def _append(session: Session, number: int, store: Store) -> None:

@@ -159,7 +159,7 @@ async def measure(project: Path, server: Server, repeat: int, frameworks: Path |
         AsyncAnthropic(base_url=server.url, api_key="test") as client,
         open_project(project, tools=[look_at], playbooks=playbooks, agents=[project.parent / "agents"]) as opened,
     ):
-        opened.agree(opened.workshop.server.host)
+        opened.agree(opened.services.server.host)
         tools, system = _offered(opened)
         offer = Offer(server.url, MODEL, system, tools, PAGE, list(AGENTS), "7.31x")
         bench = Bench(server, client, opened, tools, system, begin(frameworks, offer) if frameworks else [])
@@ -244,7 +244,7 @@ def _offered(opened: OpenProject) -> tuple[list[dict[str, Any]], str]:
     from esper_agents.reasoning.action_schema import move_tools
     from esper_agents.reasoning.prompting import base_instructions
 
-    uses = [each.use for each in opened.workshop.tools.named(None)]
+    uses = [each.use for each in opened.services.tools.named(None)]
     tools = [{"name": each.name, "description": each.description, "input_schema": dict(each.schema)} for each in uses]
     return [*tools, *(dict(each) for each in move_tools())], base_instructions()
 

@@ -73,7 +73,7 @@ async def run(opened: OpenProject, steps: int) -> Stored:
     task = opened.task("review this", [opened.root / "train.py"], agent="benchmark-chief")
     outcome = await (await opened.submit(task)).run()
     assert outcome.state is SessionState.DONE
-    with opened.workshop.store.store.reading() as connection:
+    with opened.services.store.store.reading() as connection:
         rows = ledger.rows(connection, outcome.session)
     taken = sum(row.key.kind == "called" for row in rows)
     assert taken == steps // TURNS * (TURNS - 1), taken
@@ -83,7 +83,7 @@ async def run(opened: OpenProject, steps: int) -> Stored:
 
 def size(opened: OpenProject) -> int:
     """Return how many bytes the database takes, without what is free in its file."""
-    with opened.workshop.store.store.reading() as connection:
+    with opened.services.store.store.reading() as connection:
         if connection.dialect.name == "postgresql":
             return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
         pages, free, page = (
@@ -155,13 +155,13 @@ def copied(store: Store, session_id: str, count: int) -> None:
 
 async def resumed(opened: OpenProject, session_id: str) -> Lease:
     """Do what a resume does before its first new step: claim, read, fold, look for drift, decide once more."""
-    store = opened.workshop.store.store
+    store = opened.services.store.store
     held = lease.claim(store, session_id)
     with store.reading() as connection:
         rows = ledger.rows(connection, session_id)
     history = SessionProjection(session_id, rows)
-    assert not drift.find_drift(opened.workshop, history)
-    run_ = SessionRun(opened.workshop, held, history, lambda _: None)
+    assert not drift.find_drift(opened.services, history)
+    run_ = SessionRun(opened.services, held, history, lambda _: None)
     frame = history.current
     assert frame is not None
     await reasoner_of(run_, frame).next_move(frame.settled, lambda _: None)
@@ -176,10 +176,10 @@ async def small(folder: Path, given: argparse.Namespace) -> bool:
     async with opening(folder, SHORT) as opened:
         short = await run(opened, SHORT)
         met = list(storing(short, long))
-        store, key = opened.workshop.store.store, opened.workshop.project.key
+        store, key = opened.services.store.store, opened.services.project.key
         with store.reading() as connection:
             rows = ledger.rows(connection, short.session)
-        begun = sessions.create(store, opened.workshop.project, SessionProjection(short.session, rows).begun)
+        begun = sessions.create(store, opened.services.project, SessionProjection(short.session, rows).begun)
         # As where the process was killed before it concluded.
         entries = [(row.key, _Body(row.body)) for row in rows[1:-3]]
         _append_raw(store, begun.session, entries)

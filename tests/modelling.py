@@ -73,7 +73,7 @@ async def ask(toybox, server, *, agent="worker", request="review this", agreed=T
     """Submit a task whose agents ask the model, run it as far as it goes, and return what became of it."""
     async with toybox.open(**options) as opened:
         if agreed:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
         task = opened.task(request, [toybox.project / "train.py"], agent=agent)
         session = await opened.submit(opened.reasoned(task, "claude"))
         outcome = await session.run() if run else None

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class CertificateService:
     """Certificate operations of an open project, including its transparency log."""
 
-    workshop: ProjectServices
+    services: ProjectServices
     root: Path
     _key: str
     _store: AsyncStore
@@ -115,7 +115,7 @@ class CertificateService:
             NotFoundError: The project has no such certificate.
         """
         return await self._store.run(
-            inspect_certificate, self.workshop.project, self.workshop.home, certificate_id, given
+            inspect_certificate, self.services.project, self.services.home, certificate_id, given
         )
 
     async def every_certificate(self) -> tuple[CertificateSummary, ...]:
@@ -132,7 +132,7 @@ class CertificateService:
         Args:
             published: Checkpoints from other places, with their locations.
         """
-        return await self._store.run(audit_log_faults, self.workshop.project, published)
+        return await self._store.run(audit_log_faults, self.services.project, published)
 
     async def audit_records(self) -> RecordAudit:
         """Return the certified sessions whose events or notes differ from the digests in their certificates."""
@@ -145,15 +145,15 @@ class CertificateService:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
         run = self._store.run
-        return await run(repair, self.workshop, accept_rollback=accept_rollback, by=person())
+        return await run(repair, self.services, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
-        return await self._store.run(retention.prunable, self.workshop, days)
+        return await self._store.run(retention.prunable, self.services, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
-        return await self._store.run(retention.prune, self.workshop, chosen, days=days, by=person())
+        return await self._store.run(retention.prune, self.services, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
         """Revoke a certificate in the log, and publish the revocation next to its view.
@@ -162,7 +162,7 @@ class CertificateService:
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
-        return await self._store.run(revoke, self.workshop, certificate_id, reason, person())
+        return await self._store.run(revoke, self.services, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
         """Override the status of a certificate in the log by a user's decision; see `orchestration.overriding`.
@@ -174,11 +174,11 @@ class CertificateService:
             NotCurrentError: The certificate is revoked or superseded.
         """
         run = self._store.run
-        return await run(override, self.workshop, certificate_id, status, reason=reason, by=person())
+        return await run(override, self.services, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
-        return await self._store.run(overrides, self.workshop.project, entries)
+        return await self._store.run(overrides, self.services.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.
@@ -198,12 +198,12 @@ class CertificateService:
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
-        published = await self._store.run(find_published, self.workshop, certificate_id)
+        published = await self._store.run(find_published, self.services, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
-            await self._store.run(publish, self.workshop, published.issued.id)
+            await self._store.run(publish, self.services, published.issued.id)
         return published.view
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
         entry = await self.certificate(certificate_id)
-        return await self._store.run(publish_page, self.workshop, entry.id)
+        return await self._store.run(publish_page, self.services, entry.id)

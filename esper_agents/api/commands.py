@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def commands_of(project: OpenProject) -> Commands:
     """Return the commands available in the project."""
-    return load_commands(project.workshop.plugins)
+    return load_commands(project.services.plugins)
 
 
 def paths_among(arguments: Sequence[str]) -> tuple[Path, ...]:
@@ -35,7 +35,7 @@ def task_of(project: OpenProject, command: Command, arguments: Sequence[str]) ->
         UsageError: The request is empty or too long.
         NotFoundError: The agent named by the command is not installed.
     """
-    registry = project.workshop.agents.agents
+    registry = project.services.agents.agents
     # A plugin names its own agents without its prefix.
     own = f"{command.name.rpartition(':')[0]}:{command.agent}"
     agent = own if own in registry else command.agent
@@ -47,6 +47,6 @@ def denied(project: OpenProject, command: Command) -> tuple[str, ...]:
     """Return the tools denied for a command's task: those above low risk that the command does not name."""
     if command.tools is None:
         return ()
-    tools = project.workshop.tools
+    tools = project.services.tools
     named = {each.name for each in tools.named(command.tools)}
     return tuple(each.name for each in tools.tools.values() if each.risk is not Risk.LOW and each.name not in named)

@@ -48,12 +48,12 @@ class RedactionResult:
 class MemoryService:
     """Memory operations of one project."""
 
-    def __init__(self, workshop: ProjectServices) -> None:
+    def __init__(self, services: ProjectServices) -> None:
         """Wrap the services of a project; use `OpenProject.notebook`."""
-        self._workshop = workshop
-        self._key = workshop.project.key
-        self._root = Path(workshop.project.root)
-        self._run = workshop.store.run
+        self._services = services
+        self._key = services.project.key
+        self._root = Path(services.project.root)
+        self._run = services.store.run
 
     async def list(
         self,
@@ -85,20 +85,20 @@ class MemoryService:
     async def settle(self, wanted: str, state: NoteState) -> MemoryNote:
         """Mark a follow-up as done, dropped or open again; see `memory.notes.settle_action`."""
         changed = await self._run(notes.settle_action, self._key, wanted, state)
-        await self._run(publish_memory, self._workshop, [changed.agent])
+        await self._run(publish_memory, self._services, [changed.agent])
         return changed
 
     async def forget(self, wanted: str) -> MemoryNote:
         """Delete the text of a note, and write its documents again; see `memory.redaction.forget_note`."""
         gone = await self._run(redaction.forget_note, self._key, wanted)
-        await self._run(publish_memory, self._workshop, [gone.agent])
+        await self._run(publish_memory, self._services, [gone.agent])
         return gone
 
     async def redact(self, text: str) -> RedactionResult:
         """Remove a text from every note, and write the documents again; see `memory.redaction.redact`."""
         struck = await self._run(redaction.redact, self._key, carried(text))
         agents = sorted({each.agent for each in struck})
-        return RedactionResult(struck, await self._run(publish_memory, self._workshop, agents))
+        return RedactionResult(struck, await self._run(publish_memory, self._services, agents))
 
     async def take(self, path: Path, *, agent: str = "", kind: NoteKind | None = None) -> tuple[ImportResult, ...]:
         """Import memory documents as untrusted notes.
@@ -117,7 +117,7 @@ class MemoryService:
         which = kind or (NoteKind(file.stem) if file.stem in set(NoteKind) else NoteKind.WORKING)
         reading = read_document(_read(file), agent or file.absolute().parent.name, which)
         return import_export.import_document(
-            store, self._workshop.project, redacted(reading, known=secrets_of(os.environ)).value
+            store, self._services.project, redacted(reading, known=secrets_of(os.environ)).value
         )
 
     async def give(self, folder: Path, *, agent: str = "", replace: bool = False) -> tuple[Path, ...]:

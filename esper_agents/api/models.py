@@ -58,7 +58,7 @@ class ModelCostPreview:
 class ModelService:
     """Language model operations of an open project."""
 
-    workshop: ProjectServices
+    services: ProjectServices
     root: Path
     _key: str
     _store: AsyncStore
@@ -68,7 +68,7 @@ class ModelService:
     @property
     def models(self) -> ModelTable:
         """The available models, by the roles in the user's settings."""
-        return self.workshop.models
+        return self.services.models
 
     def sending(self, task: Task) -> ModelCostPreview:
         """Return the data that would be sent to the model server for a task.
@@ -78,7 +78,7 @@ class ModelService:
         """
         from esper_agents.reasoning.cost_estimate import estimate
 
-        model, host = self._first_model(task), self.workshop.server.host
+        model, host = self._first_model(task), self.services.server.host
         found = discover(self.root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
         guess = estimate(model, sum(each.file.stat().st_size for each in found))
         said = next((each for each in self.consents() if each.host == host), None)
@@ -87,8 +87,8 @@ class ModelService:
         )
 
     def _first_model(self, task: Task) -> Model:
-        agent = route_of(self.workshop, task).agent
-        return self.models.resolve(self.workshop.agents.get(agent).model if agent else "")
+        agent = route_of(self.services, task).agent
+        return self.models.resolve(self.services.agents.get(agent).model if agent else "")
 
     async def _greet(self, task: Task) -> None:
         """Check that the model server accepts the API key, before a session of the task is created.
@@ -99,7 +99,7 @@ class ModelService:
         """
         if task.options.get(REASONER) != CLAUDE or (name := self._first_model(task).name) in self._welcome:
             return
-        await self.workshop.server.greet(name)
+        await self.services.server.greet(name)
         self._welcome |= {name}
 
     @property
@@ -159,12 +159,12 @@ class ModelService:
 
     def agree(self, host: str, *, is_agreed: bool = True) -> Consent:
         """Record whether the user consents to sending source of the project to a server."""
-        return consent.agree(self.workshop.home, host, person(), is_agreed=is_agreed)
+        return consent.agree(self.services.home, host, person(), is_agreed=is_agreed)
 
     def withdraw(self, host: str) -> bool:
         """Withdraw the recorded consent for a server, and return whether there was one."""
-        return consent.withdraw(self.workshop.home, host)
+        return consent.withdraw(self.services.home, host)
 
     def consents(self) -> tuple[Consent, ...]:
         """Return the recorded consents."""
-        return consent.consents(self.workshop.home)
+        return consent.consents(self.services.home)

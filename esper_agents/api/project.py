@@ -109,39 +109,39 @@ async def open_project(
     home = project_home(found.key)
     store = AsyncStore(Store(database_url(home / "esper.db")))
     additions = ServiceOverrides(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
-    workshop = ProjectServices(found, home, store, publish, additions)
+    services = ProjectServices(found, home, store, publish, additions)
     try:
-        yield OpenProject(workshop)
+        yield OpenProject(services)
     finally:
-        await workshop.close()
+        await services.close()
         store.close()
 
 
 class OpenProject(QuestionService, ModelService):
     """An open project with its sessions, certificates and memory."""
 
-    def __init__(self, workshop: ProjectServices) -> None:
+    def __init__(self, services: ProjectServices) -> None:
         """Wrap the services of a project; use `open_project`."""
-        self.workshop = workshop
-        self.root = Path(workshop.project.root)
-        self._key = workshop.project.key
-        self._store = workshop.store
+        self.services = services
+        self.root = Path(services.project.root)
+        self._key = services.project.key
+        self._store = services.store
 
     async def plan(self, task: Task) -> TaskPlan:
         """Return the plan of a task without running it."""
-        route = route_of(self.workshop, task)
+        route = route_of(self.services, task)
         if not route.agent:
             return TaskPlan(task, route, "", (), ())
-        agent = self.workshop.agents.get(route.agent)
-        has_playbook = agent.name in self.workshop.playbooks
+        agent = self.services.agents.get(route.agent)
+        has_playbook = agent.name in self.services.playbooks
         reasoner = "playbook" if has_playbook else "no playbook and no model: the result would be NEEDS_FURTHER_REVIEW"
         if task.options.get(REASONER) == CLAUDE:
-            reasoner = f"claude ({self.workshop.models.resolve(agent.model).name}), after the playbook as guardrail"
-        tools = tuple(tool.use for tool in self.workshop.tools.named(agent.tools))
-        rules = rules_for(self.workshop, task)
+            reasoner = f"claude ({self.services.models.resolve(agent.model).name}), after the playbook as guardrail"
+        tools = tuple(tool.use for tool in self.services.tools.named(agent.tools))
+        rules = rules_for(self.services, task)
         said = ((tool.name, describe_default(rules, tool.name, tool.risk)) for tool in tools)
         leave = {name: words for name, words in said if words}
-        return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.workshop.settings.ignored)
+        return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self.services.settings.ignored)
 
     async def submit(self, task: Task, *, continues: PredecessorResult | None = None) -> Session:
         """Create a session for a task and take its lease; `Session.run` executes it.
@@ -156,20 +156,20 @@ class OpenProject(QuestionService, ModelService):
         """
         await self._greet(task)
         begun, origin = await self._submission(task, continues)
-        held = await self._store.run(sessions.create, self.workshop.project, begun, origin=origin)
+        held = await self._store.run(sessions.create, self.services.project, begun, origin=origin)
         return self._session(held)
 
     async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
         """Create a session for a queue worker to run, and return its identifier; see `submit`."""
         begun, origin = await self._submission(task, continues)
-        return await self._store.run(sessions.enqueue, self.workshop.project, begun, origin=origin)
+        return await self._store.run(sessions.enqueue, self.services.project, begun, origin=origin)
 
     async def _submission(self, task: Task, continues: PredecessorResult | None) -> tuple[Submission, SessionOrigin]:
         before = await self.certificate(task.again) if task.again else None
         rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
         begun = Submission(
             task=task,
-            project=self.workshop.project.name,
+            project=self.services.project.name,
             # Evidence is re-run on the certified revision of the code.
             revision=parse(rests_on.data).revision if rests_on else redacted(revision(self.root)).value,
             environment=environment(),
@@ -185,9 +185,9 @@ class OpenProject(QuestionService, ModelService):
             + await self._superseding(task, continues),
             question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
             redactions=redaction_count(task.request),
-            policy_sha256=keep_policy(self.workshop),
+            policy_sha256=keep_policy(self.services),
             before=continues,
-            rules=(rules := rules_for(self.workshop, task)),
+            rules=(rules := rules_for(self.services, task)),
             rules_sha256=digest_of_rules(rules),
         )
         return begun, SessionOrigin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
@@ -212,7 +212,7 @@ class OpenProject(QuestionService, ModelService):
     @cached_property
     def notebook(self) -> MemoryService:
         """All memory operations of the project."""
-        return MemoryService(self.workshop)
+        return MemoryService(self.services)
 
     async def from_action(self, wanted: str) -> Task:
         """Return the task of an open follow-up, for the agent that owns it; see `MemoryService.open_action`.
@@ -228,7 +228,7 @@ class OpenProject(QuestionService, ModelService):
             named = [*(await self.read(action.certificate)).task.paths]
         paths = [path for path in dict.fromkeys(named) if path != "." and (self.root / path).exists()]
         # An agent named in imported text may not exist, or may not be intended.
-        agent = action.agent if action.is_vouched_for and action.agent in self.workshop.agents.agents else ""
+        agent = action.agent if action.is_vouched_for and action.agent in self.services.agents.agents else ""
         task = self.task(action.text, [self.root / path for path in paths], agent=agent)
         return replace(task, options={**task.options, ACTION: action.id})
 

@@ -27,12 +27,12 @@ class _Desk:
     """An open project with its running sessions.
 
     Attributes:
-        workshop: The services of the project.
+        services: The services of the project.
         until: Time at which new sessions get new services, by the clock of the event loop.
         users: Number of sessions that run in it.
     """
 
-    workshop: ProjectServices
+    services: ProjectServices
     until: float
     users: int = 0
 
@@ -75,11 +75,11 @@ class ProjectPool:
         desk = self._desk(key, root)
         desk.users += 1
         try:
-            yield desk.workshop
+            yield desk.services
         finally:
             desk.users -= 1
             if not desk.users and self._desks.get(key) is not desk:
-                await desk.workshop.close()
+                await desk.services.close()
 
     def _desk(self, key: str, root: str) -> _Desk:
         now = asyncio.get_running_loop().time()
@@ -89,8 +89,8 @@ class ProjectPool:
             # The folder comes from a database row and may contain another project by now.
             if found.key != key:
                 raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
-            workshop = ProjectServices(found, project_home(found.key), self._store, self._publish, self._additions)
-            desk = self._desks[key] = _Desk(workshop, now + _FRESH_S)
+            services = ProjectServices(found, project_home(found.key), self._store, self._publish, self._additions)
+            desk = self._desks[key] = _Desk(services, now + _FRESH_S)
         return desk
 
     async def leave(self, *, everything: bool = False) -> None:
@@ -102,4 +102,4 @@ class ProjectPool:
         now = asyncio.get_running_loop().time()
         idle = [key for key, desk in self._desks.items() if not desk.users and (everything or desk.until <= now)]
         for key in idle:
-            await self._desks.pop(key).workshop.close()
+            await self._desks.pop(key).services.close()

@@ -47,7 +47,7 @@ class QuestionService(SessionService):
         """
         session_id, question = await self._asked(question_id)
         held = await self._store.run(lease.claim, session_id)
-        async with hold_lease(self.workshop, held, lambda _: None) as run:
+        async with hold_lease(self.services, held, lambda _: None) as run:
             await record_answer(run, question, carried(text), person(), is_decision=is_decision)
         # A process that answers the same question later holds the lease for a moment and is then refused.
         for _ in range(_LOOKS):
@@ -86,7 +86,7 @@ class QuestionService(SessionService):
         except BusyError:
             await self._store.run(sessions.request_cancel, found.id)
         else:
-            await cancel_held(self.workshop, held, person())
+            await cancel_held(self.services, held, person())
         return await self.session(found.id)
 
     async def interrupted(self) -> tuple[SessionSummary, ...]:
@@ -104,6 +104,6 @@ class QuestionService(SessionService):
         for each in found:
             with suppress(BusyError):
                 held = await self._store.run(lease.claim, each.id)
-                await cancel_held(self.workshop, held, person())
+                await cancel_held(self.services, held, person())
                 ended.append(await self.session(each.id))
         return tuple(ended)

@@ -50,9 +50,9 @@ async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int
     summaries = await project.sessions(limit=limit)
     before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
     seen = [await _seen(project, each, _root(each.id, before)) for each in summaries]
-    workshop = project.workshop
-    found = retrospect(workshop.project.name, seen, catalogue(workshop.additions.rules), least=least)
-    write_proposals(workshop.home, {each.name: render_skill(each) for each in found.suggestions})
+    services = project.services
+    found = retrospect(services.project.name, seen, catalogue(services.additions.rules), least=least)
+    write_proposals(services.home, {each.name: render_skill(each) for each in found.suggestions})
     return found
 
 
@@ -77,7 +77,7 @@ def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
     Raises:
         UsageError: There is no API key.
     """
-    model, host = project.models.resolve(""), project.workshop.server.host
+    model, host = project.models.resolve(""), project.services.server.host
     length = len(wording_request(_facts(found), model))
     used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
     said = next((each for each in project.consents() if each.host == host), None)
@@ -109,24 +109,24 @@ async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: N
     wording = checked_wording(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
     reworded = replace(found, wording=wording)
     texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
-    write_proposals(project.workshop.home, texts)
+    write_proposals(project.services.home, texts)
     return reworded
 
 
 async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
     """Return the recorded exchange for these facts, or make a new one."""
-    workshop, run = project.workshop, project.workshop.store.run
+    services, run = project.services, project.services.store.run
     request = wording_request(facts, project.models.resolve("")).encode("utf-8", "surrogatepass")
     sha256 = hashlib.sha256(request).hexdigest()
-    for known in await run(exchanges, workshop.project.key, sha256):
+    for known in await run(exchanges, services.project.key, sha256):
         if not known.record["problem"]:
             return known
-    if not is_agreed(workshop.home, workshop.server.host):
-        raise ConsentError(workshop.server.host)
-    record = await asked(workshop.server, project.models, facts, say)
+    if not is_agreed(services.home, services.server.host):
+        raise ConsentError(services.server.host)
+    record = await asked(services.server, project.models, facts, say)
     if not record["spent"]["tokens"]:
         return ModelRequest(_PURPOSE, sha256, "", record)
-    return await run(keep_exchange, workshop.project, _PURPOSE, sha256, record)
+    return await run(keep_exchange, services.project, _PURPOSE, sha256, record)
 
 
 def _facts(found: Retrospect) -> dict[str, Fact]:
@@ -139,9 +139,9 @@ def proposal(project: OpenProject, name: str) -> Proposal:
     Raises:
         NotFoundError: There is no proposed skill of that name.
     """
-    return find_proposal(project.workshop.home, name)
+    return find_proposal(project.services.home, name)
 
 
 def accept_skill(project: OpenProject, agreed: Proposal) -> Path:
     """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
-    return accept(project.workshop.home, project.root, agreed)
+    return accept(project.services.home, project.root, agreed)

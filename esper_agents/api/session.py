@@ -86,10 +86,10 @@ class Session:
         id: `ses_` identifier.
     """
 
-    def __init__(self, workshop: ProjectServices, graph: Graph, held: Lease) -> None:
+    def __init__(self, services: ProjectServices, graph: Graph, held: Lease) -> None:
         """Wrap a session whose lease is held; use the methods of `OpenProject`."""
         self.id = held.session
-        self._workshop = workshop
+        self._services = services
         self._graph = graph
         self._lease = held
         self._run: SessionRun | None = None
@@ -111,14 +111,14 @@ class Session:
         from esper_agents.orchestration.graph import drive
 
         try:
-            async with hold_lease(self._workshop, self._lease, say) as run:
+            async with hold_lease(self._services, self._lease, say) as run:
                 self._run = run
                 run.is_attended = is_attended
                 run.watch(self._tell)
                 if self._is_stopped:
                     run.stop()
                 await drive(self._graph, run)
-                return await outcome_of(self._workshop, run.history)
+                return await outcome_of(self._services, run.history)
         finally:
             self._is_over = True
             self._tell()
@@ -142,7 +142,7 @@ class Session:
         """
         while True:
             changed, is_last_look = self._changed, self._is_over
-            for row in await self._workshop.store.run(ledger.read, self.id, after):
+            for row in await self._services.store.run(ledger.read, self.id, after):
                 after = row.seq
                 yield event_of(row)
             if is_last_look:
@@ -150,12 +150,12 @@ class Session:
             await changed.wait()
 
 
-async def outcome_of(workshop: ProjectServices, history: SessionProjection) -> SessionResult:
+async def outcome_of(services: ProjectServices, history: SessionProjection) -> SessionResult:
     """Return the result of a session from its ledger."""
     entry, view = None, None
     if history.certified is not None:
-        entry = await workshop.store.run(archive.find, workshop.project.key, history.certified.certificate)
-        view = (await workshop.store.run(find_published, workshop, entry.id)).view
+        entry = await services.store.run(archive.find, services.project.key, history.certified.certificate)
+        view = (await services.store.run(find_published, services, entry.id)).view
     return SessionResult(
         session=history.session,
         state=history.state,
@@ -168,9 +168,9 @@ async def outcome_of(workshop: ProjectServices, history: SessionProjection) -> S
     )
 
 
-async def cancel_held(workshop: ProjectServices, held: Lease, by: str) -> None:
+async def cancel_held(services: ProjectServices, held: Lease, by: str) -> None:
     """Cancel a session whose lease is held, without a verdict."""
-    async with hold_lease(workshop, held, _silent) as run:
+    async with hold_lease(services, held, _silent) as run:
         if run.history.state in {SessionState.OPEN, SessionState.WAITING}:
             await run.record((session_row(RowKind.CANCELLED), SessionCancelled(by)), state=SessionState.CANCELLED)
 

@@ -46,7 +46,7 @@ _UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
 class _GoingOn:
     """Definitions for the rest of a session, and the change to record before it continues."""
 
-    workshop: ProjectServices
+    services: ProjectServices
     rows: tuple[tuple[RowKey, object], ...] = ()
 
 
@@ -59,8 +59,8 @@ class SessionService(TaskService):
 
         return build_graph()
 
-    def _session(self, held: Lease, workshop: ProjectServices | None = None) -> Session:
-        return Session(workshop or self.workshop, self._graph, held)
+    def _session(self, held: Lease, services: ProjectServices | None = None) -> Session:
+        return Session(services or self.services, self._graph, held)
 
     async def sessions(
         self, *, wanted: sessions.SessionFilter | None = None, limit: int = 50
@@ -98,7 +98,7 @@ class SessionService(TaskService):
 
     async def outcome(self, session_id: str) -> SessionResult:
         """Return the result of a session in its current state, as `Session.run` returns it."""
-        return await outcome_of(self.workshop, await self.history(session_id))
+        return await outcome_of(self.services, await self.history(session_id))
 
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
         """Return a session's events, in order."""
@@ -123,7 +123,7 @@ class SessionService(TaskService):
 
     async def drifts(self, session_id: str) -> tuple[Drift, ...]:
         """Return the drift of an unfinished session: definitions that have changed since it started."""
-        return drift.find_drift(self.workshop, await self.history((await self.session(session_id)).id))
+        return drift.find_drift(self.services, await self.history((await self.session(session_id)).id))
 
     async def resume(self, session_id: str, *, accept: bool = False, pinned: bool = False) -> Session:
         """Take the lease of a session again; `Session.run` continues at the first step without a result.
@@ -143,19 +143,19 @@ class SessionService(TaskService):
         going_on = self._going_on(history, f"esper resume {found.id}", accept=accept, pinned=pinned)
         held = await self._store.run(lease.claim, found.id)
         await self._store.run(_append, held, going_on.rows)
-        return self._session(held, going_on.workshop)
+        return self._session(held, going_on.services)
 
     def _going_on(self, history: SessionProjection, command: str, *, accept: bool, pinned: bool) -> _GoingOn:
         """Return the definitions that a session continues with, and the event to record for them."""
-        drifts = drift.find_drift(self.workshop, history)
+        drifts = drift.find_drift(self.services, history)
         if drifts and pinned:
-            return _GoingOn(drift.recorded_services(self.workshop, history, drifts))
+            return _GoingOn(drift.recorded_services(self.services, history, drifts))
         if drifts and accept:
             key = RowKey(0, 0, len(history.accepted), RowKind.DRIFT_ACCEPTED)
-            return _GoingOn(self.workshop, ((key, drift.accepted(self.workshop, history, drifts, person())),))
+            return _GoingOn(self.services, ((key, drift.accepted(self.services, history, drifts, person())),))
         if drifts:
             raise drift.ChangedError(history.session, drifts, command)
-        return _GoingOn(self.workshop)
+        return _GoingOn(self.services)
 
     async def continuation(
         self, session_id: str, message: str, paths: Sequence[str | Path] = (), *, agent: str = ""
@@ -205,7 +205,7 @@ class SessionService(TaskService):
         """
         found = await self.session(session_id)
         rows = await self._store.run(ledger.read, found.id)
-        name = self.workshop.agents.get(agent).name if agent else ""
+        name = self.services.agents.get(agent).name if agent else ""
         cut = session_branches.fork_rows(SessionProjection(found.id, rows), rows, at)
         copied = [row for row in rows if row.seq in set(cut.copied)]
         kept = SessionProjection(found.id, [rows[0], *copied])
@@ -217,17 +217,17 @@ class SessionService(TaskService):
         begun = session_branches.forked(kept.begun, found.id, cut, agent=first, person=person())
         origin = SessionOrigin(OriginKind.FORKED, found.id)
         held = await self._store.run(
-            sessions.fork, self.workshop.project, begun, origin, cut.copied, agent=_last_agent(kept)
+            sessions.fork, self.services.project, begun, origin, cut.copied, agent=_last_agent(kept)
         )
         await self._store.run(_append, held, going_on.rows)
         if name and cut.copied:
-            await self._give_to(going_on.workshop, held, name)
+            await self._give_to(going_on.services, held, name)
             held = await self._store.run(lease.claim, held.session)
-        return self._session(held, going_on.workshop)
+        return self._session(held, going_on.services)
 
-    async def _give_to(self, workshop: ProjectServices, held: Lease, name: str) -> None:
+    async def _give_to(self, services: ProjectServices, held: Lease, name: str) -> None:
         """End the current frame of a fork, and open one for another agent, as a handoff by the user."""
-        async with hold_lease(workshop, held, lambda _: None) as run:
+        async with hold_lease(services, held, lambda _: None) as run:
             await hand_off(run, *session_branches.taken_over(run.history, name, person()))
 
     async def replay(self, session_id: str, *, pinned: bool = False) -> ReplayResult:
@@ -250,10 +250,10 @@ class SessionService(TaskService):
             problem = f"session {found.id} was pruned: {history.pruned.rows} events of its agents were removed"
             left = f"certificates verify {found.certificate}" if found.certificate else f"sessions show {found.id}"
             raise UsageError(f"{problem}, so it cannot be replayed", remedy=f"read the remaining data: esper {left}")
-        workshop = self.workshop
-        if pinned and (drifts := drift.differences(workshop, history)):
-            workshop = drift.recorded_services(workshop, history, drifts)
-        return await replay(workshop, found.id, rows)
+        services = self.services
+        if pinned and (drifts := drift.differences(services, history)):
+            services = drift.recorded_services(services, history, drifts)
+        return await replay(services, found.id, rows)
 
 
 def is_going_on(found: SessionSummary) -> bool:

@@ -66,11 +66,11 @@ class TaskService(CertificateService):
             raise UsageError("the request is empty", remedy='write a request: esper submit "review this" train.py')
         request = redacted(carried(request)).value
         asked = kind_of(request)
-        name = self.workshop.agents.get(agent).name if agent else ""
+        name = self.services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self.root, inside)
         inside = inside or files_named_in(self.root, request)
-        everything = (".",) if self.workshop.project.is_git and not inside else ()
+        everything = (".",) if self.services.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
@@ -91,7 +91,7 @@ class TaskService(CertificateService):
             NotFoundError: There is no such tool.
             UsageError: There is no such exception.
         """
-        return restrict(self.workshop, task, ask=ask, deny=deny, allow=allow)
+        return restrict(self.services, task, ask=ask, deny=deny, allow=allow)
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
@@ -113,7 +113,7 @@ class TaskService(CertificateService):
         """
         before = await self.read(certificate_id)
         _refuse_unreadable(self.root, before.task.paths)
-        agent = self.workshop.agents.get(before.route.agent).name
+        agent = self.services.agents.get(before.route.agent).name
         # Permissions were granted for that session only.
         options = {name: said for name, said in before.task.options.items() if name != ALLOW}
         return replace(before.task, again=before.id, agent=agent, budget=(), options=options)
@@ -138,7 +138,7 @@ class TaskService(CertificateService):
         return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
 
     async def _genuine(self, certificate_id: str) -> VerifiedCertificate:
-        return await self._store.run(load_verified, self.workshop.project, self.workshop.home, certificate_id)
+        return await self._store.run(load_verified, self.services.project, self.services.home, certificate_id)
 
 
 def files_named_in(root: Path, request: str) -> tuple[str, ...]:

@@ -201,8 +201,8 @@ class QueueWorker:
         key = taken.project_key
         async with AsyncExitStack() as stack:
             try:
-                workshop = await stack.enter_async_context(self._desks.at(key, self._roots[key]))
-                session = await self._session(workshop, taken.lease)
+                services = await stack.enter_async_context(self._desks.at(key, self._roots[key]))
+                session = await self._session(services, taken.lease)
             except BaseException:
                 await self._store.run(lease.release, taken.lease, SessionState.OPEN)
                 raise
@@ -212,16 +212,16 @@ class QueueWorker:
                 session.stop()
             return await session.run()
 
-    async def _session(self, workshop: ProjectServices, held: Lease) -> Session:
+    async def _session(self, services: ProjectServices, held: Lease) -> Session:
         """Return a claimed session.
 
         Raises:
             ChangedError: Its definitions have changed since it started.
         """
         history = SessionProjection(held.session, await self._store.run(ledger.read, held.session))
-        if drifts := drift.find_drift(workshop, history):
+        if drifts := drift.find_drift(services, history):
             raise drift.ChangedError(held.session, drifts, f"esper resume {held.session}")
-        return Session(workshop, self._graph, held)
+        return Session(services, self._graph, held)
 
     async def _settle(self) -> None:
         """Process the sessions that have ended, and close idle projects."""

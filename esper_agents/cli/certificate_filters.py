@@ -94,7 +94,7 @@ def refuse_unknown_agent(project: OpenProject, wanted: Filter) -> None:
         NotFoundError: The agent does not exist.
     """
     if wanted.agent:
-        project.workshop.agents.get(wanted.agent)
+        project.services.agents.get(wanted.agent)
 
 
 def headline(entry: CertificateSummary) -> str:

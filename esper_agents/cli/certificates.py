@@ -145,5 +145,5 @@ async def _path(where: Path, certificate: str) -> Path:
     async with open_project(where) as project:
         entry = await project.certificate(certificate)
         data = await project.record(entry.id)
-        whole = [each for each in published_views(project.workshop, entry, data) if record_path(each).is_file()]
+        whole = [each for each in published_views(project.services, entry, data) if record_path(each).is_file()]
         return whole[0] if whole else await project.view(entry.id)

@@ -52,4 +52,4 @@ async def _countersign(where: Path, certificate: str, key: Path, reason: str) ->
     async with open_project(where) as project:
         entry = await project.certificate(certificate)
         by = Countersigner(key, this_user(), reason, home())
-        return await project.workshop.store.run(countersign_certificate, project.workshop, entry.id, by)
+        return await project.services.store.run(countersign_certificate, project.services, entry.id, by)

@@ -124,11 +124,11 @@ async def find_certificate_files(target: str, where: Path | None, given: Sequenc
         return await _of_file(published, where, given)
 
 
-def published_views(workshop: ProjectServices, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
+def published_views(services: ProjectServices, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
     """Return the existing Markdown views of a certificate, in the project and in the data directory.
 
     Args:
-        workshop: Services of the project.
+        services: Services of the project.
         entry: Archive entry of the certificate.
         data: The bytes of its statement.
 
@@ -138,7 +138,7 @@ def published_views(workshop: ProjectServices, entry: CertificateSummary, data: 
     from esper_agents.certificates.statement import parse
     from esper_agents.orchestration.publish import view_places
 
-    return tuple(each for each in view_places(workshop, entry, parse(data)) if each.is_file())
+    return tuple(each for each in view_places(services, entry, parse(data)) if each.is_file())
 
 
 async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> CertificateFiles:
@@ -186,7 +186,7 @@ async def exhibit_of(
         countersigned=held.countersigned,
         overridden=held.overridden,
         keyring=keyring,
-        artifacts=opened.workshop.home / "artifacts",
+        artifacts=opened.services.home / "artifacts",
         root=opened.root,
         missing=published.missing,
         is_published=published.is_published,
@@ -200,7 +200,7 @@ async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path,
     from esper_agents.orchestration.publish import view_places
 
     try:
-        return view_places(opened.workshop, entry, parse(await opened.record(entry.id)))
+        return view_places(opened.services, entry, parse(await opened.record(entry.id)))
     except IntegrityError:
         return ()
 
@@ -304,7 +304,7 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view
             return _Known()
         async with open_project(project.root) as opened:
             held, keyring = await opened.held(certificate.id, given)
-            artifacts = opened.workshop.home / "artifacts"
+            artifacts = opened.services.home / "artifacts"
             places = [each.parent.resolve() / each.name for each in await _places(opened, held.entry)]
     except EsperError:
         return _Known()

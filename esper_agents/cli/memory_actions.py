@@ -99,7 +99,7 @@ async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[Memory
     async with open_project(where) as project:
         found = await project.notebook.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
         if which.agent and not found:
-            project.workshop.agents.get(which.agent)
+            project.services.agents.get(which.agent)
         return found
 
 

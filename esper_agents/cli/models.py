@@ -125,7 +125,7 @@ async def _agree(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        said = project.agree(host or project.workshop.server.host)
+        said = project.agree(host or project.services.server.host)
         say("agreed", f"source of {project.root} may go to {said.host}")
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
 
@@ -143,7 +143,7 @@ async def _withdraw(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        name = host or project.workshop.server.host
+        name = host or project.services.server.host
         if not project.withdraw(name):
             known = [each.host for each in project.consents()]
             raise NotFoundError("consent", name, known, listing="esper models list")

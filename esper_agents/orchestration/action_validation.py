@@ -40,7 +40,7 @@ def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal |
     hop = None
     if isinstance(move, HandOff):
         claimed = [each.claim.fingerprint for each in move.claims]
-        hop = handoff_refusal(run.history, move.agent, run.workshop.agents.agents, claimed=claimed)
+        hop = handoff_refusal(run.history, move.agent, run.services.agents.agents, claimed=claimed)
     faults = tuple(_faults(run, frame, move))
     if hop is None:
         return Refusal(faults) if faults else None
@@ -67,7 +67,7 @@ def _faults(run: SessionRun, frame: FrameState, move: Move) -> Iterator[str]:
 
 
 def _bad_calls(run: SessionRun, frame: FrameState, calls: Sequence[ToolCall]) -> Iterator[str]:
-    offered = {tool.name for tool in run.workshop.tools.named(frame.opened.agent.tools)}
+    offered = {tool.name for tool in run.services.tools.named(frame.opened.agent.tools)}
     if not calls:
         yield "no tool is called: call one, or make another move"
     for call in calls:
@@ -75,13 +75,13 @@ def _bad_calls(run: SessionRun, frame: FrameState, calls: Sequence[ToolCall]) ->
             yield f"{frame.opened.agent.name} has no tool {call.tool!r}; it has {', '.join(sorted(offered)) or 'none'}"
             continue
         try:
-            run.workshop.tools.get(call.tool).validate(call.arguments)
+            run.services.tools.get(call.tool).validate(call.arguments)
         except UsageError as error:
             yield error.problem
 
 
 def _bad_consults(run: SessionRun, frame: FrameState, consults: Sequence[Consult]) -> Iterator[str]:
-    known = run.workshop.agents.agents
+    known = run.services.agents.agents
     if not 1 <= len(consults) <= MOST_ASKED:
         yield f"a panel asks 1 to {MOST_ASKED} questions"
     others = sorted(set(known) - {frame.opened.agent.name})

@@ -36,14 +36,14 @@ async def certify(run: SessionRun) -> None:
     data = statement(certificate(run.history, frame))
     issued = parse(data)
     if run.history.certified is None:
-        rulebook.keep(run.workshop.home / "artifacts")
+        rulebook.keep(run.services.home / "artifacts")
         await run.transact(lambda store: _issue(store, run, issued, data))
-    await run.workshop.store.run(publish, run.workshop, issued.id)
+    await run.services.store.run(publish, run.services, issued.id)
 
 
 def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> Appended:
     """Archive, sign, log, remember and record in one transaction: the event is the commit point."""
-    project_key = run.workshop.project.key
+    project_key = run.services.project.key
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), project_key)
         digest = archive.add(transaction, project_key, issued, data)

@@ -48,7 +48,7 @@ class Countersigner:
 
 
 def countersign_certificate(
-    store: Store, workshop: ProjectServices, certificate_id: str, by: Countersigner
+    store: Store, services: ProjectServices, certificate_id: str, by: Countersigner
 ) -> LogNoticeStatement:
     """Countersign a certificate, append the countersignature to the log and publish it next to the view.
 
@@ -59,21 +59,21 @@ def countersign_certificate(
         EvidenceError: ssh-keygen is not installed.
     """
     with store.reading() as connection:
-        log_id = transparency_log.log_of(connection, workshop.project.key)
+        log_id = transparency_log.log_of(connection, services.project.key)
         statement = transparency_log.envelope(connection, log_id, certificate_id).payload
     # The user may take minutes to type a passphrase: no lock is held in the meantime.
     armoured = countersign(statement, by.key_file, by.home)
     key = " ".join(signer_in(armoured))
     with store.writing() as transaction:
-        pins.check_before_append(transaction.connection, by.home, store.where, workshop.project.key)
+        pins.check_before_append(transaction.connection, by.home, store.where, services.project.key)
         if any(each.notice.key == key for each in countersignatures(transaction.connection, log_id, certificate_id)):
             raise UsageError(
                 f"{certificate_id} is already countersigned with that key",
                 remedy="run `esper certificates verify` to see it",
             )
         notice = _notice(transaction, certificate_id, statement, armoured, by)
-        enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, certificate_id)
+        enter_notice(transaction, services.project.key, notice)
+    publish(store, services, certificate_id)
     return notice
 
 

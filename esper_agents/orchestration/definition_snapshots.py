@@ -20,15 +20,15 @@ _MARKDOWN = "text/markdown"
 _PLAYBOOK, _PROMPT = ("playbook.py", "text/x-python"), ("prompt.md", _MARKDOWN)
 
 
-def definition_of(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> Definition:
+def definition_of(services: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> Definition:
     """Return the current definition of an agent, as digests.
 
     Args:
-        workshop: Services of the project.
+        services: Services of the project.
         agent: Agent to describe.
         reasoner: Kind of reasoner that decides its actions; see `ProjectServices.reasoner`.
     """
-    source = workshop.reasoner(agent.name, reasoner)
+    source = services.reasoner(agent.name, reasoner)
     return Definition(
         agent=agent.name,
         sha256=agent.sha256,
@@ -37,20 +37,20 @@ def definition_of(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYB
         provider=source.provider,
         definition_provider=agent.provider,
         skills=skills_at_hand(
-            Path(workshop.project.root), agent.skills, workshop.skill_folders.pairs, workshop.skill_folders.providers
+            Path(services.project.root), agent.skills, services.skill_folders.pairs, services.skill_folders.providers
         ),
     )
 
 
-def keep_definition(workshop: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> None:
+def keep_definition(services: ProjectServices, agent: Agent, reasoner: str = PLAYBOOK) -> None:
     """Store the bytes behind the digests of an agent's definition, so that a session can resume with them later.
 
     Bytes that cannot be read or stored are skipped: the work does not depend on them.
     """
-    artifacts, playbooks = Artifacts(artifacts_of(workshop)), Artifacts(playbooks_of(workshop))
+    artifacts, playbooks = Artifacts(artifacts_of(services)), Artifacts(playbooks_of(services))
     texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
-    texts += [(artifacts, skill_text(workshop, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
-    source = workshop.reasoner(agent.name, reasoner)
+    texts += [(artifacts, skill_text(services, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
+    source = services.reasoner(agent.name, reasoner)
     is_run = source.rebuild is not None or source.kind == PLAYBOOK
     texts.append((playbooks if is_run else artifacts, source.source, *(_PLAYBOOK if is_run else _PROMPT)))
     for store, data, name, media_type in texts:
@@ -61,10 +61,10 @@ def keep_definition(workshop: ProjectServices, agent: Agent, reasoner: str = PLA
             continue
 
 
-def keep_policy(workshop: ProjectServices) -> str:
+def keep_policy(services: ProjectServices) -> str:
     """Store the policy and the trigger table of question types, and return the policy's digest."""
-    rulebook.keep(artifacts_of(workshop))
-    return workshop.policy.sha256
+    rulebook.keep(artifacts_of(services))
+    return services.policy.sha256
 
 
 def agent_text(agent: Agent) -> bytes:
@@ -73,33 +73,33 @@ def agent_text(agent: Agent) -> bytes:
     return data if sha256(data).hexdigest() == agent.sha256 else b""
 
 
-def skill_text(workshop: ProjectServices, name: str) -> bytes:
+def skill_text(services: ProjectServices, name: str) -> bytes:
     """Return the bytes of a skill; empty if there is no such skill."""
-    found = find_skill(tuple(skill_files(Path(workshop.project.root), workshop.skill_folders.pairs)), name)
+    found = find_skill(tuple(skill_files(Path(services.project.root), services.skill_folders.pairs)), name)
     return _read(found.file) if found and found.holds(found.file) else b""
 
 
-def kept_text(workshop: ProjectServices, digest: str) -> bytes | None:
+def kept_text(services: ProjectServices, digest: str) -> bytes | None:
     """Return the stored bytes with a digest, or None."""
-    return _found(artifacts_of(workshop), digest) or kept_playbook(workshop, digest)
+    return _found(artifacts_of(services), digest) or kept_playbook(services, digest)
 
 
-def kept_playbook(workshop: ProjectServices, digest: str) -> bytes | None:
+def kept_playbook(services: ProjectServices, digest: str) -> bytes | None:
     """Return the source of a playbook that ran for the project before, or None.
 
     It is executed, so it is never read from the artifacts, which the project and its code can write.
     """
-    return _found(playbooks_of(workshop), digest)
+    return _found(playbooks_of(services), digest)
 
 
-def artifacts_of(workshop: ProjectServices) -> Path:
+def artifacts_of(services: ProjectServices) -> Path:
     """Return the folder of a project's artifacts."""
-    return workshop.home / "artifacts"
+    return services.home / "artifacts"
 
 
-def playbooks_of(workshop: ProjectServices) -> Path:
+def playbooks_of(services: ProjectServices) -> Path:
     """Return the folder of playbook sources that ran for a project."""
-    return workshop.home / "playbooks"
+    return services.home / "playbooks"
 
 
 def _found(folder: Path, digest: str) -> bytes | None:

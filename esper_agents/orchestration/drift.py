@@ -85,7 +85,7 @@ class ChangedError(UsageError):
         self.drifts = tuple(drifts)
 
 
-def find_drift(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
+def find_drift(services: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
     """Return the definitions that changed since session start, or since a user last accepted changes.
 
     Agents that took part count, finished or not: their definitions are recorded in the certificate. A finished session
@@ -93,21 +93,21 @@ def find_drift(workshop: ProjectServices, history: SessionProjection) -> tuple[D
     """
     if history.state not in {SessionState.OPEN, SessionState.WAITING}:
         return ()
-    return differences(workshop, history)
+    return differences(services, history)
 
 
-def differences(workshop: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
+def differences(services: ProjectServices, history: SessionProjection) -> tuple[Drift, ...]:
     """Return the recorded definitions that differ from the current ones, for finished sessions as well."""
     found: list[Drift] = []
     for known in _known(history).values():
-        agent = workshop.agents.agents.get(known.agent)
+        agent = services.agents.agents.get(known.agent)
         recorded = _recorded(history, known.agent)
-        now = definition_of(workshop, agent, known.reasoner) if agent else None
-        found.extend(_of_agent(workshop, known, recorded, agent, now))
-    return (*found, *_of_policy(workshop, history))
+        now = definition_of(services, agent, known.reasoner) if agent else None
+        found.extend(_of_agent(services, known, recorded, agent, now))
+    return (*found, *_of_policy(services, history))
 
 
-def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift], by: str) -> Accepted:
+def accepted(services: ProjectServices, history: SessionProjection, drifts: Sequence[Drift], by: str) -> Accepted:
     """Return the event with which a session resumes with the current definitions.
 
     Raises:
@@ -120,12 +120,12 @@ def accepted(workshop: ProjectServices, history: SessionProjection, drifts: Sequ
                 remedy=f"reinstall it, or resume with its recorded definition: esper resume {history.session} --pinned",
             )
     known = _known(history).values()
-    definitions = tuple(definition_of(workshop, workshop.agents.get(each.agent), each.reasoner) for each in known)
-    return Accepted(by, tuple(each.change for each in drifts), definitions, workshop.policy.sha256)
+    definitions = tuple(definition_of(services, services.agents.get(each.agent), each.reasoner) for each in known)
+    return Accepted(by, tuple(each.change for each in drifts), definitions, services.policy.sha256)
 
 
 def recorded_services(
-    workshop: ProjectServices, history: SessionProjection, drifts: Sequence[Drift]
+    services: ProjectServices, history: SessionProjection, drifts: Sequence[Drift]
 ) -> ProjectServices:
     """Return project services with the recorded agents, playbooks and policy of a session.
 
@@ -134,20 +134,20 @@ def recorded_services(
         ReasonerError: A stored playbook does not fit this version of the program.
     """
     # The process pool is shared, so that the owner of the project closes it.
-    _ = workshop.bench
-    agents, playbooks = dict(workshop.agents.agents), dict(workshop.playbooks)
+    _ = services.bench
+    agents, playbooks = dict(services.agents.agents), dict(services.playbooks)
     known = {each.agent: each for each in _known(history).values() if not each.is_model}
-    policy = workshop.policy
+    policy = services.policy
     for each in drifts:
         change = each.change
         name = change.name.partition(" of ")[2] or change.name
         match change.kind:
             case DriftKind.AGENT:
-                agents[name] = _kept_agent(workshop, history, change)
+                agents[name] = _kept_agent(services, history, change)
             case DriftKind.PLAYBOOK:
                 if name not in known:
                     raise _not_kept(change)
-                playbooks[name] = _kept_playbook(workshop, known[name])
+                playbooks[name] = _kept_playbook(services, known[name])
             case DriftKind.SKILL:
                 # The available skills are recorded; their texts do not influence a playbook's decisions.
                 continue
@@ -155,8 +155,8 @@ def recorded_services(
                 if each.before is None:
                     raise _not_kept(change)
                 policy = load_policy(each.before)
-    before = copy(workshop)
-    registry: Registry = replace(workshop.agents, agents=MappingProxyType(agents))
+    before = copy(services)
+    registry: Registry = replace(services.agents, agents=MappingProxyType(agents))
     vars(before).update(agents=registry, playbooks=playbooks, policy=policy)
     vars(before).pop("router", None)
     return before
@@ -174,60 +174,60 @@ def _recorded(history: SessionProjection, name: str) -> Agent:
 
 
 def _of_agent(
-    workshop: ProjectServices, known: Definition, recorded: Agent, agent: Agent | None, now: Definition | None
+    services: ProjectServices, known: Definition, recorded: Agent, agent: Agent | None, now: Definition | None
 ) -> Iterator[Drift]:
     name = known.agent
     sha256 = now.sha256 if now else ""
     if known.sha256 != sha256:
         # If its bytes are not stored, the ledger still contains its instructions.
-        before = _kept(workshop, known.sha256) or recorded.body
+        before = _kept(services, known.sha256) or recorded.body
         text = _text(agent_text(agent)) if agent else None
         yield Drift(DefinitionChange(DriftKind.AGENT, name, known.sha256, sha256), before, text)
     if now is None:
         return
     if (known.reasoner, known.reasoner_sha256) != (now.reasoner, now.reasoner_sha256):
-        source = workshop.reasoner(name, known.reasoner)
+        source = services.reasoner(name, known.reasoner)
         digests = known.reasoner_sha256 or known.reasoner, now.reasoner_sha256 or now.reasoner
         yield Drift(
             DefinitionChange(DriftKind.PLAYBOOK, name, *digests),
-            _kept(workshop, known.reasoner_sha256),
+            _kept(services, known.reasoner_sha256),
             _text(source.source),
         )
     had, has = ({each.name: each.sha256 for each in which.skills} for which in (known, now))
     for skill in sorted(had.keys() | has.keys()):
         if had.get(skill) != has.get(skill):
             change = DefinitionChange(DriftKind.SKILL, f"{skill} of {name}", had.get(skill, ""), has.get(skill, ""))
-            yield Drift(change, _kept(workshop, change.before), _text(skill_text(workshop, skill)))
+            yield Drift(change, _kept(services, change.before), _text(skill_text(services, skill)))
 
 
-def _of_policy(workshop: ProjectServices, history: SessionProjection) -> Iterator[Drift]:
+def _of_policy(services: ProjectServices, history: SessionProjection) -> Iterator[Drift]:
     before = history.accepted[-1].policy_sha256 if history.accepted else history.begun.policy_sha256
-    now = workshop.policy.sha256
+    now = services.policy.sha256
     if before and before != now:
         yield Drift(
-            DefinitionChange(DriftKind.POLICY, "of verdicts", before, now), _kept(workshop, before), policy_text()
+            DefinitionChange(DriftKind.POLICY, "of verdicts", before, now), _kept(services, before), policy_text()
         )
 
 
-def _kept_agent(workshop: ProjectServices, history: SessionProjection, change: DefinitionChange) -> Agent:
+def _kept_agent(services: ProjectServices, history: SessionProjection, change: DefinitionChange) -> Agent:
     """Return an agent from the ledger if it is complete there, else from its stored bytes."""
     recorded = _recorded(history, change.name)
     if recorded.sha256 == change.before:
         return recorded
-    data = kept_text(workshop, change.before)
+    data = kept_text(services, change.before)
     if data is None:
         raise _not_kept(change)
     return replace(read_definition(data, path=recorded.path, stem=recorded.name), name=recorded.name)
 
 
-def _kept_playbook(workshop: ProjectServices, known: Definition) -> ReasonerSource:
+def _kept_playbook(services: ProjectServices, known: Definition) -> ReasonerSource:
     from esper_agents.reasoning.playbook import from_module, without_playbook
 
     change = DefinitionChange(DriftKind.PLAYBOOK, known.agent, known.reasoner_sha256, "")
     if known.reasoner == UNATTENDED:
         return without_playbook()
-    source = kept_playbook(workshop, known.reasoner_sha256) if known.reasoner_sha256 else None
-    current = workshop.playbooks.get(known.agent)
+    source = kept_playbook(services, known.reasoner_sha256) if known.reasoner_sha256 else None
+    current = services.playbooks.get(known.agent)
     rebuild = current.rebuild if current else from_module if known.provider.startswith("esper-agents ") else None
     if source is None or rebuild is None:
         raise _not_kept(change)
@@ -249,8 +249,8 @@ def _not_kept(change: DefinitionChange) -> UsageError:
     )
 
 
-def _kept(workshop: ProjectServices, digest: str) -> str | None:
-    data = kept_text(workshop, digest) if digest else None
+def _kept(services: ProjectServices, digest: str) -> str | None:
+    data = kept_text(services, digest) if digest else None
     return None if data is None else _text(data)
 
 

@@ -103,7 +103,7 @@ def _verdict(
     examined = {file.path: file.lines for each in history.evidence() for file in each.examined}
     over = partial(
         ceiling,
-        run.workshop.policy,
+        run.services.policy,
         task.kind,
         findings=findings,
         assumptions=assumptions(history),
@@ -117,7 +117,7 @@ def _verdict(
         paths=task.paths,
     )
     allowed = over(evidence=history.evidence())
-    counted = evidence_not_chosen_by_model(history, run.workshop.policy)
+    counted = evidence_not_chosen_by_model(history, run.services.policy)
     least = allowed if len(counted) == len(history.evidence()) else over(evidence=counted)
     stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least)
     return apply_ceiling(

@@ -42,15 +42,15 @@ async def opening(
         parent: Frame and step of the consult, or zeros.
         reasoner: Kind of reasoner; empty for the one that the task names.
     """
-    agent = run.workshop.agents.get(agent_name)
+    agent = run.services.agents.get(agent_name)
     kind = reasoner or run.history.begun.task.options.get(REASONER, PLAYBOOK)
-    keep_definition(run.workshop, agent, kind)
+    keep_definition(run.services, agent, kind)
     asking = run.history.frames[parent[0] - 1].opened if parent[0] else None
     # An agent that consults itself, as for its guardrail, keeps the notes it already has.
     recalled = asking.notes if asking and asking.agent == agent else await _recalled(run, agent_name)
     opened = FrameOpened(
         agent=agent,
-        definition=definition_of(run.workshop, agent, kind),
+        definition=definition_of(run.services, agent, kind),
         parent=parent[0],
         parent_step=parent[1],
         question=question,
@@ -62,8 +62,8 @@ async def opening(
 
 
 async def _recalled(run: SessionRun, agent_name: str) -> tuple[MemoryNote, ...]:
-    task, project = run.history.begun.task, run.workshop.project
-    return await run.workshop.store.run(
+    task, project = run.history.begun.task, run.services.project
+    return await run.services.store.run(
         recall, project.key, agent_name, task.paths, request=task.request, root=Path(project.root)
     )
 
@@ -71,14 +71,14 @@ async def _recalled(run: SessionRun, agent_name: str) -> tuple[MemoryNote, ...]:
 def reasoner_of(run: SessionRun, frame: FrameState) -> Reasoner:
     """Return the reasoner of a frame, built from the frame's recorded start."""
     opened = frame.opened
-    return run.workshop.reasoner(opened.agent.name, opened.definition.reasoner).build(brief_of(run, frame))
+    return run.services.reasoner(opened.agent.name, opened.definition.reasoner).build(brief_of(run, frame))
 
 
 def brief_of(run: SessionRun, frame: FrameState) -> Brief:
     """Return the brief that an agent starts a frame with; the same at every resume."""
     begun, opened = run.history.begun, frame.opened
     first = run.history.first_of_panel(frame)
-    tools = run.workshop.tools.named(opened.agent.tools)
+    tools = run.services.tools.named(opened.agent.tools)
     brief = Brief(
         agent=opened.agent,
         task=begun.task,
@@ -91,7 +91,7 @@ def brief_of(run: SessionRun, frame: FrameState) -> Brief:
         evidence=run.history.evidence(before=first, floor=frame),
         notes=opened.notes,
         tools=tuple(tool.use for tool in tools),
-        agents=tuple(sorted(run.workshop.agents.agents)),
+        agents=tuple(sorted(run.services.agents.agents)),
         budget_left=opened.budget_left,
         before=begun.before,
         allowed=allowed_in(run, tools),
@@ -109,10 +109,10 @@ def _with_surroundings(run: SessionRun, brief: Brief) -> Brief:
     told: dict[str, Any] = {
         "agent": brief.agent,
         "notes": brief.notes,
-        "documents": run.workshop.documents,
-        "skills": run.workshop.skills.index_for(brief.agent),
-        "packs": packs_of(brief.agent, run.workshop.plugins).lines,
+        "documents": run.services.documents,
+        "skills": run.services.skills.index_for(brief.agent),
+        "packs": packs_of(brief.agent, run.services.plugins).lines,
     }
-    catalogue = tuple(tool.use for tool in run.workshop.tools.named(None))
-    near = run.workshop.agents.neighbours_known(brief.agent.name)
+    catalogue = tuple(tool.use for tool in run.services.tools.named(None))
+    near = run.services.agents.neighbours_known(brief.agent.name)
     return replace(brief, catalogue=catalogue, neighbours=near, **redacted(told, known=run.secrets).value)

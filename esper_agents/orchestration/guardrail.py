@@ -41,7 +41,7 @@ def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
     if frame.turns[:-1] or frame.opened.parent or not is_by_model:
         return None
     own = frame.opened.agent.name
-    name = own if own in run.workshop.playbooks else REVIEWER
+    name = own if own in run.services.playbooks else REVIEWER
     is_known = any(each.floor and each.floor.opened.agent.name == name for each in run.history.frames)
     return None if is_known else Consult(name, FLOOR_QUESTION, PLAYBOOK)
 

@@ -38,7 +38,7 @@ _AT_ONCE = 500
 
 
 def override(
-    store: Store, workshop: ProjectServices, certificate_id: str, status: Status, *, reason: str, by: str
+    store: Store, services: ProjectServices, certificate_id: str, status: Status, *, reason: str, by: str
 ) -> LogNoticeStatement:
     """Record in the log a user's status that replaces a certificate's, and publish the notice next to its view.
 
@@ -46,7 +46,7 @@ def override(
 
     Args:
         store: The archive.
-        workshop: Services of the project.
+        services: Services of the project.
         certificate_id: ID, end of an ID, or `latest`.
         status: Status that replaces the certificate's.
         reason: Reason as text.
@@ -61,13 +61,13 @@ def override(
     """
     if not reason.strip():
         raise UsageError("an override needs a reason", remedy='add --reason "..."')
-    found = load_verified(store, workshop.project, workshop.home, certificate_id)
+    found = load_verified(store, services.project, services.home, certificate_id)
     verdict = parse(found.data).verdict
     _refuse_misfit(verdict, status)
     with store.writing() as transaction:
-        enter_unlogged(transaction, str(store.where), workshop.project.key)
-        keys = keyring(workshop.project, transaction.connection)
-        log_id = transparency_log.log_of(transaction.connection, workshop.project.key)
+        enter_unlogged(transaction, str(store.where), services.project.key)
+        keys = keyring(services.project, transaction.connection)
+        log_id = transparency_log.log_of(transaction.connection, services.project.key)
         _refuse_ended(transaction.connection, log_id, found.entry, keys)
         said = log_notices(transparency_log.notices_about(transaction.connection, log_id, found.entry.id))
         standing = override_of(said, found.data, keys.history)
@@ -83,8 +83,8 @@ def override(
             certificate_sha256=found.entry.sha256,
             status=status,
         )
-        enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, found.entry.id)
+        enter_notice(transaction, services.project.key, notice)
+    publish(store, services, found.entry.id)
     return notice
 
 

@@ -42,9 +42,9 @@ _WHAT = {
 }
 
 
-def rules_for(workshop: ProjectServices, task: Task) -> tuple[PermissionRule, ...]:
+def rules_for(services: ProjectServices, task: Task) -> tuple[PermissionRule, ...]:
     """Return the permission rules that a session of a task starts with."""
-    return (*workshop.settings.rules, *task_rules(task.options))
+    return (*services.settings.rules, *task_rules(task.options))
 
 
 def rules_of(run: SessionRun) -> tuple[PermissionRule, ...]:
@@ -53,12 +53,12 @@ def rules_of(run: SessionRun) -> tuple[PermissionRule, ...]:
     Rules belong to the session, not the agent: consulted and receiving agents are bound by all of them.
     """
     begun = run.history.begun
-    now = (*restricting_rules(run.workshop.settings.rules), *task_rules(begun.task.options))
+    now = (*restricting_rules(run.services.settings.rules), *task_rules(begun.task.options))
     return (*begun.rules, *(rule for rule in now if rule not in begun.rules))
 
 
 def restrict(
-    workshop: ProjectServices,
+    services: ProjectServices,
     task: Task,
     *,
     ask: Sequence[str] = (),
@@ -71,7 +71,7 @@ def restrict(
         NotFoundError: There is no such tool: a rule that matches nothing would restrict nothing.
         UsageError: An allowed name is not a single tool or one of its exceptions.
     """
-    known = workshop.tools.tools
+    known = services.tools.tools
     for name in allow:
         _refuse_unknown(known, name)
     # Allowing an exception also allows the call that uses it.
@@ -107,7 +107,7 @@ def permission_of(run: SessionRun, tool: Tool, call: ToolCall) -> Permission:
     """Return the decision for a call: the strictest for the tool and for each exception that the call uses."""
     arguments = {**defaults_of(tool), **call.arguments}
     names = {tool.name: tool.risk, **dict.fromkeys(tool.exceptions_of(arguments), Risk.HIGH)}
-    root, rules = run.workshop.project.root, rules_of(run)
+    root, rules = run.services.project.root, rules_of(run)
     said = [permission(rules, ToolCallRequest(name, risk, arguments, root)) for name, risk in names.items()]
     action = max((each.action for each in said), key=tuple(PermissionDecision).index)
     return Permission(action, tuple(rule for each in said if each.action is action for rule in each.rules))

@@ -91,8 +91,8 @@ def _interrupted(run: SessionRun) -> Iterator[tuple[RowKey, object]]:
                 continue
             for number in _unfinished(turn):
                 state, call = turn.calls[number], move.calls[number]
-                if state.calling and call.tool in run.workshop.tools.tools:
-                    report = interrupted(run.workshop.tools.get(call.tool), call, state.calling.evidence)
+                if state.calling and call.tool in run.services.tools.tools:
+                    report = interrupted(run.services.tools.get(call.tool), call, state.calling.evidence)
                     yield RowKey(frame.number, turn.step, number, RowKind.CALLED), report
 
 

@@ -47,7 +47,7 @@ _LONGEST_SHOWN = 200
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
 
-def publish(store: Store, workshop: ProjectServices, certificate_id: str) -> tuple[Path, ...]:
+def publish(store: Store, services: ProjectServices, certificate_id: str) -> tuple[Path, ...]:
     """Write a certificate's views, its envelope, proof and notices, and the memory documents of its agents.
 
     Files that a user deleted or changed are restored from the database.
@@ -55,17 +55,17 @@ def publish(store: Store, workshop: ProjectServices, certificate_id: str) -> tup
     Returns:
         Files that were written because they differed.
     """
-    published = find_published(store, workshop, certificate_id)
+    published = find_published(store, services, certificate_id)
     with store.reading() as connection:
-        wanted = _files(connection, transparency_log.log_of(connection, workshop.project.key), published)
-        pins.renew(connection, home(), store.where, workshop.project.key)
-    wanted |= _memory(store, workshop, (each.agent for each in published.issued.definitions))
+        wanted = _files(connection, transparency_log.log_of(connection, services.project.key), published)
+        pins.renew(connection, home(), store.where, services.project.key)
+    wanted |= _memory(store, services, (each.agent for each in published.issued.definitions))
     return tuple(path for path, data in wanted.items() if _write(path, data))
 
 
-def publish_memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> tuple[Path, ...]:
+def publish_memory(store: Store, services: ProjectServices, agents: Iterable[str]) -> tuple[Path, ...]:
     """Write the current memory documents of the given agents; see `publish`."""
-    return tuple(path for path, data in _memory(store, workshop, agents).items() if _write(path, data))
+    return tuple(path for path, data in _memory(store, services, agents).items() if _write(path, data))
 
 
 def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, replace: bool = False) -> Path:
@@ -82,16 +82,16 @@ def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, repla
     return path
 
 
-def _memory(store: Store, workshop: ProjectServices, agents: Iterable[str]) -> dict[Path, bytes]:
+def _memory(store: Store, services: ProjectServices, agents: Iterable[str]) -> dict[Path, bytes]:
     wanted = {}
     for agent in dict.fromkeys(agents):
-        folder = _folder(workshop, agent)
-        for kind, kept in notes.of_agent(store, workshop.project.key, agent).items():
-            wanted[_memory_path(workshop, folder, agent, kind)] = document(agent, kind, kept).encode()
+        folder = _folder(services, agent)
+        for kind, kept in notes.of_agent(store, services.project.key, agent).items():
+            wanted[_memory_path(services, folder, agent, kind)] = document(agent, kind, kept).encode()
     return wanted
 
 
-def _memory_path(workshop: ProjectServices, folder: Path, agent: str, kind: NoteKind) -> Path:
+def _memory_path(services: ProjectServices, folder: Path, agent: str, kind: NoteKind) -> Path:
     """Return the published path of a memory document, which never replaces a hand-written one."""
     path = folder / f"{kind}.md"
     try:
@@ -101,7 +101,7 @@ def _memory_path(workshop: ProjectServices, folder: Path, agent: str, kind: Note
         is_ours = True
     except (OSError, ValueError):
         is_ours = False
-    return path if is_ours else workshop.home / "published" / agent_folder(agent) / path.name
+    return path if is_ours else services.home / "published" / agent_folder(agent) / path.name
 
 
 def _files(connection: Connection, log_id: int, published: PublishedCertificate) -> dict[Path, bytes]:
@@ -145,7 +145,7 @@ class PublishedCertificate:
     view: Path
 
 
-def find_published(store: Store, workshop: ProjectServices, certificate_id: str) -> PublishedCertificate:
+def find_published(store: Store, services: ProjectServices, certificate_id: str) -> PublishedCertificate:
     """Return a certificate with the path of its view, by ID, unique end of an ID, or `latest`.
 
     The path is in the data folder if the user's settings exclude certificates of that question type, unless the
@@ -155,29 +155,29 @@ def find_published(store: Store, workshop: ProjectServices, certificate_id: str)
         NotFoundError: The project has no such certificate.
         IntegrityError: Its bytes differ from those issued, or its stored name is not one of its names.
     """
-    entry = archive.find(store, workshop.project.key, certificate_id)
+    entry = archive.find(store, services.project.key, certificate_id)
     data = archive.read(store, entry.id)
     issued = parse(data)
-    return PublishedCertificate(issued, data, view_places(workshop, entry, issued)[0])
+    return PublishedCertificate(issued, data, view_places(services, entry, issued)[0])
 
 
-def view_places(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> tuple[Path, ...]:
+def view_places(services: ProjectServices, entry: CertificateSummary, issued: Certificate) -> tuple[Path, ...]:
     """Return the possible paths of a certificate's Markdown view; the current one first.
 
     See `view_path` for the arguments and errors, and `find_published` for the order.
     """
-    inside, outside = (view_path(each, entry, issued) for each in (workshop, replace(workshop, publish=False)))
-    is_inside = issued.verdict.kind in workshop.published_types or inside.is_file()
+    inside, outside = (view_path(each, entry, issued) for each in (services, replace(services, publish=False)))
+    is_inside = issued.verdict.kind in services.published_types or inside.is_file()
     return tuple(dict.fromkeys((inside, outside) if is_inside else (outside, inside)))
 
 
-def view_path(workshop: ProjectServices, entry: CertificateSummary, issued: Certificate) -> Path:
+def view_path(services: ProjectServices, entry: CertificateSummary, issued: Certificate) -> Path:
     """Return the published path of a certificate's Markdown view.
 
     Folder and name are derived from the statement. The archive only selects one of the statement's names.
 
     Args:
-        workshop: Services of the project.
+        services: Services of the project.
         entry: Listing row of the certificate.
         issued: Certificate parsed from its statement.
 
@@ -190,7 +190,7 @@ def view_path(workshop: ProjectServices, entry: CertificateSummary, issued: Cert
             f"the archive lists certificate {entry.id} under {shown!r}, which is not one of its names",
             remedy="run `esper certificates repair`, or restore a backup",
         )
-    return _folder(workshop, issued.agent) / "certificates" / entry.view_name
+    return _folder(services, issued.agent) / "certificates" / entry.view_name
 
 
 def page_path(view: Path) -> Path:
@@ -198,9 +198,9 @@ def page_path(view: Path) -> Path:
     return view.with_suffix(".html")
 
 
-def publish_page(store: Store, workshop: ProjectServices, certificate_id: str) -> Path:
+def publish_page(store: Store, services: ProjectServices, certificate_id: str) -> Path:
     """Write the HTML page of a certificate in the current layout, and return its path."""
-    published = find_published(store, workshop, certificate_id)
+    published = find_published(store, services, certificate_id)
     page = page_path(published.view)
     _write(page, render_html(published.data).encode())
     return page
@@ -235,8 +235,8 @@ def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:
     return before if same and old.checkpoint.size <= new.checkpoint.size and includes(old, envelope) else newest
 
 
-def _folder(workshop: ProjectServices, agent: str) -> Path:
-    return place_of(workshop.project, workshop.home, agent_folder(agent), into_project=workshop.publish).folder
+def _folder(services: ProjectServices, agent: str) -> Path:
+    return place_of(services.project, services.home, agent_folder(agent), into_project=services.publish).folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,14 +96,14 @@ class RepairResult:
         return not any((*done, self.separated, self.notes, self.written, self.accepted, self.left))
 
 
-def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = False, by: str = "") -> RepairResult:
+def repair(store: Store, services: ProjectServices, *, accept_rollback: bool = False, by: str = "") -> RepairResult:
     """Rebuild everything that can be derived from the log. Idempotent.
 
     Archived certificates without an entry are not signed if the log was pinned before: they may be forged.
 
     Args:
         store: The archive.
-        workshop: Services of the project.
+        services: Services of the project.
         accept_rollback: Whether to continue a log that lost entries; its pinned checkpoint is recorded in the log.
         by: Name of the user who accepts the loss.
 
@@ -111,7 +111,7 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
         IntegrityError: The log contradicts its pin, and that is not accepted.
     """
     with store.reading() as connection:
-        found = pins.faults_by_pin(connection, home(), store.where, workshop.project.key)
+        found = pins.faults_by_pin(connection, home(), store.where, services.project.key)
     # Nodes are rebuilt from the entries, which must then match the pin.
     by_pin = {whose: each for whose, each in found if each.kind is not FaultKind.NODE_MISSING}
     faults = tuple(by_pin.values())
@@ -121,20 +121,20 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
             f"transparency log is inconsistent with its pin or checkpoint ({what})", remedy=transparency_log.RESTORE
         )
     for whose in by_pin:
-        _accept(store, workshop, by, whose)
-    published = _published_notices(store, workshop)
+        _accept(store, services, by, whose)
+    published = _published_notices(store, services)
     differing = audit_index(store).listed
     with store.writing() as transaction:
-        mended = _mend(transaction, workshop, store)
-        entered = enter_unlogged(transaction, str(store.where), workshop.project.key)
+        mended = _mend(transaction, services, store)
+        entered = enter_unlogged(transaction, str(store.where), services.project.key)
         rebuilt = index.rebuild(transaction.connection)
         session_search_index.rebuild(transaction)
-        restored = tuple(_restore_notices(transaction, workshop, published))
-    notes, tampered = _restored_notes(store, workshop)
-    files = _publish_all(store, workshop)
+        restored = tuple(_restore_notices(transaction, services, published))
+    notes, tampered = _restored_notes(store, services)
+    files = _publish_all(store, services)
     remaining = (
-        *audit_log_faults(store, workshop.project).faults,
-        *audit_records(store, workshop.project.key).faults.listed,
+        *audit_log_faults(store, services.project).faults,
+        *audit_records(store, services.project.key).faults.listed,
     )
     wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
     named = {where for where, _ in wrong}
@@ -157,41 +157,41 @@ def repair(store: Store, workshop: ProjectServices, *, accept_rollback: bool = F
     )
 
 
-def _restored_notes(store: Store, workshop: ProjectServices) -> tuple[tuple[str, ...], dict[str, str]]:
+def _restored_notes(store: Store, services: ProjectServices) -> tuple[tuple[str, ...], dict[str, str]]:
     """Restore the notes of authentic certificates; return them, and the certificates that are not authentic."""
     written: list[str] = []
     wrong: dict[str, str] = {}
-    for entry in archive.pages(store, workshop.project.key, Filter()):
+    for entry in archive.pages(store, services.project.key, Filter()):
         try:
-            issued = parse(load_verified(store, workshop.project, workshop.home, entry.id).data)
+            issued = parse(load_verified(store, services.project, services.home, entry.id).data)
         except IntegrityError as error:
             wrong[entry.id] = error.problem
         except EvidenceError:
             # An untrusted key is for the user to decide, and is not damage.
             continue
         else:
-            written += restore_notes(store, workshop.project.key, issued)
+            written += restore_notes(store, services.project.key, issued)
     return tuple(written), wrong
 
 
 def _mend(
-    transaction: Transaction, workshop: ProjectServices, store: Store, *, accepts_loss: bool = False
+    transaction: Transaction, services: ProjectServices, store: Store, *, accepts_loss: bool = False
 ) -> LogRebuildResult:
-    connection, project_key = transaction.connection, workshop.project.key
+    connection, project_key = transaction.connection, services.project.key
     if not transparency_log.origin(connection, transparency_log.log_of(connection, project_key)) and not accepts_loss:
         return LogRebuildResult(0, is_signed=False)
-    keys = [each.public_key for each in keyring(workshop.project, connection).history.spans.values()]
+    keys = [each.public_key for each in keyring(services.project, connection).history.spans.values()]
     pin = None if accepts_loss else pins.pinned(home(), store.where, pins.pinned_for(connection, project_key))
     return rebuild_log(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
 
 
-def _published_notices(store: Store, workshop: ProjectServices) -> dict[str, tuple[SealedFile, ...]]:
+def _published_notices(store: Store, services: ProjectServices) -> dict[str, tuple[SealedFile, ...]]:
     """Return the notice files next to each certificate's views, by certificate; those without any are omitted."""
     found = {}
     folders: NoticeFolders = {}
-    for entry in archive.pages(store, workshop.project.key, Filter()):
+    for entry in archive.pages(store, services.project.key, Filter()):
         try:
-            views = view_places(workshop, entry, parse(archive.read(store, entry.id)))
+            views = view_places(services, entry, parse(archive.read(store, entry.id)))
         except IntegrityError:
             continue
         if files := [path for view in views for path in notice_files(view, folders)]:
@@ -200,11 +200,11 @@ def _published_notices(store: Store, workshop: ProjectServices) -> dict[str, tup
 
 
 def _restore_notices(
-    transaction: Transaction, workshop: ProjectServices, published: Mapping[str, tuple[SealedFile, ...]]
+    transaction: Transaction, services: ProjectServices, published: Mapping[str, tuple[SealedFile, ...]]
 ) -> Iterator[str]:
     """Log the notices again that a trusted key signed and the log lost, oldest first; yield a description of each."""
     connection = transaction.connection
-    keys, log_id = keyring(workshop.project, connection), transparency_log.log_of(connection, workshop.project.key)
+    keys, log_id = keyring(services.project, connection), transparency_log.log_of(connection, services.project.key)
     lost = []
     for certificate_id, files in published.items():
         logged = {
@@ -214,17 +214,17 @@ def _restore_notices(
         found = unlogged(files, certificate_id, logged, keys)
         lost += [each for each in found if each.is_by_good_key and each.notice.id not in names]
     for each in sorted(lost, key=lambda one: (one.notice.at, one.notice.id)):
-        enter_notice(transaction, workshop.project.key, each.notice)
+        enter_notice(transaction, services.project.key, each.notice)
         yield f"{each} on {each.notice.certificate}"
 
 
-def _accept(store: Store, workshop: ProjectServices, by: str, pinned_as: str) -> None:
+def _accept(store: Store, services: ProjectServices, by: str, pinned_as: str) -> None:
     before = pins.pinned_note(home(), store.where, pinned_as)
     with store.writing() as transaction:
         # A new database that replaces a deleted one does not know the project.
-        note_project(transaction, workshop.project)
-        carry_key_notices(transaction, workshop.project.key)
-        _mend(transaction, workshop, store, accepts_loss=True)
+        note_project(transaction, services.project)
+        carry_key_notices(transaction, services.project.key)
+        _mend(transaction, services, store, accepts_loss=True)
         notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.ROLLBACK_ACCEPTED,
@@ -233,8 +233,8 @@ def _accept(store: Store, workshop: ProjectServices, by: str, pinned_as: str) ->
             reason="entries of the log are gone, and a person went on without them",
             before=before,
         )
-        logged = enter_notice(transaction, workshop.project.key, notice)
-        now_as = pins.pinned_for(transaction.connection, workshop.project.key)
+        logged = enter_notice(transaction, services.project.key, notice)
+        now_as = pins.pinned_for(transaction.connection, services.project.key)
     pins.accept(home(), store.where, now_as, logged.checkpoint_note)
     if pinned_as != now_as:
         # The previous log is gone; its checkpoint is recorded in the notice.
@@ -248,14 +248,14 @@ class _PublishedAll:
     left: tuple[tuple[str, str], ...]
 
 
-def _publish_all(store: Store, workshop: ProjectServices) -> _PublishedAll:
+def _publish_all(store: Store, services: ProjectServices) -> _PublishedAll:
     written: dict[Path, None] = {}
     separated: list[SeparatedView] = []
     left: list[tuple[str, str]] = []
-    for entry in archive.everything(store, workshop.project.key):
+    for entry in archive.everything(store, services.project.key):
         try:
-            files = publish(store, workshop, entry.id)
-            separated += _separated(store, workshop, entry) if files else ()
+            files = publish(store, services, entry.id)
+            separated += _separated(store, services, entry) if files else ()
         except EsperError as error:
             left.append((entry.id, error.problem))
         else:
@@ -263,9 +263,9 @@ def _publish_all(store: Store, workshop: ProjectServices) -> _PublishedAll:
     return _PublishedAll(tuple(reversed(separated)), tuple(written), tuple(left))
 
 
-def _separated(store: Store, workshop: ProjectServices, entry: CertificateSummary) -> tuple[SeparatedView, ...]:
+def _separated(store: Store, services: ProjectServices, entry: CertificateSummary) -> tuple[SeparatedView, ...]:
     """Return the description of a certificate with digits in its name because another one has the short name."""
     issued = parse(archive.read(store, entry.id))
     old = short_view_name(issued)
-    kept_by = archive.id_of_view_name(store, workshop.project.key, old) if entry.view_name != old else ""
+    kept_by = archive.id_of_view_name(store, services.project.key, old) if entry.view_name != old else ""
     return (SeparatedView(entry.id, old, entry.view_name, kept_by),) if kept_by else ()

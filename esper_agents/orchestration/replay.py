@@ -78,9 +78,9 @@ class ReplayRun(SessionRun):
         replayed: Number of reproduced events.
     """
 
-    def __init__(self, workshop: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> None:
+    def __init__(self, services: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> None:
         """Start with the first event only."""
-        super().__init__(workshop, Lease(session_id, 0, ""), SessionProjection(session_id, rows[:1]), lambda _: None)
+        super().__init__(services, Lease(session_id, 0, ""), SessionProjection(session_id, rows[:1]), lambda _: None)
         # The digest covers the recorded order of all events, whatever the order of the replay.
         self.history.note_events(row for row in rows if row.key.kind is not RowKind.CERTIFIED)
         self.differences: list[str] = []
@@ -156,17 +156,17 @@ class ReplayRun(SessionRun):
         return _end(f"{_place(key)} goes another way")
 
 
-async def replay(workshop: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> ReplayResult:
+async def replay(services: ProjectServices, session_id: str, rows: Sequence[LedgerRow]) -> ReplayResult:
     """Replay the recorded events of a session.
 
     Args:
-        workshop: Current services of the project; its store is only read.
+        services: Current services of the project; its store is only read.
         session_id: `ses_` identifier.
         rows: All events of the session, in order.
     """
     recorded = SessionProjection(session_id, rows)
     with TemporaryDirectory(prefix="esper-replay-") as scratch:
-        elsewhere = copy(workshop)
+        elsewhere = copy(services)
         # Nothing is stored among the project's artifacts.
         object.__setattr__(elsewhere, "home", Path(scratch))
         run = ReplayRun(elsewhere, session_id, rows)

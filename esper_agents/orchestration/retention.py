@@ -46,27 +46,27 @@ class Prunable:
         return sum(each.characters for each in self.sessions) + sum(each.size_bytes for each in self.artifacts)
 
 
-def prunable(store: Store, workshop: ProjectServices, days: int) -> Prunable:
+def prunable(store: Store, services: ProjectServices, days: int) -> Prunable:
     """Return the removable data of a project; removes nothing.
 
     Args:
         store: Where.
-        workshop: Services of the project.
+        services: Services of the project.
         days: Only sessions without events for this number of days.
     """
-    found = pruning.old_sessions(store, workshop.project.key, days=days)
-    return Prunable(found, _unnamed(store, workshop, [each.id for each in found]))
+    found = pruning.old_sessions(store, services.project.key, days=days)
+    return Prunable(found, _unnamed(store, services, [each.id for each in found]))
 
 
-def prune(store: Store, workshop: ProjectServices, chosen: Prunable, *, days: int, by: str) -> Prunable:
+def prune(store: Store, services: ProjectServices, chosen: Prunable, *, days: int, by: str) -> Prunable:
     """Remove the chosen data that is still removable, and return it.
 
     Raises:
         StorageError: A file cannot be removed; the events are removed by then.
     """
     names = [each.id for each in chosen.sessions]
-    done = pruning.prune(store, workshop.project.key, names, days=days, by=by)
-    gone = _unnamed(store, workshop, ())
+    done = pruning.prune(store, services.project.key, names, days=days, by=by)
+    gone = _unnamed(store, services, ())
     for each in gone:
         try:
             each.path.unlink(missing_ok=True)
@@ -78,11 +78,11 @@ def prune(store: Store, workshop: ProjectServices, chosen: Prunable, *, days: in
     return Prunable(done, gone)
 
 
-def _unnamed(store: Store, workshop: ProjectServices, without: Sequence[str]) -> tuple[StoredArtifact, ...]:
-    folder = artifacts_of(workshop)
+def _unnamed(store: Store, services: ProjectServices, without: Sequence[str]) -> tuple[StoredArtifact, ...]:
+    folder = artifacts_of(services)
     if not folder.is_dir():
         return ()
     book = rulebook.shipped()
     ours = {rulebook.digest(book.policy), rulebook.digest(book.kinds)}
-    named = pruning.named_digests(store, workshop.project.key, without=without)
+    named = pruning.named_digests(store, services.project.key, without=without)
     return Artifacts(folder).unnamed(named | ours, older_than_s=_YOUNG_S)

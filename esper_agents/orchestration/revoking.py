@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 
-def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason: str, by: str) -> LogNoticeStatement:
+def revoke(store: Store, services: ProjectServices, certificate_id: str, reason: str, by: str) -> LogNoticeStatement:
     """Revoke a certificate in the log.
 
     Args:
         store: The archive.
-        workshop: Services of the project.
+        services: Services of the project.
         certificate_id: ID, end of an ID, or `latest`.
         reason: Reason as text.
         by: Name of the user.
@@ -35,9 +35,9 @@ def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason:
     """
     if not reason.strip():
         raise UsageError("a revocation needs a reason", remedy='add --reason "..."')
-    entry = archive.find(store, workshop.project.key, certificate_id)
+    entry = archive.find(store, services.project.key, certificate_id)
     with store.writing() as transaction:
-        enter_unlogged(transaction, str(store.where), workshop.project.key)
+        enter_unlogged(transaction, str(store.where), services.project.key)
         notice = LogNoticeStatement(
             id=new_id(Prefix.NOTICE),
             kind=NoticeKind.CERTIFICATE_REVOKED,
@@ -47,6 +47,6 @@ def revoke(store: Store, workshop: ProjectServices, certificate_id: str, reason:
             certificate=entry.id,
             certificate_sha256=entry.sha256,
         )
-        enter_notice(transaction, workshop.project.key, notice)
-    publish(store, workshop, entry.id)
+        enter_notice(transaction, services.project.key, notice)
+    publish(store, services, entry.id)
     return notice

@@ -23,7 +23,7 @@ async def route(run: SessionRun) -> None:
     """Record the selected agent and open the first frame, or record that no agent takes the task, atomically."""
     if run.history.is_cancelled:
         return
-    chosen = route_of(run.workshop, run.history.begun.task)
+    chosen = route_of(run.services, run.history.begun.task)
     match chosen.outcome:
         case RouteOutcome.REFUSED:
             await run.record((session_row(RowKind.REFUSED), chosen), state=SessionState.REFUSED)
@@ -32,22 +32,22 @@ async def route(run: SessionRun) -> None:
             run.note((session_row(RowKind.ROUTED), chosen), first, agent=chosen.agent)
 
 
-def route_of(workshop: ProjectServices, task: Task) -> Route:
+def route_of(services: ProjectServices, task: Task) -> Route:
     """Return the route of a task.
 
     Raises:
         NotFoundError: The user named an unknown agent.
     """
     if task.agent:
-        name = workshop.agents.get(task.agent).name
+        name = services.agents.get(task.agent).name
         because = f"you asked for {name}"
         return Route(RouteOutcome.ASSIGNED, name, (RouteCandidate(name, 1000, (because,), ()),), f"because: {because}")
-    return workshop.router.route(task.request, code=_code(workshop, task), paths=task.paths)
+    return services.router.route(task.request, code=_code(services, task), paths=task.paths)
 
 
-def _code(workshop: ProjectServices, task: Task) -> str:
+def _code(services: ProjectServices, task: Task) -> str:
     """Return the beginning of the attached code; the names of folders are sufficient."""
-    root = Path(workshop.project.root)
+    root = Path(services.project.root)
     texts = [
         (root / path).read_bytes()[:_MOST_CODE].decode("utf-8", "replace")
         for path in task.paths

@@ -44,16 +44,16 @@ class SessionRun:
     """Run of a session, from acquiring its lease to releasing it.
 
     Attributes:
-        workshop: Services of the project.
+        services: Services of the project.
         lease: Lease of the session.
         history: Ledger projection, updated with every write.
         say: Receives the streamed text of a model.
         is_attended: Whether a user is present who can be asked.
     """
 
-    def __init__(self, workshop: ProjectServices, held: Lease, history: SessionProjection, say: Say) -> None:
+    def __init__(self, services: ProjectServices, held: Lease, history: SessionProjection, say: Say) -> None:
         """Prepare a run under an acquired lease."""
-        self.workshop = workshop
+        self.services = services
         self.lease = held
         self.history = history
         self.say = say
@@ -142,7 +142,7 @@ class SessionRun:
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:
         """Run one transaction that appends events and other rows; see `record`."""
-        appended = await self.workshop.store.run(work)
+        appended = await self.services.store.run(work)
         self._take(appended.rows)
         self._is_cancel_requested = appended.is_cancel_requested
         for tell in self._watchers:
@@ -173,7 +173,7 @@ class SessionRun:
         while True:
             await asyncio.sleep(lease.LEASE_MS / 4000)
             try:
-                await self.workshop.store.run_aside(lease.beat, self.lease)
+                await self.services.store.run_aside(lease.beat, self.lease)
             except LeaseLostError as error:
                 self._lost = error
                 return
@@ -183,16 +183,16 @@ class SessionRun:
 
 
 @asynccontextmanager
-async def hold_lease(workshop: ProjectServices, held: Lease, say: Say) -> AsyncIterator[SessionRun]:
+async def hold_lease(services: ProjectServices, held: Lease, say: Say) -> AsyncIterator[SessionRun]:
     """Yield a run under a lease, renew the lease while the block runs, and release it afterwards."""
-    rows = await workshop.store.run(ledger.read, held.session)
-    run = SessionRun(workshop, held, SessionProjection(held.session, rows), say)
+    rows = await services.store.run(ledger.read, held.session)
+    run = SessionRun(services, held, SessionProjection(held.session, rows), say)
     heart = asyncio.create_task(run._beat())  # noqa: SLF001 - the run's other half
     try:
         yield run
     finally:
         heart.cancel()
-        await workshop.store.run(run._end)  # noqa: SLF001 - likewise
+        await services.store.run(run._end)  # noqa: SLF001 - likewise
 
 
 def session_row(kind: RowKind) -> RowKey:

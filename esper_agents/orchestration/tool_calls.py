@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
     """Advance one call as far as possible: to its record, or to an approval question."""
     state = turn.call(number)
-    tool = run.workshop.tools.get(call.tool)
+    tool = run.services.tools.get(call.tool)
     if state.report is not None or state.is_waiting:
         return
     if state.calling is not None and not tool.is_repeatable:
@@ -94,8 +94,8 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     began_at, began = timestamp(time.time_ns() // 1_000_000), time.perf_counter_ns()
     outcome = CallOutcome.COMPLETED
     try:
-        own = OwnFiles(run.workshop.store, run.workshop.project.key, frame.opened.agent.name, run.session)
-        context = replace(run.workshop.context, memory=own, named=run.history.begun.task.paths)
+        own = OwnFiles(run.services.store, run.services.project.key, frame.opened.agent.name, run.session)
+        context = replace(run.services.context, memory=own, named=run.history.begun.task.paths)
         result = checked(ToolResult, await tool.run(context, call.arguments))
         _refuse_unread(run, tool, result)
         _refuse_without_rerun(tool, call)

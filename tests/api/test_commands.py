@@ -68,7 +68,7 @@ async def test_the_certificate_says_which_plugin_version_and_digest_an_agent_and
         return Conclude("seven herons")
 
     async with open_project(project, plugins=[pack], tools=tools(), playbooks={"ponds:heron": play}) as opened:
-        (plugin,) = opened.workshop.plugins
+        (plugin,) = opened.services.plugins
         task = task_of(opened, commands_of(opened).get("count"), [str(project / "train.py")])
         outcome = await (await opened.submit(task)).run()
         issued = await opened.read(outcome.certificate.id)
@@ -83,6 +83,6 @@ async def test_ours_are_said_to_be_ours_and_a_projects_own_to_be_of_nobody_else(
     (project / ".claude/agents").mkdir(parents=True)
     (project / ".claude/agents/heron.md").write_text(HERON)
     async with open_project(project) as opened:
-        known = opened.workshop.agents.agents
+        known = opened.services.agents.agents
     assert known["profiler"].provider.startswith("esper-agents ")
     assert known["project:heron"].provider == ""

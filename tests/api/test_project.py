@@ -223,7 +223,7 @@ async def test_a_certificate_that_was_changed_in_the_database_is_not_shown(toybo
     ran = await toybox.run("worker")
     async with toybox.open() as opened:
         forged = (await opened.record(ran.certificate.id)).replace(b"APPROVED", b"REJECTED")
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             transaction.connection.execute(update(certificate).values(statement=forged))
         for ask in (opened.record, opened.read, opened.markdown):
             with pytest.raises(IntegrityError, match="was changed after it was issued") as refused:
@@ -274,7 +274,7 @@ async def test_a_session_that_is_done_is_not_done_again(toybox):
 
 async def test_a_database_that_does_not_work_is_said_when_the_project_is_opened(project, home):
     async with open_project(project) as opened:
-        file = opened.workshop.home / "esper.db"
+        file = opened.services.home / "esper.db"
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError, match="is damaged or not a database"):
         async with open_project(project):

@@ -58,7 +58,7 @@ class Gate:
     """A clock of the store that stops the next write in the middle, until it is opened."""
 
     def __init__(self, opened):
-        self._store = opened.workshop.store.store
+        self._store = opened.services.store.store
         self._clock = self._store._clock
         self._open = threading.Event()
         self.reached = threading.Event()

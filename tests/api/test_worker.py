@@ -223,7 +223,7 @@ async def test_a_session_whose_owner_died_is_taken_over(looking, hire):
         session = await looking.submit(opened, "worker")
         # Its heart never beats: it does not run.
         held = session._lease
-        await opened.workshop.store.run(_age, held)
+        await opened.services.store.run(_age, held)
     async with hire(looking) as worker:
         await worker.run(once=True, poll_s=0.05)
     assert said(worker, WorkerEventKind.ENDED) == [session.id]

@@ -30,7 +30,7 @@ async def _interrupted(root, count):
         task = project.task("review this training code", [root / "train.py"])
         begun = [await project.submit(task) for _ in range(count)]
         for each in begun:
-            await project.workshop.store.run(release, each._lease, SessionState.OPEN)
+            await project.services.store.run(release, each._lease, SessionState.OPEN)
         return [each.id for each in begun]
 
 
@@ -63,7 +63,7 @@ def test_a_session_that_a_process_works_on_is_left_alone(interrupted, project):
             held = await opened.resume(interrupted[0])
             seen = await opened.interrupted()
             ended = await opened.cancel_interrupted([await opened.session(each) for each in interrupted])
-            await opened.workshop.store.run(release, held._lease, SessionState.OPEN)
+            await opened.services.store.run(release, held._lease, SessionState.OPEN)
             return seen, ended
 
     seen, ended = asyncio.run(run())

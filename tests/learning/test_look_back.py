@@ -68,9 +68,9 @@ async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
         (suggestion, *_) = (await build_retrospect(opened)).suggestions
-        assert not any(suggestion.name in each for each in opened.workshop.skills.skills)
+        assert not any(suggestion.name in each for each in opened.services.skills.skills)
         target = accept_skill(opened, proposal(opened, suggestion.name))
-        assert f"project:{suggestion.name}" in opened.workshop.skills.skills
+        assert f"project:{suggestion.name}" in opened.services.skills.skills
     assert target.is_relative_to(box.project)
 
 

@@ -36,7 +36,7 @@ def _impatient(monkeypatch):
 async def agreed(box):
     """Open the project of a person who has agreed to what is sent."""
     async with box.open() as opened:
-        opened.agree(opened.workshop.server.host)
+        opened.agree(opened.services.server.host)
         yield opened
 
 
@@ -118,7 +118,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             found = await reword(opened, found_in())
             assert "esper retrospect accept worded-losses-on-the-device" in render_report(found)
             proposed = proposal(opened, "worded-losses-on-the-device")
-            assert not any("worded" in each for each in opened.workshop.skills.skills)
+            assert not any("worded" in each for each in opened.services.skills.skills)
             read = read_definition(proposed.text.encode(), path="SKILL.md", stem="x")
             assert (read.name, read.oddities) == ("worded-losses-on-the-device", ())
             assert read.model == "inherit"
@@ -127,7 +127,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             assert "Add up `loss.detach()`." in proposed.text
             assert re.search(r"^### ESP\d+ ", proposed.text, re.MULTILINE)
             accept_skill(opened, proposed)
-            assert "project:worded-losses-on-the-device" in opened.workshop.skills.skills
+            assert "project:worded-losses-on-the-device" in opened.services.skills.skills
 
 
 async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_not_hold(box, monkeypatch):
@@ -147,7 +147,7 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
     with served(obedient, monkeypatch):
         async with agreed(box) as opened:
             reworded = await reword(opened, found_in(HOSTILE))
-            assert not [*opened.workshop.home.glob("proposals/*")]
+            assert not [*opened.services.home.glob("proposals/*")]
     (one,) = reworded.wording.guidelines
     assert one.text.startswith("## Key insights")
     shown = render_report(reworded)
@@ -229,7 +229,7 @@ async def test_nothing_is_sent_without_leave_and_nothing_where_there_is_nothing_
             assert await reword(opened, empty) == empty
             found = found_in()
             assert sending(opened, found).is_agreed
-            opened.withdraw(opened.workshop.server.host)
+            opened.withdraw(opened.services.server.host)
             with pytest.raises(ConsentError):
                 await reword(opened, found)
     assert not server.requests

@@ -86,8 +86,8 @@ async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
 async def test_a_question_of_another_session_is_none_of_this_one(careful):
     async with careful.open() as opened:
         one, other = [await asked(careful, opened) for _ in range(2)]
-        held = await opened.workshop.store.run(lease.claim, one.session)
-        async with hold_lease(opened.workshop, held, lambda _: None) as run:
+        held = await opened.services.store.run(lease.claim, one.session)
+        async with hold_lease(opened.services, held, lambda _: None) as run:
             with pytest.raises(NotFoundError, match="no question named"):
                 await record_answer(run, other.questions[0].id, "approve", "ann")
         assert len(await opened.approvals()) == 4

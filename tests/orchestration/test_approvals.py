@@ -250,7 +250,7 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
         await stopped_after_answer(opened, outcome.questions[0].id)
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.MOVED
             moved = decode(ActionDecided, transaction.connection.scalar(select(ledger.c.body).where(*where)))
             other = ActionDecided(calls("write", text="something else"), moved.record)
@@ -274,7 +274,7 @@ async def test_an_approval_is_bound_to_its_question(toybox):
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
         await stopped_after_answer(opened, outcome.questions[0].id)
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.ANSWERED
             given = decode(UserAnswer, transaction.connection.scalar(select(ledger.c.body).where(*where)))
             other = UserAnswer("qst_" + "0" * 32, given.text, given.by)

@@ -33,13 +33,13 @@ async def stopped(toybox, budget, agent="worker", request="review this", **costs
     """Run a task under a budget; return its outcome, its certificate, its history and its rows."""
     async with toybox.open() as opened:
         if costs:
-            sources = dict(opened.workshop.playbooks)
+            sources = dict(opened.services.playbooks)
             for name, play in toybox.playbooks.items():
                 plain = source_of(play, "toys 1")
                 sources[name] = ReasonerSource(
                     "toy-model", plain.sha256, "toys 1", lambda brief, plain=plain: Costly(plain.build(brief), **costs)
                 )
-            opened.workshop.__dict__["playbooks"] = sources
+            opened.services.__dict__["playbooks"] = sources
         paths = [toybox.project / "train.py"]
         task = opened.task(request, paths, agent=agent, budget=read_budget(budget) if budget else ())
         outcome = await (await opened.submit(task)).run()

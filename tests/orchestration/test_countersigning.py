@@ -38,11 +38,11 @@ def ann(tmp_path):
 
 
 def at(judged, work):
-    """Return what work makes of the open project's store and workshop."""
+    """Return what work makes of the open project's store and services."""
 
     async def run():
         async with open_project(judged.root) as project:
-            return await project.workshop.store.run(work, project.workshop)
+            return await project.services.store.run(work, project.services)
 
     return asyncio.run(run())
 

@@ -164,7 +164,7 @@ async def test_what_stands_among_the_artifacts_is_never_run_as_a_playbook(box, l
     session = await waiting(box)
     box.playbooks["worker"] = loaded("new", question="why not?")
     async with box.open() as opened:
-        home = opened.workshop.home
+        home = opened.services.home
         shutil.copytree(home / "playbooks", home / "artifacts", dirs_exist_ok=True)
         shutil.rmtree(home / "playbooks")
         with pytest.raises(UsageError, match="is not stored"):
@@ -292,7 +292,7 @@ async def test_a_session_from_before_definitions_were_kept_shows_what_the_ledger
     session = await waiting(box)
     rewrite(box, domain="other toys")
     async with box.open() as opened:
-        for each in (opened.workshop.home / "artifacts").rglob("*"):
+        for each in (opened.services.home / "artifacts").rglob("*"):
             if each.is_file():
                 each.unlink()
         (drift,) = await opened.drifts(session)

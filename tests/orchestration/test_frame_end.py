@@ -88,9 +88,9 @@ async def test_cancelling_a_session_that_runs_elsewhere_ends_it_at_the_next_step
 
 async def test_no_tool_runs_for_a_move_during_which_the_session_was_cancelled(toybox):
     def cancelled_meanwhile(_brief):
-        with toybox.opened.workshop.store.store.reading() as connection:
+        with toybox.opened.services.store.store.reading() as connection:
             session = connection.scalar(select(table.c.id))
-        sessions.request_cancel(toybox.opened.workshop.store.store, session)
+        sessions.request_cancel(toybox.opened.services.store.store, session)
         yield calls("look")
 
     toybox.tool("look")
@@ -222,7 +222,7 @@ def expire():
     from sqlalchemy import update
 
     def run_out(opened, session):
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             transaction.connection.execute(update(table).where(table.c.id == session).values(expires_ms=0))
 
     return run_out
@@ -250,12 +250,12 @@ def copied(opened, target, session, *, upto):
     from esper_agents.domain.ledger import RowKind
     from esper_agents.storage.tables import ledger, project
 
-    with opened.workshop.store.store.reading() as connection:
+    with opened.services.store.store.reading() as connection:
         projects = connection.execute(select(project)).mappings().all()
         sessions = connection.execute(select(table).where(table.c.id == session)).mappings().all()
         rows = connection.execute(select(ledger).where(ledger.c.session_id == session).order_by(ledger.c.seq))
         kept = [dict(each) for each in rows.mappings() if each["kind"] is not RowKind.CERTIFIED]
-    with target.workshop.store.store.writing() as transaction:
+    with target.services.store.store.writing() as transaction:
         transaction.connection.execute(insert(project), [dict(each) for each in projects])
         fresh = {"state": SessionState.OPEN, "certificate_id": ""}
         transaction.connection.execute(insert(table), [{**each, **fresh} for each in sessions])

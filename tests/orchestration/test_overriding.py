@@ -58,7 +58,7 @@ def noticed(judged):
             )
             return [each.notice for each in log_notices(said)]
 
-    return on_project(judged, lambda project: project.workshop.store.run(read, project.workshop))
+    return on_project(judged, lambda project: project.services.store.run(read, project.services))
 
 
 def entered(judged, notice, key):
@@ -69,7 +69,7 @@ def entered(judged, notice, key):
             record = Record(notice.id, EntryKind.NOTICE, notice.certificate, notice_statement(notice))
             transparency_log.append(transaction, key, shop.project.key, record)
 
-    on_project(judged, lambda project: project.workshop.store.run(write, project.workshop))
+    on_project(judged, lambda project: project.services.store.run(write, project.services))
 
 
 def test_an_override_is_told_and_changes_neither_the_certificate_nor_what_verifying_exits_with(judged):

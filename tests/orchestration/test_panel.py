@@ -106,9 +106,9 @@ async def test_a_member_whose_playbook_has_changed_answers_that(toybox):
         session = await opened.answer(outcome.session, "yes")
         from esper_agents.reasoning.playbook import source_of
 
-        sources = dict(opened.workshop.playbooks)
+        sources = dict(opened.services.playbooks)
         sources["one"] = source_of(changed, "toys 1")
-        opened.workshop.__dict__["playbooks"] = sources
+        opened.services.__dict__["playbooks"] = sources
         outcome = await session.run()
         said = (await opened.read(outcome.certificate.id)).summary
     assert said.startswith("one could not answer: the playbook of 'one' has changed")

@@ -45,7 +45,7 @@ def box(request, toybox, monkeypatch):
 def bury(opened, session):
     """Leave the session with an owner who has died, as it is after a crash."""
     machine, number, _ = this_process().rsplit("|", 2)
-    with opened.workshop.store.store.writing() as transaction:
+    with opened.services.store.store.writing() as transaction:
         wanted = update(table).where(table.c.id == session.id)
         transaction.connection.execute(wanted.values(owner=f"{machine}|{number}|1"))
 
@@ -244,7 +244,7 @@ async def test_a_session_that_was_to_be_cancelled_meanwhile_gets_no_verdict(toyb
     toybox.agent("worker", calling("explode"))
     async with toybox.open() as opened:
         session = await wear_out(opened, await toybox.submit(opened, "worker"))
-        sessions.request_cancel(opened.workshop.store.store, session.id)
+        sessions.request_cancel(opened.services.store.store, session.id)
         assert (await session.run()).state is SessionState.CANCELLED
 
 

@@ -155,7 +155,7 @@ async def test_views_of_one_second_have_names_of_their_own(looking, monkeypatch)
     from esper_agents.storage import store
 
     async with looking.open() as opened:
-        monkeypatch.setattr(opened.workshop.store.store, "_clock", lambda _: 4_000_000_000_000)
+        monkeypatch.setattr(opened.services.store.store, "_clock", lambda _: 4_000_000_000_000)
         views = [(await (await looking.submit(opened, "worker")).run()).view for _ in range(3)]
     assert len(set(views)) == 3
     assert all(each.is_file() for each in views)

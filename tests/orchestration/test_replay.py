@@ -134,7 +134,7 @@ async def test_a_certificate_that_the_record_does_not_give_is_not_identical(box)
     box.agent("worker", calling("one"))
     async with box.open() as opened:
         first = await run(box, opened, "worker")
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             change = "UPDATE ledger SET body = replace(body, 'one wrote', 'two wrote') WHERE kind = 'called'"
             transaction.connection.execute(text(change))
         found = await opened.replay(first.session)

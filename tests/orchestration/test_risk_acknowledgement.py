@@ -146,7 +146,7 @@ async def test_an_agreement_is_bound_to_the_conclusion_it_was_given_for(adviser)
         held.stop()
         with pytest.raises(StoppedError):
             await held.run()
-        with opened.workshop.store.store.writing() as transaction:
+        with opened.services.store.store.writing() as transaction:
             where = ledger.c.session_id == outcome.session, ledger.c.kind == RowKind.MOVED, ledger.c.step == 2
             moved = decode(ActionDecided, transaction.connection.scalar(select(ledger.c.body).where(*where)))
             other = ActionDecided(replace(moved.move, summary="format the disk"), moved.record)

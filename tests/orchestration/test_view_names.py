@@ -44,7 +44,7 @@ def in_one_second(looking, monkeypatch):
     def issue(count):
         async def run():
             async with looking.open() as opened:
-                monkeypatch.setattr(opened.workshop.store.store, "_clock", lambda _: INSTANT_MS)
+                monkeypatch.setattr(opened.services.store.store, "_clock", lambda _: INSTANT_MS)
                 outcomes = [await (await looking.submit(opened, "worker")).run() for _ in range(count)]
             return {each.certificate.id: each.view for each in outcomes}
 

@@ -91,9 +91,9 @@ def opening(lab_project, bench, migrated_sqlite, monkeypatch):  # noqa: F811 - f
 async def replayed(opened, session):
     """Play every frame of a session again from its record, and check that each move is the recorded one."""
     history = await opened.history(session)
-    run = SimpleNamespace(history=history, workshop=opened.workshop)
+    run = SimpleNamespace(history=history, services=opened.services)
     for frame in history.frames:
-        reasoner = opened.workshop.reasoner(frame.opened.agent.name).build(brief_of(run, frame))
+        reasoner = opened.services.reasoner(frame.opened.agent.name).build(brief_of(run, frame))
         for number, turn in enumerate(frame.settled):
             move = (await reasoner.next_move(frame.settled[:number], lambda _: None)).move
             assert encode(move, Move) == encode(turn.move, Move)

@@ -267,7 +267,7 @@ async def test_nothing_is_sent_after_consent_was_withdrawn(worker, monkeypatch):
     with served([ToolUseBlock("ask_person", {"question": "which?"}), conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
         async with worker.open() as opened:
-            opened.withdraw(opened.workshop.server.host)
+            opened.withdraw(opened.services.server.host)
             session = await opened.answer(ran.outcome.questions[0].id, "b")
             with pytest.raises(ConsentError):
                 await session.run()
@@ -290,7 +290,7 @@ async def test_a_server_that_cannot_do_is_told_before_there_is_a_session(worker,
 async def test_a_server_is_greeted_once_and_by_playbooks_never(worker, monkeypatch):
     with served([conclude(), conclude()], monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
             task = opened.task("review this", [worker.project / "train.py"], agent="worker")
             await (await opened.submit(opened.reasoned(task, "playbook"))).run()
             assert not server.counted
@@ -338,7 +338,7 @@ async def test_a_server_in_trouble_is_told_in_one_line_and_the_session_goes_on_l
         assert code is None or raised.value.exit_code is code
     with served([conclude()], monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
             outcome = await (await opened.resume("latest")).run()
     assert outcome.state is SessionState.DONE
     assert worker.effects() == ["look"]
@@ -372,7 +372,7 @@ async def test_an_overloaded_model_gives_way_to_the_fallback_and_is_asked_first_
     heard = []
     with served(script, monkeypatch):
         async with worker.open() as opened:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
             task = opened.task("review this", [worker.project / "train.py"], agent="worker")
             session = await opened.submit(opened.reasoned(task, "claude"))
             outcome = await session.run(heard.append)
@@ -402,7 +402,7 @@ async def bounded(worker, monkeypatch, budget, script=lambda _: ToolUseBlock("lo
     """Run a task that would never end under a budget; return its outcome, its history and the server."""
     with served(script, monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
             paths = [worker.project / "train.py"]
             task = opened.task("review this", paths, agent="worker", budget=read_budget(budget))
             outcome = await (await opened.submit(opened.reasoned(task, "claude"))).run()
@@ -540,7 +540,7 @@ async def test_what_a_model_writes_is_told_as_it_comes(worker, monkeypatch):
     heard = []
     with served([Say("One moment."), conclude()], monkeypatch):
         async with worker.open() as opened:
-            opened.agree(opened.workshop.server.host)
+            opened.agree(opened.services.server.host)
             task = opened.task("review this", [worker.project / "train.py"], agent="worker")
             await (await opened.submit(opened.reasoned(task, "claude"))).run(heard.append)
     assert "".join(heard).startswith("One moment.")

@@ -58,7 +58,7 @@ async def again(toybox, certificate, number=0, **arguments):
     """Run one piece of evidence again, and return what the tool says."""
     async with toybox.open() as opened:
         given = {"certificate": certificate.id, "evidence": certificate.evidence[number].id, **arguments}
-        return await opened.workshop.tools.get(NAME).run(opened.workshop.context, given)
+        return await opened.services.tools.get(NAME).run(opened.services.context, given)
 
 
 def ended(result):
@@ -255,7 +255,7 @@ async def test_evidence_that_is_not_there_and_an_archive_that_is_not_are_said(to
         await again(toybox, certificate, evidence="ev_00000000000000000000000000000000")
     async with toybox.open() as opened:
         with pytest.raises(EvidenceError, match="no certificate archive is available"):
-            await opened.workshop.tools.get(NAME).run(
+            await opened.services.tools.get(NAME).run(
                 ToolContext(project), {"certificate": certificate.id, "evidence": "ev_1"}
             )
 

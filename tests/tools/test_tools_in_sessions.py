@@ -50,10 +50,10 @@ async def test_an_agent_of_claude_code_is_offered_what_its_tools_come_to_and_no_
 
 async def test_our_own_agents_are_offered_what_they_name_and_nothing_else(toybox):
     async with toybox.open() as opened:
-        workshop = opened.workshop
-        for each in workshop.agents.agents.values():
-            assert [tool.name for tool in workshop.tools.named(each.tools)] == sorted(
-                each.tools or workshop.tools.tools
+        services = opened.services
+        for each in services.agents.agents.values():
+            assert [tool.name for tool in services.tools.named(each.tools)] == sorted(
+                each.tools or services.tools.tools
             )
 
 
@@ -100,7 +100,7 @@ async def test_a_long_result_can_be_read_to_its_end_in_the_same_session(toybox):
     (toybox.project / "long.txt").write_text("".join(f"line {number:05} {'x' * 60}\n" for number in range(5_000)))
     async with toybox.open() as opened:
         await (await toybox.submit(opened, "reader")).run()
-        folder = opened.workshop.home / "artifacts"
+        folder = opened.services.home / "artifacts"
     (read, whole), page = seen
     assert whole.sha256 == read.output_sha256
     assert json.loads(Artifacts(folder).path(whole.sha256).read_bytes()) == read.output
@@ -127,7 +127,7 @@ async def test_what_reads_or_runs_in_the_sandbox_comes_out_again_after_the_code_
     async with toybox.open() as opened:
         for each in ran.certificate.evidence:
             given = {"certificate": ran.certificate.id, "evidence": each.id}
-            found = await opened.workshop.tools.get(REPRODUCE).run(opened.workshop.context, given)
+            found = await opened.services.tools.get(REPRODUCE).run(opened.services.context, given)
             outcomes[each.tool] = (found.output["outcome"], found.output["why"])
     assert {name: outcome for name, (outcome, _) in outcomes.items()} == {
         **{name: "reproduced" for name, _ in wanted},

@@ -72,8 +72,8 @@ def test_an_agent_s_name_is_one_folder_and_stays_inside(text, tmp_path):
     from esper_agents.orchestration.publish import _folder
 
     project = SimpleNamespace(root=str(tmp_path), is_git=True)
-    workshop = SimpleNamespace(project=project, home=tmp_path / "home", publish=True)
-    folder = _folder(workshop, text)
+    services = SimpleNamespace(project=project, home=tmp_path / "home", publish=True)
+    folder = _folder(services, text)
     base = tmp_path / "docs/ai/agents"
     assert os.path.normpath(folder) == str(folder)
     assert folder in {base, base / folder.name}
