@@ -187,7 +187,7 @@ def mend(place: Place) -> RepairResult:
 
     async def run() -> RepairResult:
         async with open_project(place.project) as project:
-            return await project.repair()
+            return await project.certificates.repair()
 
     with patch.dict(os.environ, place.environment):
         return asyncio.run(run())

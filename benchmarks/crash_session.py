@@ -275,7 +275,7 @@ async def work(place: Place, points: Points) -> None:
         outcome = await session.run()
         while outcome.state is SessionState.WAITING:
             asked = outcome.questions[0]
-            session = await opened.answer(asked.id, ANSWERS[asked.tool])
+            session = await opened.approvals.answer(asked.id, ANSWERS[asked.tool])
             outcome = await session.run()
         if outcome.state is not SessionState.DONE:
             place.note("trouble", f"the session ended {outcome.state}")
@@ -284,10 +284,10 @@ async def work(place: Place, points: Points) -> None:
 
 
 async def _session(place: Place, opened: OpenProject) -> Session:
-    known = await opened.sessions()
+    known = await opened.sessions.list()
     if known:
-        return await opened.resume(known[-1].id)
-    task = opened.task("review this", [place.project / "train.py"], agent=FIRST)
-    session = await opened.submit(task)
+        return await opened.tasks.resume(known[-1].id)
+    task = opened.tasks.create("review this", [place.project / "train.py"], agent=FIRST)
+    session = await opened.tasks.submit(task)
     place.note("accepted", session.id)
     return session

@@ -305,7 +305,9 @@ class Timer:
 
 async def issue(opened: OpenProject, graph: Graph) -> None:
     """Review the file in a session, up to its certificate."""
-    session = await opened.submit(opened.task("review this training code", [opened.root / FILE], agent=AGENT))
+    session = await opened.tasks.submit(
+        opened.tasks.create("review this training code", [opened.root / FILE], agent=AGENT)
+    )
     session._graph = graph  # noqa: SLF001 - the same graph, whose last node is timed
     await session.run()
 

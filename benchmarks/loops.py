@@ -155,11 +155,11 @@ class Walk:
 async def walk(project: OpenProject, walked: Walk, trail: Trail) -> dict[str, Any]:
     """Let a task go along a trail, and return how far it came and who was asked for a move."""
     walked.trail, walked.asked, walked.refused = trail, [], ""
-    task = project.task(
+    task = project.tasks.create(
         "review this", [project.root / "train.py"], agent=trail.agents[0], budget=read_budget(f"hops={_HOPS}")
     )
-    outcome = await (await project.submit(task)).run()
-    rows = await project.timeline(outcome.session)
+    outcome = await (await project.tasks.submit(task)).run()
+    rows = await project.sessions.timeline(outcome.session)
     refused = next((n for n, row in enumerate(rows) if row.kind == "move-refused"), len(rows))
     frame = rows[refused].frame if refused < len(rows) else 0
     came = 1 + sum(row.kind == "handed-off" for row in rows)

@@ -177,7 +177,9 @@ class Bench:
         """Run one session from its task to its certificate and keep what it took."""
         self.clock.own = self.clock.certifying = 0.0
         began = time.process_time()
-        session = await opened.submit(opened.task("review this", [self.project / "train.py"], agent=FIRST))
+        session = await opened.tasks.submit(
+            opened.tasks.create("review this", [self.project / "train.py"], agent=FIRST)
+        )
         submitting = time.process_time() - began
         outcome = await session.run()
         took = time.process_time() - began
@@ -212,11 +214,11 @@ async def measure(project: Path, sessions: int, profile: cProfile.Profile | None
             await bench.run(opened)
         if profile:
             profile.disable()
-        history = await opened.history((await opened.sessions(limit=1))[0].id)
+        history = await opened.sessions.history((await opened.sessions.list(limit=1))[0].id)
         turns = sum(len(frame.turns) for frame in history.frames)
         if (turns, len(history.evidence()), len(history.frames)) != (TURNS, CALLS, 3):
             raise AssertionError(f"{turns} turns, {len(history.evidence())} calls, {len(history.frames)} agents")
-        rows = len(await opened.timeline(history.session))
+        rows = len(await opened.sessions.timeline(history.session))
     return bench.samples[3:], rows
 
 

@@ -99,10 +99,10 @@ async def _race(place: Place, lines: TextIO, said: TextIO) -> None:
             try:
                 match what:
                     case "submit":
-                        session = await opened.submit(opened.task("review this", [], agent=FIRST))
+                        session = await opened.tasks.submit(opened.tasks.create("review this", [], agent=FIRST))
                         trouble = session.id
                     case "take":
-                        session = await opened.resume(given)
+                        session = await opened.tasks.resume(given)
                     case "give" if session:
                         _give_back(opened, session)
                     case "write":
@@ -120,7 +120,7 @@ def _give_back(opened: OpenProject, session: Session) -> None:
 
 
 async def _write(opened: OpenProject, rows: int) -> None:
-    session = await opened.submit(opened.task("review this", [], agent=FIRST))
+    session = await opened.tasks.submit(opened.tasks.create("review this", [], agent=FIRST))
     for number in range(rows):
         await opened.services.store.run(partial(_append, session, number))
 

@@ -115,8 +115,8 @@ class Bench:
         """Run a task; return CPU with every step durable and CPU with the certificate, in seconds."""
         self.certifying = 0.0
         began = time.process_time()
-        task = self.opened.task("review this", [self.opened.root / "train.py"], agent=agent)
-        session = await self.opened.submit(self.opened.reasoned(task, "claude"))
+        task = self.opened.tasks.create("review this", [self.opened.root / "train.py"], agent=agent)
+        session = await self.opened.tasks.submit(self.opened.models.with_reasoner(task, "claude"))
         outcome = await session.run()
         took = time.process_time() - began
         if outcome.state is not SessionState.DONE:
@@ -145,8 +145,8 @@ def cost(used: list[Usage]) -> Decimal:
 async def _late_ms(bench: Bench) -> float:
     """Return how much later a person can see the first words than the server said them; they tell when."""
     heard: list[tuple[int, str]] = []
-    task = bench.opened.task("review this", [bench.opened.root / "train.py"], agent=AGENTS[0])
-    session = await bench.opened.submit(bench.opened.reasoned(task, "claude"))
+    task = bench.opened.tasks.create("review this", [bench.opened.root / "train.py"], agent=AGENTS[0])
+    session = await bench.opened.tasks.submit(bench.opened.models.with_reasoner(task, "claude"))
     await session.run(lambda words: heard.append((time.monotonic_ns(), words)))
     said = "".join(words for _, words in heard)
     return (heard[0][0] - int(said.removeprefix(LOOKED).partition(".")[0])) / 1_000_000
@@ -159,7 +159,7 @@ async def measure(project: Path, server: Server, repeat: int, frameworks: Path |
         AsyncAnthropic(base_url=server.url, api_key="test") as client,
         open_project(project, tools=[look_at], playbooks=playbooks, agents=[project.parent / "agents"]) as opened,
     ):
-        opened.agree(opened.services.server.host)
+        opened.models.allow(opened.services.server.host)
         tools, system = _offered(opened)
         offer = Offer(server.url, MODEL, system, tools, PAGE, list(AGENTS), "7.31x")
         bench = Bench(server, client, opened, tools, system, begin(frameworks, offer) if frameworks else [])

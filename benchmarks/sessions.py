@@ -70,8 +70,8 @@ class Stored:
 async def run(opened: OpenProject, steps: int) -> Stored:
     """Run a session of so many steps to its end, and return what it takes."""
     before = size(opened)
-    task = opened.task("review this", [opened.root / "train.py"], agent="benchmark-chief")
-    outcome = await (await opened.submit(task)).run()
+    task = opened.tasks.create("review this", [opened.root / "train.py"], agent="benchmark-chief")
+    outcome = await (await opened.tasks.submit(task)).run()
     assert outcome.state is SessionState.DONE
     with opened.services.store.store.reading() as connection:
         rows = ledger.rows(connection, outcome.session)

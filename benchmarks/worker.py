@@ -126,10 +126,10 @@ async def measure(folder: Path, sessions: int, concurrency: int) -> dict[str, An
     async with open_project(
         project, tools=additions.tools, playbooks=additions.playbooks, agents=additions.agents
     ) as opened:
-        task = opened.task("review this", [project / "model.py"], agent=AGENT)
+        task = opened.tasks.create("review this", [project / "model.py"], agent=AGENT)
         began = time.perf_counter()
         for _ in range(sessions):
-            await opened.enqueue(task)
+            await opened.tasks.enqueue(task)
         queued_s = time.perf_counter() - began
     told: list[WorkerEvent] = []
     began, cpu = time.perf_counter(), time.process_time()

@@ -64,8 +64,8 @@ def judge(root: Path) -> Judged:
 
 async def _review(root: Path):
     async with open_project(root) as project:
-        task = project.task("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
-        return await (await project.submit(task)).run()
+        task = project.tasks.create("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
+        return await (await project.tasks.submit(task)).run()
 
 
 def judged_before(home: Path) -> Judged:

@@ -73,10 +73,12 @@ async def ask(toybox, server, *, agent="worker", request="review this", agreed=T
     """Submit a task whose agents ask the model, run it as far as it goes, and return what became of it."""
     async with toybox.open(**options) as opened:
         if agreed:
-            opened.agree(opened.services.server.host)
-        task = opened.task(request, [toybox.project / "train.py"], agent=agent)
-        session = await opened.submit(opened.reasoned(task, "claude"))
+            opened.models.allow(opened.services.server.host)
+        task = opened.tasks.create(request, [toybox.project / "train.py"], agent=agent)
+        session = await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))
         outcome = await session.run() if run else None
-        certificate = await opened.read(outcome.certificate.id) if outcome and outcome.certificate else None
-        history = await opened.history(session.id)
-        return Asked(outcome, certificate, await opened.timeline(session.id), server.requests, history)
+        certificate = (
+            await opened.certificates.read(outcome.certificate.id) if outcome and outcome.certificate else None
+        )
+        history = await opened.sessions.history(session.id)
+        return Asked(outcome, certificate, await opened.sessions.timeline(session.id), server.requests, history)

@@ -75,8 +75,9 @@ from esper_agents.domain.codec import encode
 
 async def main():
     async with open_project(".") as project:
-        outcome = await (await project.submit(project.task("review this", ["train.py"], agent="heron"))).run()
-        print(encode(await project.read(outcome.certificate.id)))
+        task = project.tasks.create("review this", ["train.py"], agent="heron")
+        outcome = await (await project.tasks.submit(task)).run()
+        print(encode(await project.certificates.read(outcome.certificate.id)))
 
 asyncio.run(main())
 """
@@ -244,6 +245,6 @@ def _ran(toybox, name, arguments):
     async def run():
         async with toybox.open() as opened:
             outcome = await (await toybox.submit(opened, f"{name}er")).run()
-            return (await opened.read(outcome.certificate.id)).evidence
+            return (await opened.certificates.read(outcome.certificate.id)).evidence
 
     return asyncio.run(run())

@@ -128,14 +128,16 @@ class Toybox:
 
     async def submit(self, opened, agent="", request="review this", paths=("train.py",)):
         """Submit a task to an agent and return the session."""
-        return await opened.submit(opened.task(request, [self.project / each for each in paths], agent=agent))
+        return await opened.tasks.submit(
+            opened.tasks.create(request, [self.project / each for each in paths], agent=agent)
+        )
 
     async def run(self, agent="", **task):
         """Submit a task, run it as far as it goes, and return its outcome, its certificate and its rows."""
         async with self.open() as opened:
             outcome = await (await self.submit(opened, agent, **task)).run()
-            certificate = await opened.read(outcome.certificate.id) if outcome.certificate else None
-            return Ran(outcome, certificate, await opened.timeline(outcome.session))
+            certificate = await opened.certificates.read(outcome.certificate.id) if outcome.certificate else None
+            return Ran(outcome, certificate, await opened.sessions.timeline(outcome.session))
 
     async def cut_off(self, *names):
         """Run a session that ends, as by a signal, in the tool `last`, one of its calls; return its identifier."""

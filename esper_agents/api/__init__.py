@@ -5,7 +5,8 @@
     from esper_agents.api import open_project
 
     async with open_project("~/my-model") as project:
-        session = await project.submit(project.task("review this training code", ["~/my-model/train.py"]))
+        task = project.tasks.create("review this training code", ["~/my-model/train.py"])
+        session = await project.tasks.submit(task)
         running = asyncio.create_task(session.run())
         async for event in session.events():
             print(event.kind)
@@ -17,36 +18,137 @@
     from esper_agents.api import open_project_sync
 
     with open_project_sync("~/my-model") as project:
-        outcome = project.submit(project.task("review this training code", ["~/my-model/train.py"])).run()
+        task = project.tasks.create("review this training code", ["~/my-model/train.py"])
+        outcome = project.tasks.submit(task).run()
         print(outcome.certificate.status)
 """
 
 from __future__ import annotations
 
-from esper_agents.api.project import OpenProject, TaskPlan, open_project
-from esper_agents.api.session import Session, SessionResult
-from esper_agents.api.sync import SyncProject, SyncSession, open_project_sync
-from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Panel, ToolCall
-from esper_agents.domain.answer_type import AnswerType
-from esper_agents.domain.budget import read_budget
-from esper_agents.domain.evidence import Risk, source_file
-from esper_agents.domain.frame import Brief
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from esper_agents.renamed import aliases
-from esper_agents.tools.tool import Tool, ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from esper_agents.api.commands import commands_of as commands_of
+    from esper_agents.api.commands import paths_among as paths_among
+    from esper_agents.api.commands import task_of as task_of
+    from esper_agents.api.memory import RedactionResult as RedactionResult
+    from esper_agents.api.models import ModelCostPreview as ModelCostPreview
+    from esper_agents.api.project import OpenProject as OpenProject
+    from esper_agents.api.project import open_project as open_project
+    from esper_agents.api.session import Session as Session
+    from esper_agents.api.session import SessionResult as SessionResult
+    from esper_agents.api.sync import SyncProject as SyncProject
+    from esper_agents.api.sync import SyncSession as SyncSession
+    from esper_agents.api.sync import open_project_sync as open_project_sync
+    from esper_agents.api.tasks import TaskPlan as TaskPlan
+    from esper_agents.api.worker import QueueWorker as QueueWorker
+    from esper_agents.api.worker import open_worker as open_worker
+    from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
+    from esper_agents.certificates.archive import CertificateSummary as CertificateSummary
+    from esper_agents.certificates.check import Check as Check
+    from esper_agents.certificates.check import CheckOutcome as CheckOutcome
+    from esper_agents.certificates.exporting import ExportResult as ExportResult
+    from esper_agents.certificates.filters import Filter as Filter
+    from esper_agents.certificates.search import SearchHit as SearchHit
+    from esper_agents.certificates.signing.allowed_signers import Signer as Signer
+    from esper_agents.certificates.standing import Override as Override
+    from esper_agents.certificates.standing import SupersedingEntry as SupersedingEntry
+    from esper_agents.certificates.trends import MetricSummary as MetricSummary
+    from esper_agents.certificates.trends import Point as Point
+    from esper_agents.domain.agent_action import Ask as Ask
+    from esper_agents.domain.agent_action import CallTools as CallTools
+    from esper_agents.domain.agent_action import Conclude as Conclude
+    from esper_agents.domain.agent_action import Consult as Consult
+    from esper_agents.domain.agent_action import HandOff as HandOff
+    from esper_agents.domain.agent_action import Panel as Panel
+    from esper_agents.domain.agent_action import ToolCall as ToolCall
+    from esper_agents.domain.answer_type import AnswerType as AnswerType
+    from esper_agents.domain.budget import read_budget as read_budget
+    from esper_agents.domain.evidence import Risk as Risk
+    from esper_agents.domain.evidence import source_file as source_file
+    from esper_agents.domain.frame import Brief as Brief
+    from esper_agents.memory.import_export import ImportResult as ImportResult
+    from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
+    from esper_agents.orchestration.repair import RepairResult as RepairResult
+    from esper_agents.orchestration.replay import ReplayResult as ReplayResult
+    from esper_agents.orchestration.retention import Prunable as Prunable
+    from esper_agents.storage.model_usage import ModelUsage as ModelUsage
+    from esper_agents.tools.tool import Tool as Tool
+    from esper_agents.tools.tool import ToolContext as ToolContext
+    from esper_agents.tools.tool import ToolResult as ToolResult
+    from esper_agents.tools.tool import tool as tool
+
+# Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
+_NAMES = {
+    "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
+    "esper_agents.api.memory": ("RedactionResult",),
+    "esper_agents.api.models": ("ModelCostPreview",),
+    "esper_agents.api.project": ("OpenProject", "open_project"),
+    "esper_agents.api.session": ("Session", "SessionResult"),
+    "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
+    "esper_agents.api.tasks": ("TaskPlan",),
+    "esper_agents.api.worker": ("QueueWorker", "open_worker"),
+    "esper_agents.api.worker_events": ("WorkerEvent",),
+    "esper_agents.certificates.archive": ("CertificateSummary",),
+    "esper_agents.certificates.check": ("Check", "CheckOutcome"),
+    "esper_agents.certificates.exporting": ("ExportResult",),
+    "esper_agents.certificates.filters": ("Filter",),
+    "esper_agents.certificates.search": ("SearchHit",),
+    "esper_agents.certificates.signing.allowed_signers": ("Signer",),
+    "esper_agents.certificates.standing": ("Override", "SupersedingEntry"),
+    "esper_agents.certificates.trends": ("MetricSummary", "Point"),
+    "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
+    "esper_agents.domain.answer_type": ("AnswerType",),
+    "esper_agents.domain.budget": ("read_budget",),
+    "esper_agents.domain.evidence": ("Risk", "source_file"),
+    "esper_agents.domain.frame": ("Brief",),
+    "esper_agents.memory.import_export": ("ImportResult",),
+    "esper_agents.orchestration.answers": ("PendingQuestion",),
+    "esper_agents.orchestration.repair": ("RepairResult",),
+    "esper_agents.orchestration.replay": ("ReplayResult",),
+    "esper_agents.orchestration.retention": ("Prunable",),
+    "esper_agents.storage.model_usage": ("ModelUsage",),
+    "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
     "AnswerType",
     "Ask",
     "Brief",
     "CallTools",
+    "CertificateSummary",
+    "Check",
+    "CheckOutcome",
     "Conclude",
     "Consult",
+    "ExportResult",
+    "Filter",
     "HandOff",
+    "ImportResult",
+    "MetricSummary",
+    "ModelCostPreview",
+    "ModelUsage",
     "OpenProject",
+    "Override",
     "Panel",
+    "PendingQuestion",
+    "Point",
+    "Prunable",
+    "QueueWorker",
+    "RedactionResult",
+    "RepairResult",
+    "ReplayResult",
     "Risk",
+    "SearchHit",
     "Session",
     "SessionResult",
+    "Signer",
+    "SupersedingEntry",
     "SyncProject",
     "SyncSession",
     "TaskPlan",
@@ -54,11 +156,25 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "WorkerEvent",
+    "commands_of",
     "open_project",
     "open_project_sync",
+    "open_worker",
+    "paths_among",
     "read_budget",
     "source_file",
+    "task_of",
     "tool",
 ]
 
-__getattr__ = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        return _renamed(name)
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

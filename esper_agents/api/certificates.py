@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
+from esper_agents.api.service import Service
 from esper_agents.certificates import archive, trends
 from esper_agents.certificates.audit.import_certificates import imported
 from esper_agents.certificates.exporting import export
@@ -41,22 +42,15 @@ if TYPE_CHECKING:
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
     from esper_agents.orchestration.holding import CertificateInspection
-    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.orchestration.record_audit import RecordAudit
     from esper_agents.orchestration.repair import RepairResult
     from esper_agents.orchestration.retention import Prunable
-    from esper_agents.storage.store import AsyncStore
 
 
-class CertificateService:
+class CertificateService(Service):
     """Certificate operations of an open project, including its transparency log."""
 
-    services: ProjectServices
-    root: Path
-    _key: str
-    _store: AsyncStore
-
-    async def certificates(
+    async def list(
         self, *, agent: str = "", wanted: Filter | None = None, before: str = "", limit: int = 50
     ) -> tuple[CertificateSummary, ...]:
         """Return the project's certificates, newest first.
@@ -93,10 +87,10 @@ class CertificateService:
         Raises:
             UsageError: The destination exists already.
         """
-        public_key = trusted(home(), self.root, self._key).public_key
+        public_key = trusted(home(), self._root, self._key).public_key
         return await self._store.run(export, self._key, wanted, to, public_key)
 
-    async def certificate(self, certificate_id: str) -> CertificateSummary:
+    async def get(self, certificate_id: str) -> CertificateSummary:
         """Return the index entry of one certificate, by identifier, suffix of an identifier, or `latest`.
 
         Raises:
@@ -104,7 +98,7 @@ class CertificateService:
         """
         return await self._store.run(archive.find, self._key, certificate_id)
 
-    async def held(self, certificate_id: str, given: Sequence[Signer] = ()) -> tuple[CertificateInspection, Keyring]:
+    async def inspect(self, certificate_id: str, given: Sequence[Signer] = ()) -> tuple[CertificateInspection, Keyring]:
         """Return the archived data of a certificate other than its bytes, and the keys trusted for it.
 
         Args:
@@ -115,14 +109,14 @@ class CertificateService:
             NotFoundError: The project has no such certificate.
         """
         return await self._store.run(
-            inspect_certificate, self.services.project, self.services.home, certificate_id, given
+            inspect_certificate, self._services.project, self._services.home, certificate_id, given
         )
 
-    async def every_certificate(self) -> tuple[CertificateSummary, ...]:
+    async def list_all(self) -> tuple[CertificateSummary, ...]:
         """Return all of the project's certificates, newest first."""
         return await self._store.run(archive.everything, self._key)
 
-    async def imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
+    async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
         """Return imported third-party certificates, newest first; they are not verified."""
         return await self._store.run(imported, self._key, limit=limit)
 
@@ -132,7 +126,7 @@ class CertificateService:
         Args:
             published: Checkpoints from other places, with their locations.
         """
-        return await self._store.run(audit_log_faults, self.services.project, published)
+        return await self._store.run(audit_log_faults, self._services.project, published)
 
     async def audit_records(self) -> RecordAudit:
         """Return the certified sessions whose events or notes differ from the digests in their certificates."""
@@ -145,15 +139,15 @@ class CertificateService:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
         run = self._store.run
-        return await run(repair, self.services, accept_rollback=accept_rollback, by=person())
+        return await run(repair, self._services, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
-        return await self._store.run(retention.prunable, self.services, days)
+        return await self._store.run(retention.prunable, self._services, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
-        return await self._store.run(retention.prune, self.services, chosen, days=days, by=person())
+        return await self._store.run(retention.prune, self._services, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
         """Revoke a certificate in the log, and publish the revocation next to its view.
@@ -162,7 +156,7 @@ class CertificateService:
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
-        return await self._store.run(revoke, self.services, certificate_id, reason, person())
+        return await self._store.run(revoke, self._services, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
         """Override the status of a certificate in the log by a user's decision; see `orchestration.overriding`.
@@ -174,11 +168,11 @@ class CertificateService:
             NotCurrentError: The certificate is revoked or superseded.
         """
         run = self._store.run
-        return await run(override, self.services, certificate_id, status, reason=reason, by=person())
+        return await run(override, self._services, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
-        return await self._store.run(overrides, self.services.project, entries)
+        return await self._store.run(overrides, self._services.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.
@@ -186,7 +180,7 @@ class CertificateService:
         Raises:
             IntegrityError: The bytes were modified.
         """
-        return await self._store.run(archive.read, (await self.certificate(certificate_id)).id)
+        return await self._store.run(archive.read, (await self.get(certificate_id)).id)
 
     async def read(self, certificate_id: str) -> Certificate:
         """Return a certificate as typed data; see `record`."""
@@ -198,12 +192,12 @@ class CertificateService:
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
-        published = await self._store.run(find_published, self.services, certificate_id)
+        published = await self._store.run(find_published, self._services, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
-            await self._store.run(publish, self.services, published.issued.id)
+            await self._store.run(publish, self._services, published.issued.id)
         return published.view
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
-        entry = await self.certificate(certificate_id)
-        return await self._store.run(publish_page, self.services, entry.id)
+        entry = await self.get(certificate_id)
+        return await self._store.run(publish_page, self._services, entry.id)

@@ -39,8 +39,8 @@ def task_of(project: OpenProject, command: Command, arguments: Sequence[str]) ->
     # A plugin names its own agents without its prefix.
     own = f"{command.name.rpartition(':')[0]}:{command.agent}"
     agent = own if own in registry else command.agent
-    task = project.task(filled(command, arguments), paths_among(arguments), agent=agent)
-    return project.restricted(task, deny=denied(project, command))
+    task = project.tasks.create(filled(command, arguments), paths_among(arguments), agent=agent)
+    return project.tasks.restrict(task, deny=denied(project, command))
 
 
 def denied(project: OpenProject, command: Command) -> tuple[str, ...]:

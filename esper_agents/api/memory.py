@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.api.service import Service
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import NoteKind, NoteState
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.memory import MemoryNote
     from esper_agents.memory.import_export import ImportResult
-    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import Store
 
 LARGEST_BYTES = 8 * 2**20
@@ -45,15 +45,8 @@ class RedactionResult:
     documents: tuple[Path, ...]
 
 
-class MemoryService:
-    """Memory operations of one project."""
-
-    def __init__(self, services: ProjectServices) -> None:
-        """Wrap the services of a project; use `OpenProject.notebook`."""
-        self._services = services
-        self._key = services.project.key
-        self._root = Path(services.project.root)
-        self._run = services.store.run
+class MemoryService(Service):
+    """Memory operations of an open project."""
 
     async def list(
         self,
@@ -64,13 +57,13 @@ class MemoryService:
         limit: int = 500,
     ) -> tuple[MemoryNote, ...]:
         """Return notes, newest first, with the files changed since and the contradicting notes."""
-        found = await self._run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
-        return await self._run(self._told, found)
+        found = await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
+        return await self._store.run(self._told, found)
 
     async def search(self, words: str, *, path: str = "", **wanted: Any) -> tuple[MemoryNote, ...]:
         """Return the newest notes that contain all given words, in the form of `list`; see `memory.search`."""
-        found = await self._run(search, self._key, words, path=self._inside(path) if path else "", **wanted)
-        return await self._run(self._told, found)
+        found = await self._store.run(search, self._key, words, path=self._inside(path) if path else "", **wanted)
+        return await self._store.run(self._told, found)
 
     async def get(self, wanted: str) -> MemoryNote:
         """Return one note by its identifier or a suffix of it, in the form of `list`.
@@ -79,28 +72,30 @@ class MemoryService:
             NotFoundError: The project has no such note.
             UsageError: The suffix is ambiguous.
         """
-        found = await self._run(notes.find, self._key, wanted)
-        return (await self._run(self._told, (found,)))[0]
+        found = await self._store.run(notes.find, self._key, wanted)
+        return (await self._store.run(self._told, (found,)))[0]
 
     async def settle(self, wanted: str, state: NoteState) -> MemoryNote:
         """Mark a follow-up as done, dropped or open again; see `memory.notes.settle_action`."""
-        changed = await self._run(notes.settle_action, self._key, wanted, state)
-        await self._run(publish_memory, self._services, [changed.agent])
+        changed = await self._store.run(notes.settle_action, self._key, wanted, state)
+        await self._store.run(publish_memory, self._services, [changed.agent])
         return changed
 
     async def forget(self, wanted: str) -> MemoryNote:
         """Delete the text of a note, and write its documents again; see `memory.redaction.forget_note`."""
-        gone = await self._run(redaction.forget_note, self._key, wanted)
-        await self._run(publish_memory, self._services, [gone.agent])
+        gone = await self._store.run(redaction.forget_note, self._key, wanted)
+        await self._store.run(publish_memory, self._services, [gone.agent])
         return gone
 
     async def redact(self, text: str) -> RedactionResult:
         """Remove a text from every note, and write the documents again; see `memory.redaction.redact`."""
-        struck = await self._run(redaction.redact, self._key, carried(text))
+        struck = await self._store.run(redaction.redact, self._key, carried(text))
         agents = sorted({each.agent for each in struck})
-        return RedactionResult(struck, await self._run(publish_memory, self._services, agents))
+        return RedactionResult(struck, await self._store.run(publish_memory, self._services, agents))
 
-    async def take(self, path: Path, *, agent: str = "", kind: NoteKind | None = None) -> tuple[ImportResult, ...]:
+    async def import_documents(
+        self, path: Path, *, agent: str = "", kind: NoteKind | None = None
+    ) -> tuple[ImportResult, ...]:
         """Import memory documents as untrusted notes.
 
         Args:
@@ -111,7 +106,7 @@ class MemoryService:
         Raises:
             InputFileError: A document is unreadable, too large, or of unknown kind.
         """
-        return tuple([await self._run(self._take, file, agent, kind) for file in _documents(path, kind)])
+        return tuple([await self._store.run(self._take, file, agent, kind) for file in _documents(path, kind)])
 
     def _take(self, store: Store, file: Path, agent: str, kind: NoteKind | None) -> ImportResult:
         which = kind or (NoteKind(file.stem) if file.stem in set(NoteKind) else NoteKind.WORKING)
@@ -120,20 +115,20 @@ class MemoryService:
             store, self._services.project, redacted(reading, known=secrets_of(os.environ)).value
         )
 
-    async def give(self, folder: Path, *, agent: str = "", replace: bool = False) -> tuple[Path, ...]:
+    async def export_documents(self, folder: Path, *, agent: str = "", replace: bool = False) -> tuple[Path, ...]:
         """Write all documents of one agent, or of all, as `FOLDER/AGENT/DOCUMENT.md`, and return the files.
 
         Raises:
             NotFoundError: The agent has no notes.
             UsageError: Another file exists there, and `replace` is false.
         """
-        known = await self._run(notes.agents, self._key)
+        known = await self._store.run(notes.agents, self._key)
         if agent and agent not in known:
             raise NotFoundError("agent with notes", agent, known, listing="esper memory list")
         written = []
         for name in (agent,) if agent else known:
             for kind in NoteKind:
-                text = await self._run(import_export.documents_to_export, self._key, name, kind)
+                text = await self._store.run(import_export.documents_to_export, self._key, name, kind)
                 written.append(write_document(folder, name, kind, text, replace=replace))
         return tuple(written)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
+from esper_agents.api.service import Service
 from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, REASONER
 from esper_agents.errors import UsageError
 from esper_agents.orchestration import consent
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.task import Task
     from esper_agents.orchestration.consent import Consent
-    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.reasoning.models import Model, ModelTable
     from esper_agents.storage.model_usage import ModelUsage
-    from esper_agents.storage.store import AsyncStore
 
 AUTO = "auto"
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ESPER_MODEL_SERVER")
@@ -55,22 +54,18 @@ class ModelCostPreview:
         return self.answer is not None and self.answer.is_agreed
 
 
-class ModelService:
+class ModelService(Service):
     """Language model operations of an open project."""
 
-    services: ProjectServices
-    root: Path
-    _key: str
-    _store: AsyncStore
     # Models for which the server has accepted the API key.
     _welcome: frozenset[str] = frozenset()
 
     @property
-    def models(self) -> ModelTable:
+    def table(self) -> ModelTable:
         """The available models, by the roles in the user's settings."""
-        return self.services.models
+        return self._services.models
 
-    def sending(self, task: Task) -> ModelCostPreview:
+    def preview(self, task: Task) -> ModelCostPreview:
         """Return the data that would be sent to the model server for a task.
 
         Raises:
@@ -78,8 +73,8 @@ class ModelService:
         """
         from esper_agents.reasoning.cost_estimate import estimate
 
-        model, host = self._first_model(task), self.services.server.host
-        found = discover(self.root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
+        model, host = self._first_model(task), self._services.server.host
+        found = discover(self._root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
         guess = estimate(model, sum(each.file.stat().st_size for each in found))
         said = next((each for each in self.consents() if each.host == host), None)
         return ModelCostPreview(
@@ -87,10 +82,10 @@ class ModelService:
         )
 
     def _first_model(self, task: Task) -> Model:
-        agent = route_of(self.services, task).agent
-        return self.models.resolve(self.services.agents.get(agent).model if agent else "")
+        agent = route_of(self._services, task).agent
+        return self.table.resolve(self._services.agents.get(agent).model if agent else "")
 
-    async def _greet(self, task: Task) -> None:
+    async def greet(self, task: Task) -> None:
         """Check that the model server accepts the API key, before a session of the task is created.
 
         Raises:
@@ -99,15 +94,15 @@ class ModelService:
         """
         if task.options.get(REASONER) != CLAUDE or (name := self._first_model(task).name) in self._welcome:
             return
-        await self.services.server.greet(name)
+        await self._services.server.greet(name)
         self._welcome |= {name}
 
     @property
-    def has_model(self) -> bool:
+    def has_key(self) -> bool:
         """Whether the environment provides access to a model."""
         return any(os.environ.get(each) for each in _KEYS)
 
-    def reasoned(self, task: Task, wanted: str, *, is_plan: bool = False) -> Task:
+    def with_reasoner(self, task: Task, wanted: str, *, is_plan: bool = False) -> Task:
         """Return a task with the requested reasoner.
 
         Args:
@@ -119,16 +114,16 @@ class ModelService:
             UsageError: A model is requested and there is no API key.
             ConsentError: A model is requested without consent to send the data.
         """
-        chosen = self.decides(wanted, lambda: self.sending(task), is_plan=is_plan)
+        chosen = self.choose_reasoner(wanted, lambda: self.preview(task), is_plan=is_plan)
         return replace(task, options={**task.options, REASONER: chosen})
 
-    def decides(self, wanted: str, sending: Callable[[], ModelCostPreview], *, is_plan: bool = False) -> str:
+    def choose_reasoner(self, wanted: str, preview: Callable[[], ModelCostPreview], *, is_plan: bool = False) -> str:
         """Return the reasoner for a user's choice: a model, or the playbook.
 
         Args:
-            wanted: See `reasoned`.
-            sending: Returns the data that would be sent to the model.
-            is_plan: See `reasoned`.
+            wanted: See `with_reasoner`.
+            preview: Returns the data that would be sent to the model.
+            is_plan: See `with_reasoner`.
 
         Raises:
             UsageError: A model is requested and there is no API key.
@@ -138,18 +133,18 @@ class ModelService:
             case "playbook":
                 return PLAYBOOK
             case "claude":
-                if not (known := sending()).is_agreed and not is_plan:
+                if not (known := preview()).is_agreed and not is_plan:
                     raise consent.ConsentError(known.host)
                 return CLAUDE
             case "auto":
                 # Determining the server needs the SDK, which takes a second to import.
-                may_be = self.has_model and any(each.is_agreed for each in self.consents())
-                return CLAUDE if may_be and sending().is_agreed else PLAYBOOK
+                may_be = self.has_key and any(each.is_agreed for each in self.consents())
+                return CLAUDE if may_be and preview().is_agreed else PLAYBOOK
             case _:
                 remedy = "use --reasoner playbook, --reasoner claude or --reasoner auto"
                 raise UsageError(f"no reasoner named {wanted!r}", remedy=remedy)
 
-    async def expenses(self, sessions: Sequence[str] | None = None) -> tuple[ModelUsage, ...]:
+    async def usage(self, sessions: Sequence[str] | None = None) -> tuple[ModelUsage, ...]:
         """Return the model usage of each agent in each session, oldest session first.
 
         Args:
@@ -157,14 +152,14 @@ class ModelService:
         """
         return await self._store.run(expenses, self._key, sessions)
 
-    def agree(self, host: str, *, is_agreed: bool = True) -> Consent:
+    def allow(self, host: str, *, is_agreed: bool = True) -> Consent:
         """Record whether the user consents to sending source of the project to a server."""
-        return consent.agree(self.services.home, host, person(), is_agreed=is_agreed)
+        return consent.agree(self._services.home, host, person(), is_agreed=is_agreed)
 
     def withdraw(self, host: str) -> bool:
         """Withdraw the recorded consent for a server, and return whether there was one."""
-        return consent.withdraw(self.services.home, host)
+        return consent.withdraw(self._services.home, host)
 
     def consents(self) -> tuple[Consent, ...]:
         """Return the recorded consents."""
-        return consent.consents(self.services.home)
+        return consent.consents(self._services.home)

@@ -47,7 +47,7 @@ async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int
         limit: Maximum number of sessions.
         least: Minimum number of sessions for a pattern to count as recurring.
     """
-    summaries = await project.sessions(limit=limit)
+    summaries = await project.sessions.list(limit=limit)
     before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
     seen = [await _seen(project, each, _root(each.id, before)) for each in summaries]
     services = project.services
@@ -65,9 +65,9 @@ def _root(session: str, before: Mapping[str, str]) -> str:
 
 
 async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str) -> SessionFacts:
-    history = await project.history(summary.id)
+    history = await project.sessions.history(summary.id)
     if history.pruned and summary.certificate:
-        return seen_in_certificate(await project.read(summary.certificate), forked_from)
+        return seen_in_certificate(await project.certificates.read(summary.certificate), forked_from)
     return seen_in_ledger(history, forked_from)
 
 
@@ -77,10 +77,10 @@ def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
     Raises:
         UsageError: There is no API key.
     """
-    model, host = project.models.resolve(""), project.services.server.host
+    model, host = project.models.table.resolve(""), project.services.server.host
     length = len(wording_request(_facts(found), model))
     used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
-    said = next((each for each in project.consents() if each.host == host), None)
+    said = next((each for each in project.models.consents() if each.host == host), None)
     return ModelCostPreview(host, model.name, (), model.cost(used), model.is_listed, said)
 
 
@@ -116,14 +116,14 @@ async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: N
 async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
     """Return the recorded exchange for these facts, or make a new one."""
     services, run = project.services, project.services.store.run
-    request = wording_request(facts, project.models.resolve("")).encode("utf-8", "surrogatepass")
+    request = wording_request(facts, project.models.table.resolve("")).encode("utf-8", "surrogatepass")
     sha256 = hashlib.sha256(request).hexdigest()
     for known in await run(exchanges, services.project.key, sha256):
         if not known.record["problem"]:
             return known
     if not is_agreed(services.home, services.server.host):
         raise ConsentError(services.server.host)
-    record = await asked(services.server, project.models, facts, say)
+    record = await asked(services.server, project.models.table, facts, say)
     if not record["spent"]["tokens"]:
         return ModelRequest(_PURPOSE, sha256, "", record)
     return await run(keep_exchange, services.project, _PURPOSE, sha256, record)

@@ -1,20 +1,20 @@
-"""Session operations of an open project: find, watch, continue, fork, replay."""
+"""Session operations of an open project: find, watch, fork, replay, cancel."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
-from esper_agents.api.session import Session, event_of, outcome_of
-from esper_agents.api.tasks import TaskService, files_named_in
+from esper_agents.api.service import Service
+from esper_agents.api.session import Session, cancel_held, event_of, outcome_of
 from esper_agents.domain.ledger import RowKey, RowKind
 from esper_agents.domain.origin import OriginKind, SessionOrigin
-from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import UsageError
+from esper_agents.errors import BusyError, UsageError
 from esper_agents.orchestration import drift, session_branches
 from esper_agents.orchestration.frame_end import hand_off
 from esper_agents.orchestration.session_projection import SessionProjection
@@ -22,14 +22,10 @@ from esper_agents.orchestration.session_run import hold_lease
 from esper_agents.storage import lease, ledger, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from esper_agents.api.session import SessionResult
-    from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.origin import PredecessorResult
     from esper_agents.domain.session import Event, SessionSummary
-    from esper_agents.domain.task import Task
     from esper_agents.orchestration.drift import Drift
     from esper_agents.orchestration.graph import Graph
     from esper_agents.orchestration.project_services import ProjectServices
@@ -39,19 +35,19 @@ if TYPE_CHECKING:
 
 # Polling interval for a session that another process runs.
 _LOOK_S = 0.2
-_UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
+_ALL = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _GoingOn:
+class SessionDefinitions:
     """Definitions for the rest of a session, and the change to record before it continues."""
 
     services: ProjectServices
     rows: tuple[tuple[RowKey, object], ...] = ()
 
 
-class SessionService(TaskService):
-    """Session operations of an open project, including session origins."""
+class SessionService(Service):
+    """Session operations of an open project."""
 
     @cached_property
     def _graph(self) -> Graph:
@@ -59,10 +55,18 @@ class SessionService(TaskService):
 
         return build_graph()
 
-    def _session(self, held: Lease, services: ProjectServices | None = None) -> Session:
-        return Session(services or self.services, self._graph, held)
+    async def open_held(self, held: Lease, definitions: SessionDefinitions | None = None) -> Session:
+        """Return the session whose lease this process has just taken.
 
-    async def sessions(
+        Args:
+            held: The lease.
+            definitions: The definitions to run it with; those of the project if omitted.
+        """
+        used = definitions or SessionDefinitions(self._services)
+        await self._store.run(_append, held, used.rows)
+        return Session(used.services, self._graph, held)
+
+    async def list(
         self, *, wanted: sessions.SessionFilter | None = None, limit: int = 50
     ) -> tuple[SessionSummary, ...]:
         """Return the project's sessions, newest first; with a start time, those with an event since then.
@@ -75,7 +79,7 @@ class SessionService(TaskService):
             sessions.listing, self._key, wanted=wanted or sessions.SessionFilter(), limit=limit
         )
 
-    async def search_sessions(self, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
+    async def search(self, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
         """Return the sessions that contain all words in request, agent or conclusion, newest first.
 
         Raises:
@@ -83,7 +87,7 @@ class SessionService(TaskService):
         """
         return await self._store.run(sessions.search, self._key, words, limit=limit)
 
-    async def session(self, session_id: str) -> SessionSummary:
+    async def get(self, session_id: str) -> SessionSummary:
         """Return one session by identifier, unique part of it, or `latest`.
 
         Raises:
@@ -96,9 +100,9 @@ class SessionService(TaskService):
         """Return the state of a session, projected from its ledger."""
         return SessionProjection(session_id, await self._store.run(ledger.read, session_id))
 
-    async def outcome(self, session_id: str) -> SessionResult:
+    async def result(self, session_id: str) -> SessionResult:
         """Return the result of a session in its current state, as `Session.run` returns it."""
-        return await outcome_of(self.services, await self.history(session_id))
+        return await outcome_of(self._services, await self.history(session_id))
 
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
         """Return a session's events, in order."""
@@ -113,78 +117,33 @@ class SessionService(TaskService):
         """
         while True:
             # Read the state first, so that events written before it are not missed.
-            found = await self.session(session_id)
+            found = await self.get(session_id)
             for row in await self._store.run(ledger.read, session_id, after):
                 after = row.seq
                 yield event_of(row)
-            if not is_going_on(found):
+            if not is_definitions(found):
                 return
             await asyncio.sleep(_LOOK_S)
 
     async def drifts(self, session_id: str) -> tuple[Drift, ...]:
         """Return the drift of an unfinished session: definitions that have changed since it started."""
-        return drift.find_drift(self.services, await self.history((await self.session(session_id)).id))
+        return drift.find_drift(self._services, await self.history((await self.get(session_id)).id))
 
-    async def resume(self, session_id: str, *, accept: bool = False, pinned: bool = False) -> Session:
-        """Take the lease of a session again; `Session.run` continues at the first step without a result.
-
-        Args:
-            session_id: The session.
-            accept: Continue with the current agents, playbooks, skills and policy; the change is recorded.
-            pinned: Continue with the recorded definitions.
-
-        Raises:
-            NotFoundError: The project has no such session.
-            BusyError: Another process works on it.
-            ChangedError: Definitions have changed, and neither option is given.
-        """
-        found = await self.session(session_id)
-        history = await self.history(found.id)
-        going_on = self._going_on(history, f"esper resume {found.id}", accept=accept, pinned=pinned)
-        held = await self._store.run(lease.claim, found.id)
-        await self._store.run(_append, held, going_on.rows)
-        return self._session(held, going_on.services)
-
-    def _going_on(self, history: SessionProjection, command: str, *, accept: bool, pinned: bool) -> _GoingOn:
+    def definitions_for(
+        self, history: SessionProjection, command: str, *, accept: bool, pinned: bool
+    ) -> SessionDefinitions:
         """Return the definitions that a session continues with, and the event to record for them."""
-        drifts = drift.find_drift(self.services, history)
+        drifts = drift.find_drift(self._services, history)
         if drifts and pinned:
-            return _GoingOn(drift.recorded_services(self.services, history, drifts))
+            return SessionDefinitions(drift.recorded_services(self._services, history, drifts))
         if drifts and accept:
             key = RowKey(0, 0, len(history.accepted), RowKind.DRIFT_ACCEPTED)
-            return _GoingOn(self.services, ((key, drift.accepted(self.services, history, drifts, person())),))
+            return SessionDefinitions(
+                self._services, ((key, drift.accepted(self._services, history, drifts, person())),)
+            )
         if drifts:
             raise drift.ChangedError(history.session, drifts, command)
-        return _GoingOn(self.services)
-
-    async def continuation(
-        self, session_id: str, message: str, paths: Sequence[str | Path] = (), *, agent: str = ""
-    ) -> tuple[Task, PredecessorResult]:
-        """Return the task of a follow-up session, and the result of its predecessor.
-
-        Args:
-            session_id: The session, which must have ended.
-            message: The new request.
-            paths: Its paths; if omitted, the files named in the message, else the paths of the session.
-            agent: The agent for it; if omitted, the agent that concluded the session.
-
-        Raises:
-            NotFoundError: The project has no such session, or that agent is not installed.
-            UsageError: The session has not ended.
-            InputFileError: A path cannot be reviewed.
-        """
-        found = await self.session(session_id)
-        history = await self.history(found.id)
-        if history.state in _UNFINISHED:
-            raise UsageError(
-                f"session {found.id} has not ended; wait for it or cancel it",
-                remedy=f"resume it: esper resume {found.id}",
-            )
-        issued = await self.read(found.certificate) if found.certificate else None
-        before = session_branches.predecessor_result(history, issued)
-        about = paths or [self.root / each for each in files_named_in(self.root, message) or history.begun.task.paths]
-        task = self.task(message, about, agent=agent or before.agent)
-        return session_branches.continued(task, before), before
+        return SessionDefinitions(self._services)
 
     async def fork(
         self, session_id: str, at: str, *, agent: str = "", accept: bool = False, pinned: bool = False
@@ -203,9 +162,9 @@ class SessionService(TaskService):
             UsageError: The session cannot be forked there.
             ChangedError: Definitions have changed, and neither option is given.
         """
-        found = await self.session(session_id)
+        found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
-        name = self.services.agents.get(agent).name if agent else ""
+        name = self._services.agents.get(agent).name if agent else ""
         cut = session_branches.fork_rows(SessionProjection(found.id, rows), rows, at)
         copied = [row for row in rows if row.seq in set(cut.copied)]
         kept = SessionProjection(found.id, [rows[0], *copied])
@@ -213,17 +172,20 @@ class SessionService(TaskService):
         if name and cut.copied:
             # Rejected before anything is created.
             session_branches.taken_over(kept, name, person())
-        going_on = self._going_on(kept, f"esper sessions fork {found.id} --at {at}", accept=accept, pinned=pinned)
+        definitions = self.definitions_for(
+            kept, f"esper sessions fork {found.id} --at {at}", accept=accept, pinned=pinned
+        )
         begun = session_branches.forked(kept.begun, found.id, cut, agent=first, person=person())
         origin = SessionOrigin(OriginKind.FORKED, found.id)
         held = await self._store.run(
-            sessions.fork, self.services.project, begun, origin, cut.copied, agent=_last_agent(kept)
+            sessions.fork, self._services.project, begun, origin, cut.copied, agent=_last_agent(kept)
         )
-        await self._store.run(_append, held, going_on.rows)
         if name and cut.copied:
-            await self._give_to(going_on.services, held, name)
+            await self._store.run(_append, held, definitions.rows)
+            await self._give_to(definitions.services, held, name)
             held = await self._store.run(lease.claim, held.session)
-        return self._session(held, going_on.services)
+            return Session(definitions.services, self._graph, held)
+        return await self.open_held(held, definitions)
 
     async def _give_to(self, services: ProjectServices, held: Lease, name: str) -> None:
         """End the current frame of a fork, and open one for another agent, as a handoff by the user."""
@@ -243,28 +205,59 @@ class SessionService(TaskService):
         """
         from esper_agents.orchestration.replay import replay
 
-        found = await self.session(session_id)
+        found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
         history = SessionProjection(found.id, rows)
         if history.pruned:
             problem = f"session {found.id} was pruned: {history.pruned.rows} events of its agents were removed"
             left = f"certificates verify {found.certificate}" if found.certificate else f"sessions show {found.id}"
             raise UsageError(f"{problem}, so it cannot be replayed", remedy=f"read the remaining data: esper {left}")
-        services = self.services
+        services = self._services
         if pinned and (drifts := drift.differences(services, history)):
             services = drift.recorded_services(services, history, drifts)
         return await replay(services, found.id, rows)
 
+    async def cancel(self, session_id: str) -> SessionSummary:
+        """Cancel a session without a verdict; one that runs elsewhere stops at its next step boundary.
 
-def is_going_on(found: SessionSummary) -> bool:
+        Raises:
+            NotFoundError: The project has no such session.
+            UsageError: The session has already ended.
+        """
+        found = await self.get(session_id)
+        if found.state not in {SessionState.OPEN, SessionState.WAITING}:
+            raise UsageError(f"session {found.id} is {found.state} already", remedy="nothing is left to cancel")
+        try:
+            held = await self._store.run(lease.claim, found.id)
+        except BusyError:
+            await self._store.run(sessions.request_cancel, found.id)
+        else:
+            await cancel_held(self._services, held, person())
+        return await self.get(found.id)
+
+    async def interrupted(self) -> tuple[SessionSummary, ...]:
+        """Return the interrupted sessions of the project, newest first."""
+        listed = await self.list(wanted=sessions.SessionFilter((SessionState.OPEN,)), limit=_ALL)
+        return tuple(each for each in listed if each.is_interrupted)
+
+    async def cancel_interrupted(self, found: Iterable[SessionSummary]) -> tuple[SessionSummary, ...]:
+        """Cancel interrupted sessions without a verdict, and return the cancelled ones.
+
+        Args:
+            found: Result of `interrupted`; a session that was resumed in the meantime is skipped.
+        """
+        ended = []
+        for each in found:
+            with suppress(BusyError):
+                held = await self._store.run(lease.claim, each.id)
+                await cancel_held(self._services, held, person())
+                ended.append(await self.get(each.id))
+        return tuple(ended)
+
+
+def is_definitions(found: SessionSummary) -> bool:
     """Return whether a live process works on a session, or it is queued for a worker."""
     return found.state is SessionState.OPEN and (found.is_owned or found.is_queued)
-
-
-def superseding(task: Task, before: PredecessorResult, issued: Certificate, sha256: str) -> tuple[Relation, ...]:
-    """Return the relation of a continuation's certificate to its predecessor: it supersedes one for the same paths."""
-    same = session_branches.is_about_the_same(task, issued.task)
-    return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
 
 
 def _last_agent(history: SessionProjection) -> str:

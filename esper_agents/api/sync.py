@@ -1,25 +1,31 @@
-"""Synchronous API: the project on an event loop in its own thread, notebooks included."""
+"""Synchronous API: the project on an event loop in its own thread, notebooks included.
+
+It is generated from the asynchronous API: every service, method and session has the same name, arguments and result,
+without `await`. Results of asynchronous generators are iterators.
+"""
 
 from __future__ import annotations
 
+import inspect
 from contextlib import contextmanager
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.api.project import open_project
+from esper_agents.api.service import Service
+from esper_agents.api.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from anyio.from_thread import BlockingPortal
 
-    from esper_agents.api.project import OpenProject, TaskPlan
-    from esper_agents.api.session import Session, SessionResult
-    from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.memory import MemoryNote
-    from esper_agents.domain.session import Event, SessionSummary
-    from esper_agents.domain.task import Task
+    from esper_agents.api.session import SessionResult
+    from esper_agents.domain.session import Event
+
+
+_END = object()
 
 
 @contextmanager
@@ -34,14 +40,31 @@ def open_project_sync(*paths: str | Path, **options: Any) -> Iterator[SyncProjec
         yield SyncProject(portal, opened)
 
 
-class SyncSession:
-    """Synchronous wrapper of a session held by this process; see `Session`."""
+class _Synchronous:
+    """The attributes of an object of the asynchronous API, without `await`."""
 
-    def __init__(self, portal: BlockingPortal, session: Session) -> None:
-        """Wrap a session; use the methods of `SyncProject`."""
-        self.id = session.id
+    def __init__(self, portal: BlockingPortal, wrapped: object) -> None:
+        """Wrap an object; use `open_project_sync`."""
         self._portal = portal
-        self._session = session
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _wrapped(self._portal, getattr(self._wrapped, name))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._wrapped) if not name.startswith("_")]
+
+
+class SyncProject(_Synchronous):
+    """Synchronous face of an open project; see `OpenProject` for its services."""
+
+
+class SyncSession(_Synchronous):
+    """Synchronous face of a session held by this process; see `Session`."""
+
+    _wrapped: Session
 
     def run(self, watch: Callable[[Event], None] | None = None) -> SessionResult:
         """Run the session until it ends or needs a user's answer; call `watch` with each event as it is written."""
@@ -50,66 +73,49 @@ class SyncSession:
     async def _watched(self, watch: Callable[[Event], None] | None) -> SessionResult:
         import asyncio
 
-        running = asyncio.create_task(self._session.run())
+        running = asyncio.create_task(self._wrapped.run())
         try:
-            async for event in self._session.events():
+            async for event in self._wrapped.events():
                 if watch is not None:
                     watch(event)
         except BaseException:
-            self._session.stop()
+            self._wrapped.stop()
             await asyncio.gather(running, return_exceptions=True)
             raise
         return await running
 
     def stop(self) -> None:
         """Ask the run to stop at the next step boundary; may be called from a signal handler."""
-        self._portal.start_task_soon(self._session.stop)
+        self._portal.start_task_soon(self._wrapped.stop)
 
 
-class SyncProject:
-    """Synchronous wrapper of an open project; see `OpenProject`."""
+def _wrapped(portal: BlockingPortal, found: Any) -> Any:
+    """Return the synchronous face of an attribute or result of the asynchronous API."""
+    if isinstance(found, Session):
+        return SyncSession(portal, found)
+    if isinstance(found, Service):
+        return _Synchronous(portal, found)
+    if not inspect.ismethod(found):
+        return found
 
-    def __init__(self, portal: BlockingPortal, opened: OpenProject) -> None:
-        """Wrap an open project; use `open_project_sync`."""
-        self._portal = portal
-        self.opened = opened
+    @wraps(found)
+    def call(*args: Any, **options: Any) -> Any:
+        # Methods without `await` run on the event loop, too: one thread uses the project's services.
+        result = portal.call(partial(_called, found, args, options))
+        return _iterated(portal, result) if inspect.isasyncgen(result) else _wrapped(portal, result)
 
-    def task(self, request: str, paths: Sequence[str | Path] = (), **options: Any) -> Task:
-        """Return a validated task; see `OpenProject.task`."""
-        return self.opened.task(request, paths, **options)
+    return call
 
-    def plan(self, task: Task) -> TaskPlan:
-        """Return the plan of a task without running it."""
-        return self._portal.call(self.opened.plan, task)
 
-    def submit(self, task: Task) -> SyncSession:
-        """Create a session for a task and take its lease."""
-        return SyncSession(self._portal, self._portal.call(self.opened.submit, task))
+async def _called(method: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    result = method(*args, **options)
+    return await result if inspect.isawaitable(result) else result
 
-    def resume(self, session_id: str) -> SyncSession:
-        """Take the lease of a session again."""
-        return SyncSession(self._portal, self._portal.call(self.opened.resume, session_id))
 
-    def answer(self, question_id: str, text: str) -> SyncSession:
-        """Answer a question, and take the lease of its session so that it can continue."""
-        return SyncSession(self._portal, self._portal.call(self.opened.answer, question_id, text))
+def _iterated(portal: BlockingPortal, events: AsyncIterator[Any]) -> Iterator[Any]:
+    while (event := portal.call(_next, events)) is not _END:
+        yield event
 
-    def sessions(self) -> tuple[SessionSummary, ...]:
-        """Return the project's sessions, newest first."""
-        return self._portal.call(self.opened.sessions)
 
-    def certificates(self) -> tuple[CertificateSummary, ...]:
-        """Return the project's certificates, newest first."""
-        return self._portal.call(self.opened.certificates)
-
-    def read(self, certificate_id: str) -> Certificate:
-        """Return a certificate as typed data."""
-        return self._portal.call(self.opened.read, certificate_id)
-
-    def markdown(self, certificate_id: str) -> str:
-        """Return a certificate's Markdown view."""
-        return self._portal.call(self.opened.markdown, certificate_id)
-
-    def memory(self) -> tuple[MemoryNote, ...]:
-        """Return the project's memory notes, newest first."""
-        return self._portal.call(self.opened.memory)
+async def _next(events: AsyncIterator[Any]) -> Any:
+    return await anext(events, _END)

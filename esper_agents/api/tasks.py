@@ -1,42 +1,87 @@
-"""Build tasks from a request, files and earlier certificates."""
+"""Task operations of an open project: create, plan, submit, enqueue, resume."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.certificates import CertificateService
-from esper_agents.certificates.policy.question_type import kind_of
-from esper_agents.certificates.redaction import redacted
+from esper_agents.api.current_user import person
+from esper_agents.api.service import Service
+from esper_agents.certificates.policy.question_type import kind_of, kinds_text
+from esper_agents.certificates.redaction import redacted, redaction_count
 from esper_agents.certificates.statement import parse
+from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.codec import carried
+from esper_agents.domain.memory import ACTION
+from esper_agents.domain.origin import SUBMITTED, OriginKind, PredecessorResult, SessionOrigin
+from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
+from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.orchestration import session_branches
+from esper_agents.orchestration.definition_snapshots import keep_policy
+from esper_agents.orchestration.environment import environment
 from esper_agents.orchestration.genuine import load_verified
-from esper_agents.orchestration.permission_rules import ALLOW
-from esper_agents.orchestration.permissions import restrict
+from esper_agents.orchestration.permission_rules import ALLOW, describe_default, digest_of_rules
+from esper_agents.orchestration.permissions import restrict, rules_for
+from esper_agents.orchestration.routing import route_of
 from esper_agents.review.discover import discover
 from esper_agents.review.source import ReviewSource, read
+from esper_agents.storage import lease, sessions
+from esper_agents.tools.git import revision
 from esper_agents.tools.projects import refuse_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from esper_agents.api.session import Session
+    from esper_agents.domain.agent_action import ToolUse
     from esper_agents.domain.budget import Amount
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.permission_rule import PermissionRule
+    from esper_agents.domain.route import Route
     from esper_agents.orchestration.genuine import VerifiedCertificate
 
 _FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
 # Name of the agent that verifies evidence.
 _CHECKER = "validation-specialist"
+_UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
 
 
-class TaskService(CertificateService):
-    """Task construction for an open project; it stores nothing."""
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """Plan of a task that has not run.
 
-    def task(
+    Attributes:
+        task: The task, as it would be submitted.
+        route: The selection of the agent.
+        reasoner: The reasoner that would decide the agent's actions.
+        tools: The tools that the agent may call.
+        neighbours: The agents to which it may hand off the task.
+        leave: Description of the permission decision for tools that would not simply run, by tool name.
+        rules: The permission rules that would apply.
+        ignored: Permissions in the project's settings that are ignored, because only the user's settings may grant
+            them.
+    """
+
+    task: Task
+    route: Route
+    reasoner: str
+    tools: tuple[ToolUse, ...]
+    neighbours: tuple[str, ...]
+    leave: dict[str, str] = field(default_factory=dict)
+    rules: tuple[PermissionRule, ...] = ()
+    ignored: tuple[PermissionRule, ...] = ()
+
+
+class TaskService(Service):
+    """Task operations of an open project; a task is stored when it is submitted."""
+
+    def create(
         self,
         request: str,
         paths: Sequence[str | Path] = (),
@@ -66,16 +111,16 @@ class TaskService(CertificateService):
             raise UsageError("the request is empty", remedy='write a request: esper submit "review this" train.py')
         request = redacted(carried(request)).value
         asked = kind_of(request)
-        name = self.services.agents.get(agent).name if agent else ""
+        name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
-        _refuse_unreadable(self.root, inside)
-        inside = inside or files_named_in(self.root, request)
-        everything = (".",) if self.services.project.is_git and not inside else ()
+        _refuse_unreadable(self._root, inside)
+        inside = inside or files_named_in(self._root, request)
+        everything = (".",) if self._services.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
 
-    def restricted(
+    def restrict(
         self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = (), allow: Sequence[str] = ()
     ) -> Task:
         """Return a task with additional permission rules, which also apply to consulted agents.
@@ -91,29 +136,29 @@ class TaskService(CertificateService):
             NotFoundError: There is no such tool.
             UsageError: There is no such exception.
         """
-        return restrict(self.services, task, ask=ask, deny=deny, allow=allow)
+        return restrict(self._services, task, ask=ask, deny=deny, allow=allow)
 
     def _inside(self, path: Path) -> str:
         target = Path.cwd() / path.expanduser()
         refuse_unusable(target, Path.cwd())
         real = target.resolve()
-        if not real.is_relative_to(self.root):
+        if not real.is_relative_to(self._root):
             raise UsageError(
-                f"{str(path)!r} is not in the project {str(self.root)!r}",
+                f"{str(path)!r} is not in the project {str(self._root)!r}",
                 remedy="use paths inside it, or submit a separate task for the other project",
             )
-        return real.relative_to(self.root).as_posix()
+        return real.relative_to(self._root).as_posix()
 
-    async def again(self, certificate_id: str) -> Task:
+    async def repeat(self, certificate_id: str) -> Task:
         """Return the task of a certificate, to be repeated on the current code by the same agent.
 
         Raises:
             NotFoundError: The project has no such certificate.
             InputFileError: One of its paths no longer exists.
         """
-        before = await self.read(certificate_id)
-        _refuse_unreadable(self.root, before.task.paths)
-        agent = self.services.agents.get(before.route.agent).name
+        before = await self._project.certificates.read(certificate_id)
+        _refuse_unreadable(self._root, before.task.paths)
+        agent = self._services.agents.get(before.route.agent).name
         # Permissions were granted for that session only.
         options = {name: said for name, said in before.task.options.items() if name != ALLOW}
         return replace(before.task, again=before.id, agent=agent, budget=(), options=options)
@@ -138,7 +183,152 @@ class TaskService(CertificateService):
         return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
 
     async def _genuine(self, certificate_id: str) -> VerifiedCertificate:
-        return await self._store.run(load_verified, self.services.project, self.services.home, certificate_id)
+        return await self._store.run(load_verified, self._services.project, self._services.home, certificate_id)
+
+    async def plan(self, task: Task) -> TaskPlan:
+        """Return the plan of a task without running it."""
+        route = route_of(self._services, task)
+        if not route.agent:
+            return TaskPlan(task, route, "", (), ())
+        agent = self._services.agents.get(route.agent)
+        has_playbook = agent.name in self._services.playbooks
+        reasoner = "playbook" if has_playbook else "no playbook and no model: the result would be NEEDS_FURTHER_REVIEW"
+        if task.options.get(REASONER) == CLAUDE:
+            reasoner = f"claude ({self._services.models.resolve(agent.model).name}), after the playbook as guardrail"
+        tools = tuple(tool.use for tool in self._services.tools.named(agent.tools))
+        rules = rules_for(self._services, task)
+        said = ((tool.name, describe_default(rules, tool.name, tool.risk)) for tool in tools)
+        leave = {name: words for name, words in said if words}
+        return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self._services.settings.ignored)
+
+    async def submit(self, task: Task, *, continues: PredecessorResult | None = None) -> Session:
+        """Create a session for a task and take its lease; `Session.run` executes it.
+
+        Args:
+            task: The task.
+            continues: Result of the session to continue; see `continuation`.
+
+        Raises:
+            UsageError: A model is requested, and its server rejects the key or does not know the model.
+            ModelBusyError: A model is requested, and its server is unreachable.
+        """
+        await self._project.models.greet(task)
+        begun, origin = await self._submission(task, continues)
+        held = await self._store.run(sessions.create, self._services.project, begun, origin=origin)
+        return await self._project.sessions.open_held(held)
+
+    async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
+        """Create a session for a queue worker to run, and return its identifier; see `submit`."""
+        begun, origin = await self._submission(task, continues)
+        return await self._store.run(sessions.enqueue, self._services.project, begun, origin=origin)
+
+    async def _submission(self, task: Task, continues: PredecessorResult | None) -> tuple[Submission, SessionOrigin]:
+        before = await self._project.certificates.get(task.again) if task.again else None
+        rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
+        begun = Submission(
+            task=task,
+            project=self._services.project.name,
+            # Evidence is re-run on the certified revision of the code.
+            revision=parse(rests_on.data).revision if rests_on else redacted(revision(self._root)).value,
+            environment=environment(),
+            person=person(),
+            relations=tuple(
+                Relation(kind, each.id, each.sha256)
+                for kind, each in (
+                    (RelationKind.SUPERSEDES, before),
+                    (RelationKind.DEPENDS_ON, rests_on and rests_on.entry),
+                )
+                if each
+            )
+            + await self._superseding(task, continues),
+            question_kinds_sha256=sha256(kinds_text().encode()).hexdigest(),
+            redactions=redaction_count(task.request),
+            policy_sha256=keep_policy(self._services),
+            before=continues,
+            rules=(rules := rules_for(self._services, task)),
+            rules_sha256=digest_of_rules(rules),
+        )
+        return begun, SessionOrigin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
+
+    async def _superseding(self, task: Task, continues: PredecessorResult | None) -> tuple[Relation, ...]:
+        if continues is None or not continues.certificate:
+            return ()
+        entry = await self._project.certificates.get(continues.certificate)
+        return _superseding(task, continues, await self._project.certificates.read(entry.id), entry.sha256)
+
+    async def resume(self, session_id: str, *, accept: bool = False, pinned: bool = False) -> Session:
+        """Take the lease of a session again; `Session.run` continues at the first step without a result.
+
+        Args:
+            session_id: The session.
+            accept: Continue with the current agents, playbooks, skills and policy; the change is recorded.
+            pinned: Continue with the recorded definitions.
+
+        Raises:
+            NotFoundError: The project has no such session.
+            BusyError: Another process works on it.
+            ChangedError: Definitions have changed, and neither option is given.
+        """
+        found = await self._project.sessions.get(session_id)
+        history = await self._project.sessions.history(found.id)
+        definitions = self._project.sessions.definitions_for(
+            history, f"esper resume {found.id}", accept=accept, pinned=pinned
+        )
+        held = await self._store.run(lease.claim, found.id)
+        return await self._project.sessions.open_held(held, definitions)
+
+    async def continuation(
+        self, session_id: str, message: str, paths: Sequence[str | Path] = (), *, agent: str = ""
+    ) -> tuple[Task, PredecessorResult]:
+        """Return the task of a follow-up session, and the result of its predecessor.
+
+        Args:
+            session_id: The session, which must have ended.
+            message: The new request.
+            paths: Its paths; if omitted, the files named in the message, else the paths of the session.
+            agent: The agent for it; if omitted, the agent that concluded the session.
+
+        Raises:
+            NotFoundError: The project has no such session, or that agent is not installed.
+            UsageError: The session has not ended.
+            InputFileError: A path cannot be reviewed.
+        """
+        found = await self._project.sessions.get(session_id)
+        history = await self._project.sessions.history(found.id)
+        if history.state in _UNFINISHED:
+            raise UsageError(
+                f"session {found.id} has not ended; wait for it or cancel it",
+                remedy=f"resume it: esper resume {found.id}",
+            )
+        issued = await self._project.certificates.read(found.certificate) if found.certificate else None
+        before = session_branches.predecessor_result(history, issued)
+        about = paths or [self._root / each for each in files_named_in(self._root, message) or history.begun.task.paths]
+        task = self.create(message, about, agent=agent or before.agent)
+        return session_branches.continued(task, before), before
+
+    async def follow_up(self, wanted: str) -> Task:
+        """Return the task of an open follow-up, for the agent that owns it; see `MemoryService.open_action`.
+
+        Raises:
+            NotFoundError: There is no such follow-up.
+            UsageError: It is not open.
+        """
+        action = await self._project.memory.open_action(wanted)
+        named = [each.path for each in action.sources]
+        if not named and action.is_vouched_for:
+            # A follow-up without files concerns the files of its certificate.
+            named = [*(await self._project.certificates.read(action.certificate)).task.paths]
+        paths = [path for path in dict.fromkeys(named) if path != "." and (self._root / path).exists()]
+        # An agent named in imported text may not exist, or may not be intended.
+        agent = action.agent if action.is_vouched_for and action.agent in self._services.agents.agents else ""
+        task = self.create(action.text, [self._root / path for path in paths], agent=agent)
+        return replace(task, options={**task.options, ACTION: action.id})
+
+
+def _superseding(task: Task, before: PredecessorResult, issued: Certificate, sha256: str) -> tuple[Relation, ...]:
+    """Return the relation of a continuation's certificate to its predecessor: it supersedes one for the same paths."""
+    same = session_branches.is_about_the_same(task, issued.task)
+    return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
 
 
 def files_named_in(root: Path, request: str) -> tuple[str, ...]:

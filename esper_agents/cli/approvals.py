@@ -72,4 +72,4 @@ async def _list(where: Path) -> tuple[PendingQuestion, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.approvals()
+        return await project.approvals.list()

@@ -114,7 +114,7 @@ async def _imported(where: Path, limit: int) -> tuple[ImportedCertificate, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as opened:
-        return await opened.imported(limit=limit)
+        return await opened.certificates.list_imported(limit=limit)
 
 
 def _audit(paths: list[Path], names: list[str], days: int) -> DocumentAudit:

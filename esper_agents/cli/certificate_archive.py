@@ -140,31 +140,31 @@ async def _search(
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.search(within(project, wanted), before=before, limit=limit)
+        found = await project.certificates.search(within(project, wanted), before=before, limit=limit)
         if not found:
             refuse_unknown_agent(project, wanted)
-        return found, await project.overrides([each.entry for each in found])
+        return found, await project.certificates.overrides([each.entry for each in found])
 
 
 async def _export(where: Path, wanted: Filter, output: Path) -> ExportResult:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.export(within(project, wanted), output)
+        return await project.certificates.export(within(project, wanted), output)
 
 
 async def _metrics(where: Path, wanted: Filter) -> tuple[MetricSummary, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.metrics(within(project, wanted))
+        return await project.certificates.metrics(within(project, wanted))
 
 
 async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[Point, ...]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.trend(metric, within(project, wanted), limit=limit)
+        found = await project.certificates.trend(metric, within(project, wanted), limit=limit)
         if not found:
             refuse_unknown_agent(project, wanted)
         return found

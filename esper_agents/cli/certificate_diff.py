@@ -67,13 +67,13 @@ async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
 
     async with open_project(where) as project:
         if second:
-            pair = [await project.certificate(each) for each in (first, second)]
+            pair = [await project.certificates.get(each) for each in (first, second)]
             if pair[0].id == pair[1].id:
                 remedy = f"name another one: esper certificates list --component {quote(pair[0].component)}"
                 raise UsageError(f"both are {pair[0].id}", remedy=remedy)
         else:
-            pair = await _pair(project, await project.certificate(first))
-        before, after = [await project.read(each.id) for each in pair]
+            pair = await _pair(project, await project.certificates.get(first))
+        before, after = [await project.certificates.read(each.id) for each in pair]
     return diff_certificates(before, after)
 
 
@@ -86,10 +86,10 @@ async def _pair(project: OpenProject, given: CertificateSummary) -> list[Certifi
     from esper_agents.certificates.filters import Filter
 
     wanted = Filter(component=given.component)
-    (latest,) = await project.certificates(wanted=wanted, limit=1)
+    (latest,) = await project.certificates.list(wanted=wanted, limit=1)
     if latest.id != given.id:
         return [given, latest]
-    before = await project.certificates(wanted=wanted, before=given.id, limit=1)
+    before = await project.certificates.list(wanted=wanted, before=given.id, limit=1)
     if not before:
         problem = f"{given.id} is the only certificate of {given.component!r}"
         raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")

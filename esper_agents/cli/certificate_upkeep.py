@@ -112,11 +112,11 @@ async def _revoke(where: Path, certificate: str, reason: str) -> LogNoticeStatem
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.revoke(certificate, reason)
+        return await project.certificates.revoke(certificate, reason)
 
 
 async def _repair(where: Path, *, accept_rollback: bool) -> RepairResult:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.repair(accept_rollback=accept_rollback)
+        return await project.certificates.repair(accept_rollback=accept_rollback)

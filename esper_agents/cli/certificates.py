@@ -124,18 +124,20 @@ async def _list(
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.certificates(wanted=within(project, wanted), before=before, limit=limit)
+        found = await project.certificates.list(wanted=within(project, wanted), before=before, limit=limit)
         if not found:
             refuse_unknown_agent(project, wanted)
-        return found, await project.overrides(found)
+        return found, await project.certificates.overrides(found)
 
 
 async def _record(where: Path, certificate: str) -> tuple[bytes, Override | None]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        entry = await project.certificate(certificate)
-        return await project.record(entry.id), (await project.overrides([entry])).get(entry.id)
+        entry = await project.certificates.get(certificate)
+        return await project.certificates.record(entry.id), (await project.certificates.overrides([entry])).get(
+            entry.id
+        )
 
 
 async def _path(where: Path, certificate: str) -> Path:
@@ -143,7 +145,7 @@ async def _path(where: Path, certificate: str) -> Path:
     from esper_agents.orchestration.publish import record_path
 
     async with open_project(where) as project:
-        entry = await project.certificate(certificate)
-        data = await project.record(entry.id)
+        entry = await project.certificates.get(certificate)
+        data = await project.certificates.record(entry.id)
         whole = [each for each in published_views(project.services, entry, data) if record_path(each).is_file()]
-        return whole[0] if whole else await project.view(entry.id)
+        return whole[0] if whole else await project.certificates.view(entry.id)

@@ -31,11 +31,11 @@ def choose_reasoner(project: OpenProject, task: Task, wanted: str, *, is_plan: b
         is_plan: Whether this is a dry run, which asks no question.
         is_told: Whether output is printed for a user; otherwise no question is asked.
     """
-    may_ask = wanted == CLAUDE or (wanted == AUTO and project.has_model)
+    may_ask = wanted == CLAUDE or (wanted == AUTO and project.models.has_key)
     if may_ask and is_told and is_interactive() and not is_plan:
-        ask_consent(project, project.sending(task), wanted)
-    settled = project.reasoned(task, wanted, is_plan=is_plan)
-    if wanted == AUTO and project.has_model and settled.options[REASONER] != CLAUDE and is_told and not is_plan:
+        ask_consent(project, project.models.preview(task), wanted)
+    settled = project.models.with_reasoner(task, wanted, is_plan=is_plan)
+    if wanted == AUTO and project.models.has_key and settled.options[REASONER] != CLAUDE and is_told and not is_plan:
         say("reasoner", "playbooks; no consent to send source code to a model (esper models agree)")
     return settled
 
@@ -58,14 +58,14 @@ def ask_consent(
         f"send source code of this project to {sending.host}? The answer is saved for this project. [y/n] "
     )
     if said is not None:
-        project.agree(sending.host, is_agreed=said)
+        project.models.allow(sending.host, is_agreed=said)
 
 
 def cost(project: OpenProject, task: Task) -> str:
     """Return one line with the data that a task sends and its estimated cost."""
     if task.options.get(REASONER) != CLAUDE:
         return "runs locally; no model, no cost"
-    sending = project.sending(task)
+    sending = project.models.preview(task)
     missing = "" if sending.is_agreed else f"; no consent yet (esper models agree {sending.host})"
     return f"source goes to {sending.host}; {about(sending)} for each agent{missing}"
 

@@ -50,6 +50,6 @@ async def _countersign(where: Path, certificate: str, key: Path, reason: str) ->
     from esper_agents.paths import home
 
     async with open_project(where) as project:
-        entry = await project.certificate(certificate)
+        entry = await project.certificates.get(certificate)
         by = Countersigner(key, this_user(), reason, home())
         return await project.services.store.run(countersign_certificate, project.services, entry.id, by)

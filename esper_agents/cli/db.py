@@ -172,13 +172,13 @@ async def _prune(where: Path, days: int, *, is_dry: bool, is_agreed: bool, as_js
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        chosen = await project.prunable(days=days)
+        chosen = await project.certificates.prunable(days=days)
         if is_dry or not (chosen.sessions or chosen.artifacts):
             _report(chosen, "can be removed" if is_dry else "removed", as_json=as_json)
             return
         if not is_agreed:
             _ask(chosen, as_json=as_json)
-        _report(await project.prune(chosen, days=days), "removed", as_json=as_json)
+        _report(await project.certificates.prune(chosen, days=days), "removed", as_json=as_json)
 
 
 def _ask(chosen: Prunable, *, as_json: bool) -> None:

@@ -168,11 +168,11 @@ async def exhibit_of(
     """
     from esper_agents.orchestration.published_notices import notice_files, sealed_files
 
-    entry = await opened.certificate(wanted)
+    entry = await opened.certificates.get(wanted)
     places = await _places(opened, entry)
     # Read these before the log: a notice is published after its log entry is written.
     notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
-    held, keyring = await opened.held(entry.id, given)
+    held, keyring = await opened.certificates.inspect(entry.id, given)
     published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
     return CertificateFiles(
         data=held.data,
@@ -200,7 +200,7 @@ async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path,
     from esper_agents.orchestration.publish import view_places
 
     try:
-        return view_places(opened.services, entry, parse(await opened.record(entry.id)))
+        return view_places(opened.services, entry, parse(await opened.certificates.record(entry.id)))
     except IntegrityError:
         return ()
 
@@ -303,7 +303,7 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view
         if not has_archive(project):
             return _Known()
         async with open_project(project.root) as opened:
-            held, keyring = await opened.held(certificate.id, given)
+            held, keyring = await opened.certificates.inspect(certificate.id, given)
             artifacts = opened.services.home / "artifacts"
             places = [each.parent.resolve() / each.name for each in await _places(opened, held.entry)]
     except EsperError:

@@ -202,8 +202,8 @@ async def _counted(project: Project, seen: Database) -> Database:
     from esper_agents.storage.tables import HEAD
 
     async with open_project(project.root) as opened:
-        sessions = await opened.sessions(limit=_MOST_ROWS)
-        certificates = await opened.certificates(limit=_MOST_ROWS)
+        sessions = await opened.sessions.list(limit=_MOST_ROWS)
+        certificates = await opened.certificates.list(limit=_MOST_ROWS)
     return replace(
         seen,
         shape=HEAD,

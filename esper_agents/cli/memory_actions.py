@@ -97,7 +97,7 @@ async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[Memory
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.notebook.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
+        found = await project.memory.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
         if which.agent and not found:
             project.services.agents.get(which.agent)
         return found
@@ -108,7 +108,7 @@ async def read_note(where: Path, wanted: str) -> MemoryNote:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.notebook.get(wanted)
+        return await project.memory.get(wanted)
 
 
 async def search_notes(where: Path, words: str, file: str, which: NoteFilter, limit: int) -> tuple[MemoryNote, ...]:
@@ -118,7 +118,7 @@ async def search_notes(where: Path, words: str, file: str, which: NoteFilter, li
     if not words and not file:
         raise UsageError("no search terms", remedy="give words, or a file with --file")
     async with open_project(where) as project:
-        return await project.notebook.search(
+        return await project.memory.search(
             words, path=file, agent=which.agent, kind=which.kind, states=which.states, limit=limit
         )
 
@@ -128,7 +128,7 @@ async def settle_action(where: Path, wanted: str, state: NoteState) -> MemoryNot
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.notebook.settle(wanted, state)
+        return await project.memory.settle(wanted, state)
 
 
 async def forget_note(where: Path, wanted: str) -> MemoryNote:
@@ -136,7 +136,7 @@ async def forget_note(where: Path, wanted: str) -> MemoryNote:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.notebook.forget(wanted)
+        return await project.memory.forget(wanted)
 
 
 async def strike_out(where: Path, text: str) -> RedactionResult:
@@ -144,7 +144,7 @@ async def strike_out(where: Path, text: str) -> RedactionResult:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.notebook.redact(text)
+        return await project.memory.redact(text)
 
 
 async def take_documents(where: Path, paths: list[Path], agent: str, kind: NoteKind | None) -> list[ImportResult]:
@@ -152,7 +152,9 @@ async def take_documents(where: Path, paths: list[Path], agent: str, kind: NoteK
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return [taken for path in paths for taken in await project.notebook.take(path, agent=agent, kind=kind)]
+        return [
+            taken for path in paths for taken in await project.memory.import_documents(path, agent=agent, kind=kind)
+        ]
 
 
 async def give_documents(where: Path, to: Path, agent: str, replace: bool) -> tuple[Path, ...]:
@@ -160,4 +162,4 @@ async def give_documents(where: Path, to: Path, agent: str, replace: bool) -> tu
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.notebook.give(to, agent=agent, replace=replace)
+        return await project.memory.export_documents(to, agent=agent, replace=replace)

@@ -46,7 +46,7 @@ async def _list(*, as_json: bool) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        known, agreed = project.models, project.consents()
+        known, agreed = project.models.table, project.models.consents()
         if as_json:
             models = [{key: str(value) for key, value in asdict(each).items()} for each in known.models.values()]
             echo_json({"models": models, "roles": known.roles, "consents": [asdict(each) for each in agreed]})
@@ -109,7 +109,7 @@ async def _spent() -> tuple[ModelUsage, ...]:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        return await project.expenses()
+        return await project.models.usage()
 
 
 @models_app.command("agree", epilog="Example: esper models agree api.anthropic.com")
@@ -125,7 +125,7 @@ async def _agree(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        said = project.agree(host or project.services.server.host)
+        said = project.models.allow(host or project.services.server.host)
         say("agreed", f"source of {project.root} may go to {said.host}")
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
 
@@ -144,7 +144,7 @@ async def _withdraw(host: str) -> None:
 
     async with open_project() as project:
         name = host or project.services.server.host
-        if not project.withdraw(name):
-            known = [each.host for each in project.consents()]
+        if not project.models.withdraw(name):
+            known = [each.host for each in project.models.consents()]
             raise NotFoundError("consent", name, known, listing="esper models list")
         say("withdrawn", f"nothing of {project.root} goes to {name} from now on")

@@ -48,7 +48,7 @@ async def _page(where: Path, certificate: str) -> Path:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.page(certificate)
+        return await project.certificates.page(certificate)
 
 
 def _show(page: Path) -> bool:

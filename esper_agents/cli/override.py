@@ -64,11 +64,11 @@ async def _override(
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        entry = await project.certificate(certificate)
+        entry = await project.certificates.get(certificate)
         if asks:
             if as_json or not is_interactive():
                 raise UsageError("an override needs a confirmation", remedy="pass --yes")
             outline(f"{entry.id}: {entry.status} for {entry.component}, by {entry.agent}")
             if not typer.confirm(f"{status} in its place, on record, because: {one_line(reason)}?"):
                 return None
-        return await project.override(entry.id, status, reason)
+        return await project.certificates.override(entry.id, status, reason)

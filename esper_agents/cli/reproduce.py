@@ -38,5 +38,5 @@ async def _reproduce(where: Path, certificate: str, *, as_json: bool) -> int:
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
-        task = await project.reproduction(certificate)
-        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)
+        task = await project.tasks.reproduction(certificate)
+        return await run_interactively(project, await begin(project.tasks.submit(task)), as_json=as_json)

@@ -105,13 +105,13 @@ async def _resume(session: str, where: Path, source: DefinitionSource | None, *,
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
             wanted = session or await _unfinished(project)
-            held = await begin(project.resume(wanted, **source_flags(source)))
+            held = await begin(project.tasks.resume(wanted, **source_flags(source)))
         return await run_interactively(project, held, as_json=as_json)
 
 
 async def _unfinished(project: OpenProject) -> str:
     """Return the newest unfinished session, or `latest` if there is none."""
-    known = await project.sessions(limit=_LOOKED_THROUGH)
+    known = await project.sessions.list(limit=_LOOKED_THROUGH)
     return next((each.id for each in known if each.state is SessionState.OPEN), "latest")
 
 
@@ -156,5 +156,5 @@ async def _answer(question: str, text: str, where: Path, *, is_decision: bool = 
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await begin(project.answer(question, text, is_decision=is_decision))
+            held = await begin(project.approvals.answer(question, text, is_decision=is_decision))
         return await run_interactively(project, held, as_json=as_json)

@@ -110,10 +110,10 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
 
     if not (found.habits or found.insights):
         return found
-    is_wanted = wanted is ReasonerName.CLAUDE or (wanted is ReasonerName.AUTO and project.has_model)
+    is_wanted = wanted is ReasonerName.CLAUDE or (wanted is ReasonerName.AUTO and project.models.has_key)
     if is_wanted and is_told and is_interactive():
         ask_consent(project, sending(project, found), wanted, lambda known: _tell(known, found))
-    if project.decides(wanted, lambda: sending(project, found)) == CLAUDE:
+    if project.models.choose_reasoner(wanted, lambda: sending(project, found)) == CLAUDE:
         return await reword(project, found, _notice)
     left = "no model was used: no consent to send source code (esper models agree)"
     return replace(found, unworded=left) if is_wanted else found

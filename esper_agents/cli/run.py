@@ -84,7 +84,7 @@ async def _run(
             return await show_plan(project, task, as_json=as_json)
         if task.paths == (".",) and not as_json:
             say("about", f"the whole project {project.root}")
-        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)
+        return await run_interactively(project, await begin(project.tasks.submit(task)), as_json=as_json)
 
 
 def _list(known: Commands, *, as_json: bool) -> int:

@@ -44,7 +44,7 @@ async def run_interactively(project: OpenProject, session: Session, *, as_json: 
         if outcome.state not in {SessionState.OPEN, SessionState.WAITING}:
             begun.clear()
         if as_json:
-            echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.expenses([session.id])]})
+            echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.models.usage([session.id])]})
         else:
             await _end_screen(project, outcome, told)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
@@ -98,9 +98,9 @@ async def _ask(project: OpenProject, question: UserQuestion) -> Session | None:
             echo()
             return None
         try:
-            return await project.answer(question.id, said)
+            return await project.approvals.answer(question.id, said)
         except UsageError as error:
-            if question not in [asked for _, asked in await project.questions()]:
+            if question not in [asked for _, asked in await project.approvals.questions()]:
                 raise
             report(error)
 
@@ -110,7 +110,7 @@ async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collec
     await _cost_screen(project, outcome.session)
     match outcome.state:
         case SessionState.DONE if outcome.certificate:
-            await _verdict_screen(project, outcome, await project.read(outcome.certificate.id), told)
+            await _verdict_screen(project, outcome, await project.certificates.read(outcome.certificate.id), told)
         case SessionState.WAITING:
             say("waiting", "for a person")
             for question in outcome.questions:
@@ -125,7 +125,7 @@ async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collec
 
 async def _cost_screen(project: OpenProject, session: str) -> None:
     """Print the cost of models, if one was used; by agent if there was more than one."""
-    spent = await project.expenses([session])
+    spent = await project.models.usage([session])
     if spent:
         say("cost", f"{total(spent)}")
     agents = by(spent, CostGrouping.AGENT)
@@ -154,7 +154,7 @@ async def _verdict_screen(
         say("condition", condition)
     _findings_screen(issued.findings, told)
     if issued.task.again:
-        _changes_screen(await project.read(issued.task.again), issued)
+        _changes_screen(await project.certificates.read(issued.task.again), issued)
     if outcome.view:
         say("view", str(outcome.view))
     if verdict.status is Status.NEEDS_FURTHER_REVIEW and issued.gaps:

@@ -111,8 +111,10 @@ async def _continue(session: str, message: str, paths: list[Path], agent: str, w
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
-        task, before = await project.continuation(session, message, paths, agent=agent)
-        return await run_interactively(project, await begin(project.submit(task, continues=before)), as_json=as_json)
+        task, before = await project.tasks.continuation(session, message, paths, agent=agent)
+        return await run_interactively(
+            project, await begin(project.tasks.submit(task, continues=before)), as_json=as_json
+        )
 
 
 async def _fork(
@@ -124,7 +126,7 @@ async def _fork(
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await begin(project.fork(session, at, agent=agent, **source_flags(source)))
+            held = await begin(project.sessions.fork(session, at, agent=agent, **source_flags(source)))
         return await run_interactively(project, held, as_json=as_json)
 
 
@@ -132,7 +134,7 @@ async def _replay(session: str, where: Path, *, pinned: bool) -> ReplayResult:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.replay(session, pinned=pinned)
+        return await project.sessions.replay(session, pinned=pinned)
 
 
 def _show(found: ReplayResult) -> None:

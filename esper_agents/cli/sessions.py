@@ -186,40 +186,40 @@ async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since
 
     wanted = SessionFilter(states, agent, since_of(since) if since else "")
     async with open_project(where) as project:
-        return await _with_costs(project, await project.sessions(wanted=wanted, limit=limit))
+        return await _with_costs(project, await project.sessions.list(wanted=wanted, limit=limit))
 
 
 async def _search(words: str, where: Path, limit: int) -> _Found:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await _with_costs(project, await project.search_sessions(words, limit=limit))
+        return await _with_costs(project, await project.sessions.search(words, limit=limit))
 
 
 async def _with_costs(project: OpenProject, found: tuple[SessionSummary, ...]) -> _Found:
-    return found, by(await project.expenses([each.id for each in found]), CostGrouping.SESSION)
+    return found, by(await project.models.usage([each.id for each in found]), CostGrouping.SESSION)
 
 
 async def _show(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.session(session)
-        return found, await project.timeline(found.id)
+        found = await project.sessions.get(session)
+        return found, await project.sessions.timeline(found.id)
 
 
 async def _cancel(session: str, where: Path) -> SessionSummary:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.cancel(session)
+        return await project.sessions.cancel(session)
 
 
 async def _cancel_interrupted(where: Path, *, asks: bool, as_json: bool) -> int:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.interrupted()
+        found = await project.sessions.interrupted()
         if found and asks:
             count = number_of(len(found), "interrupted session")
             if as_json or not is_interactive():
@@ -232,7 +232,7 @@ async def _cancel_interrupted(where: Path, *, asks: bool, as_json: bool) -> int:
             if not typer.confirm(f"cancel {count} without a verdict?"):
                 echo("nothing was cancelled")
                 return ExitCode.CANCELLED
-        ended = await project.cancel_interrupted(found)
+        ended = await project.sessions.cancel_interrupted(found)
     if as_json:
         echo_json([_as_data(each) for each in ended])
     else:

@@ -195,21 +195,21 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
     async with open_project(*given.paths, plugins=given.plugins, publish=is_published) as project:
         task = replace(await _task(project, given), budget=amounts)
         if any(given.kept.values()):
-            task = project.restricted(task, **given.kept)
+            task = project.tasks.restrict(task, **given.kept)
         task = choose_reasoner(project, task, given.reasoner, is_plan=given.is_plan, is_told=not as_json)
         if given.is_plan:
             return await show_plan(project, task, as_json=as_json)
         if given.is_queued:
-            return _queued(await project.enqueue(task), as_json=as_json)
-        return await run_interactively(project, await begin(project.submit(task)), as_json=as_json)
+            return _queued(await project.tasks.enqueue(task), as_json=as_json)
+        return await run_interactively(project, await begin(project.tasks.submit(task)), as_json=as_json)
 
 
 async def _task(project: OpenProject, given: _Given) -> Task:
     if given.from_action:
-        return await project.from_action(given.from_action)
+        return await project.tasks.follow_up(given.from_action)
     if given.again:
-        return await project.again(given.again)
-    return project.task(given.request, given.paths, agent=given.agent)
+        return await project.tasks.repeat(given.again)
+    return project.tasks.create(given.request, given.paths, agent=given.agent)
 
 
 def _queued(session_id: str, *, as_json: bool) -> int:
@@ -223,7 +223,7 @@ def _queued(session_id: str, *, as_json: bool) -> int:
 
 async def show_plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
     """Print the plan of a task and return the exit code."""
-    plan = await project.plan(task)
+    plan = await project.tasks.plan(task)
     if as_json:
         echo_json(asdict(plan))
     else:

@@ -74,8 +74,8 @@ async def _rows(session: str, where: Path) -> tuple[SessionSummary, tuple[Event,
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.session(session)
-        return found, await project.timeline(found.id)
+        found = await project.sessions.get(session)
+        return found, await project.sessions.timeline(found.id)
 
 
 def _write(file: Path, text: str) -> None:

@@ -75,11 +75,11 @@ async def verify_all(where: Path) -> ArchiveVerification:
     if not has_archive(project):
         raise NotFoundError("archive", project.name, (), listing="esper certificates list")
     async with open_project(project.root) as opened:
-        names = [each.id for each in await opened.every_certificate()]
+        names = [each.id for each in await opened.certificates.list_all()]
         folders: NoticeFolders = {}
         found = [NamedVerification(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
-        audit = await opened.audit_log(tuple(_published_checkpoints(Path(project.root))))
-        records = await opened.audit_records()
+        audit = await opened.certificates.audit_log(tuple(_published_checkpoints(Path(project.root))))
+        records = await opened.certificates.audit_records()
     faults = (*audit.faults, *records.faults.listed)
     return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 

@@ -54,16 +54,16 @@ async def _watch(session: str, where: Path, lines: int | None, *, follow: bool, 
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.session(session)
+        found = await project.sessions.get(session)
         say("session", found.id)
         with narrator() as teller:
             watching = asyncio.create_task(_tell(project, found.id, lines, teller, follow=follow))
             if await _is_detached(watching):
                 say("detached", f"it goes on; watch it again: esper sessions attach {short(found.id)}")
                 return ExitCode.DONE
-        found = await project.session(found.id)
+        found = await project.sessions.get(found.id)
         _last_lines(found)
-        return int((await project.outcome(found.id)).exit_code) if is_whole else ExitCode.DONE
+        return int((await project.sessions.result(found.id)).exit_code) if is_whole else ExitCode.DONE
 
 
 def _told(events: tuple[Event, ...], lines: int | None, teller: Narrator) -> int:
@@ -79,9 +79,9 @@ def _told(events: tuple[Event, ...], lines: int | None, teller: Narrator) -> int
 
 
 async def _tell(project: OpenProject, session_id: str, lines: int | None, teller: Narrator, *, follow: bool) -> None:
-    after = _told(await project.timeline(session_id), lines, teller)
+    after = _told(await project.sessions.timeline(session_id), lines, teller)
     if follow:
-        async for event in project.watch(session_id, after=after):
+        async for event in project.sessions.watch(session_id, after=after):
             teller.tell(event)
 
 

@@ -57,4 +57,4 @@ async def _record(where: Path, certificate: str) -> bytes:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.record(certificate)
+        return await project.certificates.record(certificate)

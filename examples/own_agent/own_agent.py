@@ -27,6 +27,6 @@ def play(brief):
 
 mine = {"tools": [find_seeds], "playbooks": {"seed-auditor": play}, "agents": [Path(__file__).parent]}
 with open_project_sync(sys.argv[1], **mine) as project:
-    task = project.task("review whether this run is reproducible", sys.argv[1:], agent="seed-auditor")
-    outcome = project.submit(task).run()
-    print(project.markdown(outcome.certificate.id))
+    task = project.tasks.create("review whether this run is reproducible", sys.argv[1:], agent="seed-auditor")
+    outcome = project.tasks.submit(task).run()
+    print(project.certificates.markdown(outcome.certificate.id))

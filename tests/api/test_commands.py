@@ -58,7 +58,7 @@ async def test_tools_of_more_than_low_risk_that_a_command_does_not_name_are_deni
         assert not {"look", "write-log"} & set(denied(opened, command))
         task = task_of(opened, command, [str(project / "train.py")])
         assert {*task.options} == {"deny"}
-        plan = await opened.plan(task)
+        plan = await opened.tasks.plan(task)
     assert all(rule.action == "deny" for rule in plan.rules)
 
 
@@ -70,9 +70,9 @@ async def test_the_certificate_says_which_plugin_version_and_digest_an_agent_and
     async with open_project(project, plugins=[pack], tools=tools(), playbooks={"ponds:heron": play}) as opened:
         (plugin,) = opened.services.plugins
         task = task_of(opened, commands_of(opened).get("count"), [str(project / "train.py")])
-        outcome = await (await opened.submit(task)).run()
-        issued = await opened.read(outcome.certificate.id)
-        view = await opened.markdown(outcome.certificate.id)
+        outcome = await (await opened.tasks.submit(task)).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        view = await opened.certificates.markdown(outcome.certificate.id)
     (definition,) = issued.definitions
     assert definition.definition_provider == f"plugin ponds 1.2 sha256:{plugin.sha256}"
     assert [(each.name, each.provider) for each in definition.skills] == [("reeds", definition.definition_provider)]

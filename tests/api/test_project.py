@@ -22,13 +22,13 @@ async def opened(project):
 @pytest.mark.parametrize("request_", ["", "   ", "\n\t"])
 async def test_an_empty_request_is_refused(opened, project, request_):
     with pytest.raises(UsageError, match="the request is empty") as refused:
-        opened.task(request_, [project / "train.py"])
+        opened.tasks.create(request_, [project / "train.py"])
     assert "esper submit" in refused.value.remedy
 
 
 async def test_an_unknown_agent_is_refused_with_the_nearest_names(opened, project):
     with pytest.raises(NotFoundError, match="no agent named 'pytorch-expret'") as refused:
-        opened.task("review this", [project / "train.py"], agent="pytorch-expret")
+        opened.tasks.create("review this", [project / "train.py"], agent="pytorch-expret")
     assert "'pytorch-expert'" in refused.value.remedy
 
 
@@ -50,22 +50,22 @@ async def test_a_file_that_cannot_be_reviewed_is_refused_before_a_session_is_mad
     name, content, problem = UNREADABLE[what]
     (project / name).write_bytes(content)
     with pytest.raises(InputFileError, match=problem) as refused:
-        opened.task("review this", [project / name])
+        opened.tasks.create("review this", [project / name])
     assert refused.value.remedy
     assert name in refused.value.problem
-    assert await opened.sessions() == ()
+    assert await opened.sessions.list() == ()
 
 
 async def test_what_is_not_there_is_refused(opened, project):
     with pytest.raises(InputFileError, match="no such"):
-        opened.task("review this", [project / "nosuch.py"])
+        opened.tasks.create("review this", [project / "nosuch.py"])
 
 
 async def test_a_folder_without_python_is_refused(opened, project):
     (project / "texts").mkdir()
     (project / "texts" / "a.txt").write_text("x")
     with pytest.raises(InputFileError, match="no Python file"):
-        opened.task("review this", [project / "texts"])
+        opened.tasks.create("review this", [project / "texts"])
 
 
 async def test_a_pipe_is_refused_without_waiting_for_it(opened, project):
@@ -73,31 +73,31 @@ async def test_a_pipe_is_refused_without_waiting_for_it(opened, project):
 
     os.mkfifo(project / "pipe.py")
     with pytest.raises(InputFileError):
-        opened.task("review this", [project / "pipe.py"])
+        opened.tasks.create("review this", [project / "pipe.py"])
 
 
 async def test_a_file_of_another_project_than_the_working_folders_is_refused_by_its_whole_path(opened, project):
     (project / "notes.txt").write_text("x = 1\n")
     with pytest.raises(InputFileError) as refused:
-        opened.task("review this", [project / "notes.txt"])
+        opened.tasks.create("review this", [project / "notes.txt"])
     assert refused.value.path == str(project / "notes.txt")
 
 
 async def test_one_bad_file_among_good_ones_refuses_the_task(opened, project):
     (project / "empty.py").write_text("")
     with pytest.raises(InputFileError, match="the file is empty"):
-        opened.task("review this", [project / "train.py", project / "empty.py"])
+        opened.tasks.create("review this", [project / "train.py", project / "empty.py"])
 
 
 async def test_a_bad_file_in_a_folder_does_not_refuse_the_folder(opened, project):
     (project / "empty.py").write_text("")
-    assert opened.task("review this", [project]).paths == (".",)
+    assert opened.tasks.create("review this", [project]).paths == (".",)
 
 
 async def test_paths_of_two_projects_are_refused(opened, project, make_project):
     other = make_project(name="other")
     with pytest.raises(UsageError, match="is not in the project"):
-        opened.task("review this", [project / "train.py", other / "train.py"])
+        opened.tasks.create("review this", [project / "train.py", other / "train.py"])
     with pytest.raises(UsageError, match="two projects"):
         async with open_project(project / "train.py", other / "train.py"):
             pass
@@ -123,11 +123,11 @@ async def test_a_project_is_found_from_any_path_in_it(project, monkeypatch):
 
 async def test_a_task_knows_its_paths_from_the_project_and_its_kind_from_its_words(opened, project, monkeypatch):
     monkeypatch.chdir(project)
-    task = opened.task("is it ready to ship?", ["train.py", project / "train.py", "./train.py"])
+    task = opened.tasks.create("is it ready to ship?", ["train.py", project / "train.py", "./train.py"])
     assert task.paths == ("train.py",)
     assert task.kind is QuestionType.GO
-    assert opened.task("review this").paths == (".",)
-    assert opened.task("explain this", ["train.py"]).kind is QuestionType.ADVICE
+    assert opened.tasks.create("review this").paths == (".",)
+    assert opened.tasks.create("explain this", ["train.py"]).kind is QuestionType.ADVICE
 
 
 @pytest.mark.parametrize(
@@ -141,28 +141,30 @@ async def test_a_task_knows_its_paths_from_the_project_and_its_kind_from_its_wor
     ],
 )
 async def test_a_task_without_paths_is_about_the_files_that_its_words_name(opened, request_text, paths):
-    assert opened.task(request_text).paths == paths
+    assert opened.tasks.create(request_text).paths == paths
 
 
 async def test_outside_git_a_task_without_paths_is_about_nothing(make_project):
     root = make_project(under_git=False)
     async with open_project(root) as found:
-        assert found.task("review this").paths == ()
+        assert found.tasks.create("review this").paths == ()
 
 
 async def test_a_plan_says_what_would_happen_and_leaves_nothing(opened, project, home):
-    plan = await opened.plan(opened.task("review this training code", [project / "train.py"]))
+    plan = await opened.tasks.plan(opened.tasks.create("review this training code", [project / "train.py"]))
     assert plan.route.agent == "pytorch-code-reviewer"
     assert plan.reasoner == "playbook"
     assert "static-review" in {each.name for each in plan.tools}
-    assert await opened.sessions() == ()
+    assert await opened.sessions.list() == ()
     assert not (project / "docs").exists()
 
 
 async def test_a_plan_for_an_agent_without_a_playbook_says_that_it_would_end_undecided(toybox):
     toybox.agent("dreamer")
     async with toybox.open() as opened:
-        plan = await opened.plan(opened.task("review this", [toybox.project / "train.py"], agent="dreamer"))
+        plan = await opened.tasks.plan(
+            opened.tasks.create("review this", [toybox.project / "train.py"], agent="dreamer")
+        )
     assert "the result would be NEEDS_FURTHER_REVIEW" in plan.reasoner
 
 
@@ -172,30 +174,30 @@ async def test_sessions_certificates_and_notes_are_found_afterwards(toybox):
     toybox.agent("worker", calling("look"))
     ran = await toybox.run("worker")
     async with toybox.open() as opened:
-        session = await opened.session("latest")
+        session = await opened.sessions.get("latest")
         assert (session.id, session.state, session.agent) == (ran.outcome.session, SessionState.DONE, "worker")
         assert session.certificate == ran.certificate.id
         assert not session.is_owned
-        (entry,) = await opened.certificates()
-        assert entry == ran.outcome.certificate == await opened.certificate("latest")
-        assert await opened.certificate(entry.id[-8:]) == entry
-        assert await opened.certificates(agent="nobody") == ()
-        assert await opened.read(entry.id) == ran.certificate
+        (entry,) = await opened.certificates.list()
+        assert entry == ran.outcome.certificate == await opened.certificates.get("latest")
+        assert await opened.certificates.get(entry.id[-8:]) == entry
+        assert await opened.certificates.list(agent="nobody") == ()
+        assert await opened.certificates.read(entry.id) == ran.certificate
         assert entry.status is ran.certificate.verdict.status
-        assert {each.agent for each in await opened.memory()} == {"worker"}
+        assert {each.agent for each in await opened.memory.list()} == {"worker"}
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("wanted", ["crt_" + "0" * 32, "nosuch", ""])
 async def test_an_unknown_certificate_is_refused(opened, wanted):
     with pytest.raises(NotFoundError):
-        await opened.certificate(wanted)
+        await opened.certificates.get(wanted)
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("wanted", ["ses_" + "0" * 32, "nosuch", "latest"])
 async def test_an_unknown_session_is_refused(opened, wanted):
-    for ask in (opened.session, opened.resume, opened.cancel):
+    for ask in (opened.sessions.get, opened.tasks.resume, opened.sessions.cancel):
         with pytest.raises(NotFoundError):
             await ask(wanted)
 
@@ -206,9 +208,9 @@ async def test_projects_do_not_share_sessions(toybox, make_project):
     toybox.agent("worker", calling("look"))
     await toybox.run("worker")
     async with open_project(make_project(name="other")) as other:
-        assert await other.sessions() == ()
-        assert await other.certificates() == ()
-        assert await other.memory() == ()
+        assert await other.sessions.list() == ()
+        assert await other.certificates.list() == ()
+        assert await other.memory.list() == ()
 
 
 @pytest.mark.both_databases
@@ -222,10 +224,10 @@ async def test_a_certificate_that_was_changed_in_the_database_is_not_shown(toybo
     toybox.agent("worker", calling("look"))
     ran = await toybox.run("worker")
     async with toybox.open() as opened:
-        forged = (await opened.record(ran.certificate.id)).replace(b"APPROVED", b"REJECTED")
+        forged = (await opened.certificates.record(ran.certificate.id)).replace(b"APPROVED", b"REJECTED")
         with opened.services.store.store.writing() as transaction:
             transaction.connection.execute(update(certificate).values(statement=forged))
-        for ask in (opened.record, opened.read, opened.markdown):
+        for ask in (opened.certificates.record, opened.certificates.read, opened.certificates.markdown):
             with pytest.raises(IntegrityError, match="was changed after it was issued") as refused:
                 await ask(ran.certificate.id)
         assert refused.value.exit_code is ExitCode.TAMPERED
@@ -234,16 +236,18 @@ async def test_a_certificate_that_was_changed_in_the_database_is_not_shown(toybo
 @pytest.mark.both_databases
 async def test_asking_a_certificates_question_again_says_what_has_changed(project):
     async with open_project(project) as opened:
-        first = await (await opened.submit(opened.task("review this training code", [project / "train.py"]))).run()
+        first = await (
+            await opened.tasks.submit(opened.tasks.create("review this training code", [project / "train.py"]))
+        ).run()
         (project / "train.py").write_text((project / "train.py").read_text().replace("loss.item()", "loss.detach()"))
-        task = await opened.again(first.certificate.id)
+        task = await opened.tasks.repeat(first.certificate.id)
         assert (task.request, task.paths, task.again) == (
             "review this training code",
             ("train.py",),
             first.certificate.id,
         )
-        second = await (await opened.submit(task)).run()
-        certificate = await opened.read(second.certificate.id)
+        second = await (await opened.tasks.submit(task)).run()
+        certificate = await opened.certificates.read(second.certificate.id)
     assert len(second.findings) < len(first.findings)
     assert certificate.task.again == first.certificate.id
     assert "1 are gone" in certificate.summary or "gone" in certificate.summary
@@ -251,12 +255,12 @@ async def test_asking_a_certificates_question_again_says_what_has_changed(projec
 
 async def test_asking_again_about_a_file_that_is_gone_is_refused(project):
     async with open_project(project) as opened:
-        first = await (await opened.submit(opened.task("review this", [project / "train.py"]))).run()
+        first = await (await opened.tasks.submit(opened.tasks.create("review this", [project / "train.py"]))).run()
         (project / "train.py").unlink()
         with pytest.raises(InputFileError):
-            await opened.again(first.certificate.id)
+            await opened.tasks.repeat(first.certificate.id)
         with pytest.raises(NotFoundError):
-            await opened.again("crt_" + "0" * 32)
+            await opened.tasks.repeat("crt_" + "0" * 32)
 
 
 @pytest.mark.both_databases
@@ -266,9 +270,9 @@ async def test_a_session_that_is_done_is_not_done_again(toybox):
     ran = await toybox.run("worker")
     assert ran.certificate.verdict.status in {Status.APPROVED, Status.CONDITIONALLY_APPROVED}
     async with toybox.open() as opened:
-        again = await (await opened.resume(ran.outcome.session)).run()
+        again = await (await opened.tasks.resume(ran.outcome.session)).run()
         assert again.certificate == ran.outcome.certificate
-        assert len(await opened.memory()) == 2
+        assert len(await opened.memory.list()) == 2
     assert toybox.effects() == ["look"]
 
 
@@ -290,4 +294,4 @@ async def test_two_sessions_of_one_project_run_side_by_side(toybox):
         outcomes = await asyncio.gather(*(each.run() for each in sessions))
         assert {each.state for each in outcomes} == {SessionState.DONE}
         assert len({each.certificate.id for each in outcomes}) == 3
-        assert len(await opened.certificates()) == 3
+        assert len(await opened.certificates.list()) == 3

@@ -36,7 +36,7 @@ async def test_who_watches_sees_every_row_once_and_in_order(looking):
         watching = asyncio.create_task(gathered(session))
         await session.run()
         seen = await watching
-        assert tuple(seen) == await opened.timeline(session.id)
+        assert tuple(seen) == await opened.sessions.timeline(session.id)
     numbers = [each.seq for each in seen]
     assert numbers == sorted(set(numbers))
     assert [seen[0].kind, seen[-1].kind] == ["submitted", "certified"]
@@ -50,7 +50,7 @@ async def test_any_number_may_watch_and_each_sees_everything(looking):
         # A watcher that missed the end would wait for ever.
         seen = await asyncio.wait_for(asyncio.gather(*watching), 60)
         assert {tuple(each) for each in map(tuple, [[event.seq for event in one] for one in seen])} == {
-            tuple(event.seq for event in await opened.timeline(session.id))
+            tuple(event.seq for event in await opened.sessions.timeline(session.id))
         }
 
 
@@ -96,7 +96,7 @@ async def test_who_begins_to_watch_while_the_session_ends_sees_its_end(looking):
         await running
         # A watcher that missed the end would wait for ever.
         _, seen = await asyncio.wait_for(asyncio.gather(first, second), 60)
-        assert tuple(seen) == await opened.timeline(session.id)
+        assert tuple(seen) == await opened.sessions.timeline(session.id)
 
 
 async def test_a_session_that_is_torn_down_in_the_middle_of_a_write_is_listed_as_its_ledger_says(looking):
@@ -119,16 +119,16 @@ async def test_a_session_that_is_torn_down_in_the_middle_of_a_write_is_listed_as
         gate.open()
         with pytest.raises(asyncio.CancelledError):
             await running
-        history = await opened.history(session.id)
+        history = await opened.sessions.history(session.id)
         assert history.state is SessionState.WAITING
-        assert (await opened.session(session.id)).state is SessionState.WAITING
+        assert (await opened.sessions.get(session.id)).state is SessionState.WAITING
 
 
 async def test_who_comes_late_or_knows_some_rows_sees_the_rest(looking):
     async with looking.open() as opened:
         session = await looking.submit(opened, "worker")
         await session.run()
-        everything = await opened.timeline(session.id)
+        everything = await opened.sessions.timeline(session.id)
         assert tuple(await gathered(session)) == everything
         assert tuple(await gathered(session, after=everything[4].seq)) == everything[5:]
 
@@ -175,18 +175,18 @@ def sync(toybox):
 
 def test_the_same_works_without_await(looking):
     with sync(looking) as opened:
-        task = opened.task("review this", [looking.project / "train.py"], agent="worker")
-        assert opened.plan(task).route.agent == "worker"
-        session, seen = opened.submit(task), []
+        task = opened.tasks.create("review this", [looking.project / "train.py"], agent="worker")
+        assert opened.tasks.plan(task).route.agent == "worker"
+        session, seen = opened.tasks.submit(task), []
         outcome = session.run(watch=seen.append)
         assert outcome.state is SessionState.DONE
         assert [each.kind for each in seen][-1] == "certified"
         assert [each.seq for each in seen] == sorted({each.seq for each in seen})
-        assert [each.id for each in opened.sessions()] == [session.id]
-        (entry,) = opened.certificates()
-        assert opened.read(entry.id).id == entry.id == outcome.certificate.id
-        assert opened.markdown(entry.id) == outcome.view.read_text()
-        assert opened.memory()
+        assert [each.id for each in opened.sessions.list()] == [session.id]
+        (entry,) = opened.certificates.list()
+        assert opened.certificates.read(entry.id).id == entry.id == outcome.certificate.id
+        assert opened.certificates.markdown(entry.id) == outcome.view.read_text()
+        assert opened.memory.list()
     assert looking.effects() == ["one", "two"]
 
 
@@ -194,20 +194,20 @@ def test_without_await_questions_are_answered_and_sessions_resumed(looking):
     looking.tool("write", risk=Risk.MEDIUM)
     looking.agent("writer", calling("write"))
     with sync(looking) as opened:
-        task = opened.task("review this", [looking.project / "train.py"], agent="writer")
-        outcome = opened.submit(task).run()
+        task = opened.tasks.create("review this", [looking.project / "train.py"], agent="writer")
+        outcome = opened.tasks.submit(task).run()
         assert outcome.exit_code is ExitCode.WAITING
-        outcome = opened.answer(outcome.questions[0].id, "approve").run()
+        outcome = opened.approvals.answer(outcome.questions[0].id, "approve").run()
         assert outcome.state is SessionState.DONE
-        assert opened.resume(outcome.session).run().certificate == outcome.certificate
+        assert opened.tasks.resume(outcome.session).run().certificate == outcome.certificate
     assert looking.effects() == ["write"]
 
 
 async def test_the_face_without_await_works_where_an_event_loop_runs_already(looking):
     def use():
         with sync(looking) as opened:
-            task = opened.task("review this", [looking.project / "train.py"], agent="worker")
-            return opened.submit(task).run().state
+            task = opened.tasks.create("review this", [looking.project / "train.py"], agent="worker")
+            return opened.tasks.submit(task).run().state
 
     # On the loop's own thread, as in a notebook cell.
     assert use() is SessionState.DONE
@@ -217,7 +217,7 @@ def test_without_await_errors_are_the_same(looking, tmp_path):
     with pytest.raises(InputFileError), open_project_sync(tmp_path / "nosuch"):
         pass
     with sync(looking) as opened, pytest.raises(UsageError, match="the request is empty"):
-        opened.task(" ")
+        opened.tasks.create(" ")
 
 
 def test_a_session_is_stopped_from_another_thread(looking):
@@ -230,7 +230,9 @@ def test_a_session_is_stopped_from_another_thread(looking):
     looking.tool("wait", during=wait)
     looking.agent("waiter", calling("wait", "two"))
     with sync(looking) as opened:
-        session = opened.submit(opened.task("review this", [looking.project / "train.py"], agent="waiter"))
+        session = opened.tasks.submit(
+            opened.tasks.create("review this", [looking.project / "train.py"], agent="waiter")
+        )
 
         def stop():
             started.wait()
@@ -242,7 +244,7 @@ def test_a_session_is_stopped_from_another_thread(looking):
         with pytest.raises(StoppedError):
             session.run()
         stopper.join()
-        assert opened.resume(session.id).run().state is SessionState.DONE
+        assert opened.tasks.resume(session.id).run().state is SessionState.DONE
     assert looking.effects() == ["wait", "two"]
 
 
@@ -252,17 +254,19 @@ def test_when_watching_fails_the_failure_is_told_and_the_session_can_go_on(looki
             raise ZeroDivisionError
 
     with sync(looking) as opened:
-        session = opened.submit(opened.task("review this", [looking.project / "train.py"], agent="worker"))
+        session = opened.tasks.submit(
+            opened.tasks.create("review this", [looking.project / "train.py"], agent="worker")
+        )
         with pytest.raises(ZeroDivisionError):
             session.run(watch=watch)
-        assert opened.resume(session.id).run().state is SessionState.DONE
+        assert opened.tasks.resume(session.id).run().state is SessionState.DONE
     assert looking.effects() == ["one", "two"]
 
 
 @pytest.mark.parametrize("budget", [(), (Amount(Resource.TOOL_CALLS, 1),)], ids=["whole", "stopped by its budget"])
 async def test_who_looks_later_is_told_of_the_same_outcome(looking, budget):
     async with looking.open() as opened:
-        task = opened.task("review this", [looking.project / "train.py"], agent="worker", budget=budget)
-        outcome = await (await opened.submit(task)).run()
+        task = opened.tasks.create("review this", [looking.project / "train.py"], agent="worker", budget=budget)
+        outcome = await (await opened.tasks.submit(task)).run()
         assert bool(outcome.stopped_by) is bool(budget)
-        assert await opened.outcome(outcome.session) == outcome
+        assert await opened.sessions.result(outcome.session) == outcome

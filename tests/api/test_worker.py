@@ -49,14 +49,14 @@ def hire(monkeypatch):
 async def enqueued(box, count=1, agent="worker"):
     async with box.open() as opened:
         return [
-            await opened.enqueue(opened.task("review this", [box.project / "train.py"], agent=agent))
+            await opened.tasks.enqueue(opened.tasks.create("review this", [box.project / "train.py"], agent=agent))
             for _ in range(count)
         ]
 
 
 async def found(box, names):
     async with box.open() as opened:
-        return [await opened.session(each) for each in names]
+        return [await opened.sessions.get(each) for each in names]
 
 
 async def until(holds):
@@ -77,8 +77,8 @@ async def test_a_queued_session_is_run_to_its_certificate(looking, hire):
     assert [each.what for each in worker.told] == [WorkerEventKind.TAKEN, WorkerEventKind.ENDED]
     assert looking.effects() == ["one", "two"]
     async with looking.open() as opened:
-        assert (await opened.read(session.certificate)).session == name
-        assert (await opened.audit_log()).faults == ()
+        assert (await opened.certificates.read(session.certificate)).session == name
+        assert (await opened.certificates.audit_log()).faults == ()
 
 
 async def test_there_may_be_nothing_to_do(looking, hire):
@@ -126,7 +126,7 @@ async def test_a_session_that_needs_a_person_is_left_waiting(toybox, hire):
     assert [each.state for each in await found(toybox, [name])] == [SessionState.WAITING]
     assert toybox.effects() == []
     async with toybox.open() as opened:
-        outcome = await (await opened.answer(name, "approve")).run()
+        outcome = await (await opened.approvals.answer(name, "approve")).run()
     assert outcome.state is SessionState.DONE
     assert toybox.effects() == ["erase"]
 
@@ -299,7 +299,9 @@ async def test_one_worker_serves_every_project_of_a_shared_database(looking, hir
     assert looking.effects() == other.effects() == ["one", "two"]
     for box, name in zip((looking, other), names, strict=True):
         async with box.open() as opened:
-            assert (await opened.view((await opened.session(name)).certificate)).is_relative_to(box.project)
+            assert (await opened.certificates.view((await opened.sessions.get(name)).certificate)).is_relative_to(
+                box.project
+            )
 
 
 async def test_a_database_that_is_away_for_a_while_is_waited_for(looking, hire, monkeypatch):
@@ -341,7 +343,7 @@ async def test_a_cancelled_session_ends_in_the_worker_that_runs_it(looking, hire
         working = asyncio.create_task(worker.run(once=True, poll_s=0.05))
         await begun.wait()
         async with looking.open() as opened:
-            await opened.cancel(name)
+            await opened.sessions.cancel(name)
         go.set()
         await working
     assert [each.state for each in await found(looking, [name])] == [SessionState.CANCELLED]
@@ -356,7 +358,7 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
         await asyncio.gather(*(each.run(once=True, poll_s=0.05) for each in (one, other)))
     assert sorted(said(one, WorkerEventKind.ENDED) + said(other, WorkerEventKind.ENDED)) == sorted(names)
     async with looking.open() as opened:
-        seconds = {each.issued_at[:19] for each in await opened.certificates()}
+        seconds = {each.issued_at[:19] for each in await opened.certificates.list()}
     whole = await verify_all(looking.project)
     assert len(seconds) == 1
     assert whole.faults == ()

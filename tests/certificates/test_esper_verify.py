@@ -300,7 +300,7 @@ def test_nothing_outside_the_tree_is_read(judged, both, tmp_path):
 
 
 def test_a_revoked_certificate_is_so_by_the_notice_beside_it(judged, both, stranger):
-    on_project(judged.root, lambda project: project.revoke(judged.id, "the data was mislabelled"))
+    on_project(judged.root, lambda project: project.certificates.revoke(judged.id, "the data was mislabelled"))
     found = both()
     assert (found.code, found.words) == (8, ("holds", "holds", "revoked"))
     assert "the data was mislabelled" in found.text
@@ -311,7 +311,7 @@ def test_a_revoked_certificate_is_so_by_the_notice_beside_it(judged, both, stran
 
 
 def override(judged, status, reason="not shipped"):
-    return on_project(judged.root, lambda project: project.override(judged.id, Status(status), reason))
+    return on_project(judged.root, lambda project: project.certificates.override(judged.id, Status(status), reason))
 
 
 def test_an_override_is_told_with_who_and_why_and_changes_no_code(judged, both):
@@ -350,7 +350,7 @@ def test_an_override_that_no_person_could_have_made_is_not_told(judged, both, ho
 
 def test_a_superseded_certificate_is_so_by_the_one_beside_it(judged, both):
     async def again(project):
-        return await (await project.submit(await project.again(judged.id))).run()
+        return await (await project.tasks.submit(await project.tasks.repeat(judged.id))).run()
 
     later = on_project(judged.root, again)
     found = both()

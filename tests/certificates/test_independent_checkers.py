@@ -225,9 +225,9 @@ def test_go_agrees_on_the_proof_and_the_checkpoint(go_checker, judged, key):
     async def revoke(count):
         async with open_project(judged.root) as project:
             for number in range(count):
-                await project.revoke(judged.id, f"reason {number}")
+                await project.certificates.revoke(judged.id, f"reason {number}")
             judged.proof.unlink()
-            await project.repair()
+            await project.certificates.repair()
 
     for count in (0, 1, 3):
         asyncio.run(revoke(count))

@@ -80,7 +80,7 @@ def test_a_refusal_is_shown_and_lets_nothing_out(esper, project, monkeypatch):
 
     async def refuse():
         async with open_project(project) as opened:
-            opened.agree("localhost:8080", is_agreed=False)
+            opened.models.allow("localhost:8080", is_agreed=False)
 
     asyncio.run(refuse())
     listed = esper("models", "list").stdout

@@ -27,8 +27,8 @@ def states():
 async def _interrupted(root, count):
     """Return sessions that were begun and that no process works on any more."""
     async with open_project(root) as project:
-        task = project.task("review this training code", [root / "train.py"])
-        begun = [await project.submit(task) for _ in range(count)]
+        task = project.tasks.create("review this training code", [root / "train.py"])
+        begun = [await project.tasks.submit(task) for _ in range(count)]
         for each in begun:
             await project.services.store.run(release, each._lease, SessionState.OPEN)
         return [each.id for each in begun]
@@ -60,9 +60,9 @@ def test_all_interrupted_sessions_are_cancelled_after_yes(interrupted, project):
 def test_a_session_that_a_process_works_on_is_left_alone(interrupted, project):
     async def run():
         async with open_project(project) as opened:
-            held = await opened.resume(interrupted[0])
-            seen = await opened.interrupted()
-            ended = await opened.cancel_interrupted([await opened.session(each) for each in interrupted])
+            held = await opened.tasks.resume(interrupted[0])
+            seen = await opened.sessions.interrupted()
+            ended = await opened.sessions.cancel_interrupted([await opened.sessions.get(each) for each in interrupted])
             await opened.services.store.run(release, held._lease, SessionState.OPEN)
             return seen, ended
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def told(opened, session_id):
-    return timeline(await opened.session(session_id), await opened.timeline(session_id))
+    return timeline(await opened.sessions.get(session_id), await opened.sessions.timeline(session_id))
 
 
 def labelled(lines, label):
@@ -42,7 +42,7 @@ async def test_frames_handoffs_consults_and_approvals_are_told_with_who_and_when
     async with box.open() as opened:
         outcome = await (await box.submit(opened, "doer")).run()
         for each in ("left", "approve"):
-            outcome = await (await opened.answer(outcome.questions[0].id, each)).run()
+            outcome = await (await opened.approvals.answer(outcome.questions[0].id, each)).run()
         lines = await told(opened, outcome.session)
     assert "frame 1 doer by playbook" in labelled(lines, "agent")[0]
     (consult,) = labelled(lines, "consult")
@@ -84,10 +84,10 @@ async def test_a_call_that_was_cut_off_is_told(box):
 async def test_a_fork_and_a_continuation_say_where_they_come_from(box):
     async with box.open() as opened:
         first = await (await box.submit(opened, "helper")).run()
-        fork = await opened.fork(first.session, "1")
+        fork = await opened.sessions.fork(first.session, "1")
         await fork.run()
-        task, before = await opened.continuation(first.session, "review it again")
-        continued = await opened.submit(task, continues=before)
+        task, before = await opened.tasks.continuation(first.session, "review it again")
+        continued = await opened.tasks.submit(task, continues=before)
         await continued.run()
         assert labelled(await told(opened, fork.id), "origin") == [f"forked from {first.session}"]
         assert labelled(await told(opened, continued.id), "origin") == [f"continues {first.session}"]

@@ -19,7 +19,7 @@ from esper_agents.api import open_project
 
 async def answer():
     async with open_project(".") as project:
-        await project.answer("latest", "approve")
+        await project.approvals.answer("latest", "approve")
         os._exit(0)
 
 asyncio.run(answer())

@@ -24,9 +24,10 @@ async def main(what):
     here = Path(__file__).parent
     async with open_project(sys.argv[2], playbooks={"adviser": advise}, agents=[here / "adviser.md"]) as project:
         if what == "submit":
-            session = await project.submit(project.task("why does it not learn?", ["train.py"], agent="adviser"))
+            task = project.tasks.create("why does it not learn?", ["train.py"], agent="adviser")
+            session = await project.tasks.submit(task)
         else:
-            session = await project.resume("latest")
+            session = await project.tasks.resume("latest")
         outcome = await session.run()
         print(outcome.state, int(outcome.exit_code))
 

@@ -45,15 +45,15 @@ def box(toybox):
 
 async def sessions(box, opened, *paths):
     for path in paths:
-        task = opened.task("review this", [box.project / path], agent="heron")
-        await (await opened.submit(opened.restricted(task, deny=["ring"]))).run()
+        task = opened.tasks.create("review this", [box.project / path], agent="heron")
+        await (await opened.tasks.submit(opened.tasks.restrict(task, deny=["ring"]))).run()
 
 
 async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
         found = await build_retrospect(opened)
-        certificates = {each.id for each in await opened.certificates()}
+        certificates = {each.id for each in await opened.certificates.list()}
     assert {each.certificate for each in found.sessions} == certificates
     habit = next(each for each in found.habits if each.rule == "ESP305")
     assert habit.places == ("train.py", "other.py")
@@ -77,8 +77,8 @@ async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
 async def test_a_certificate_says_what_the_rows_did_but_for_refused_handoffs(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py")
-        (entry,) = await opened.certificates()
-        seen = seen_in_certificate(await opened.read(entry.id))
+        (entry,) = await opened.certificates.list()
+        seen = seen_in_certificate(await opened.certificates.read(entry.id))
     assert "ESP305" in {each.rule for each in seen.claims}
     assert [each.tool for each in seen.denied] == ["ring"]
     assert GAP in seen.gaps
@@ -89,7 +89,7 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
         before = await build_retrospect(opened)
-        await opened.prune(await opened.prunable(days=0), days=0)
+        await opened.certificates.prune(await opened.certificates.prunable(days=0), days=0)
         after = await build_retrospect(opened)
     assert after.habits == before.habits
     assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
@@ -107,10 +107,10 @@ async def test_a_question_that_a_plan_had_answered_is_nothing_that_was_taken_for
 async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py")
-        (first,) = await opened.sessions()
-        fork = await opened.fork(first.id, "1")
+        (first,) = await opened.sessions.list()
+        fork = await opened.sessions.fork(first.id, "1")
         await fork.run()
-        await (await opened.fork(fork.id, "1")).run()
+        await (await opened.sessions.fork(fork.id, "1")).run()
         found = await build_retrospect(opened)
     assert len(found.sessions) == 3
     assert {each.counted_as for each in found.sessions} == {first.id}

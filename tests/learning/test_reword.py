@@ -36,7 +36,7 @@ def _impatient(monkeypatch):
 async def agreed(box):
     """Open the project of a person who has agreed to what is sent."""
     async with box.open() as opened:
-        opened.agree(opened.services.server.host)
+        opened.models.allow(opened.services.server.host)
         yield opened
 
 
@@ -50,8 +50,8 @@ def box(toybox):
 async def looked_back(box, opened):
     """Return what two real sessions show."""
     for path in ("train.py", "other.py"):
-        task = opened.task("review this training code", [box.project / path])
-        await (await opened.submit(opened.reasoned(task, "playbook"))).run()
+        task = opened.tasks.create("review this training code", [box.project / path])
+        await (await opened.tasks.submit(opened.models.with_reasoner(task, "playbook"))).run()
     return await build_retrospect(opened)
 
 
@@ -205,7 +205,7 @@ async def test_the_same_facts_are_paid_for_once_and_the_cost_is_told(box, monkey
         async with agreed(box) as opened:
             found = found_in()
             first, second = await reword(opened, found), await reword(opened, found)
-            spent = await opened.expenses()
+            spent = await opened.models.usage()
     assert len(server.requests) == 1
     assert render_report(first) == render_report(second)
     (one,) = spent
@@ -219,7 +219,7 @@ async def test_an_answer_that_could_not_be_used_is_paid_for_and_asked_for_again(
             found = found_in()
             assert (await reword(opened, found)).wording is None
             assert (await reword(opened, found)).wording.guidelines
-            assert total(await opened.expenses()).turns == 2
+            assert total(await opened.models.usage()).turns == 2
 
 
 async def test_nothing_is_sent_without_leave_and_nothing_where_there_is_nothing_to_word(box, monkeypatch):
@@ -229,7 +229,7 @@ async def test_nothing_is_sent_without_leave_and_nothing_where_there_is_nothing_
             assert await reword(opened, empty) == empty
             found = found_in()
             assert sending(opened, found).is_agreed
-            opened.withdraw(opened.services.server.host)
+            opened.models.withdraw(opened.services.server.host)
             with pytest.raises(ConsentError):
                 await reword(opened, found)
     assert not server.requests

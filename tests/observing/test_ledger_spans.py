@@ -55,14 +55,14 @@ def box(toybox):
 
 
 async def traced(opened, session, **options):
-    return spans_of(await opened.session(session), await opened.timeline(session), **options)
+    return spans_of(await opened.sessions.get(session), await opened.sessions.timeline(session), **options)
 
 
 async def answered(box, opened, *answers):
     """Run the whole of it, and return the session."""
     outcome = await (await box.submit(opened, "doer", request="review this REQUEST")).run()
     for each in answers:
-        outcome = await (await opened.answer(outcome.questions[0].id, each)).run()
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, each)).run()
     return outcome.session
 
 
@@ -148,8 +148,8 @@ async def test_what_waits_for_a_person_is_a_trace_that_grows_under_the_same_iden
     async with box.open() as opened:
         session = await answered(box, opened)
         waiting = await traced(opened, session)
-        outcome = await (await opened.answer(session, "left")).run()
-        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        outcome = await (await opened.approvals.answer(session, "left")).run()
+        await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
         done = await traced(opened, session)
     assert [each.id for each in done[: len(waiting)]] == [each.id for each in waiting]
     unfinished = [each.name for each in waiting if "esper.unfinished" in each.attributes]
@@ -170,7 +170,7 @@ async def test_calls_that_failed_or_were_denied_are_errors(box):
     box.agent("asker", calling("look", "sensor", "write"))
     async with box.open() as opened:
         outcome = await (await box.submit(opened, "asker")).run()
-        await (await opened.answer(outcome.questions[0].id, "deny")).run()
+        await (await opened.approvals.answer(outcome.questions[0].id, "deny")).run()
         spans = await traced(opened, outcome.session)
     calls_made = [each for each in spans if each.name.startswith("execute_tool")]
     assert [(each.error, each.attributes.get("error.type")) for each in calls_made] == [
@@ -193,7 +193,7 @@ async def test_a_call_that_was_cut_off_is_a_span_without_an_end(box):
 async def test_a_call_lasts_as_long_as_its_evidence_says(box):
     async with box.open() as opened:
         session = await answered(box, opened)
-        events = await opened.timeline(session)
+        events = await opened.sessions.timeline(session)
         spans = await traced(opened, session)
     (called,) = [each for each in events if each.kind == "called" and each.frame == 1]
     (look,) = [each for each in named(spans, "execute_tool look") if each.attributes["esper.frame"] == 1]
@@ -204,7 +204,7 @@ async def test_a_call_lasts_as_long_as_its_evidence_says(box):
 async def test_a_session_that_grew_out_of_another_links_to_it(box):
     async with box.open() as opened:
         first = await (await box.submit(opened, "helper")).run()
-        fork = await opened.fork(first.session, "1")
+        fork = await opened.sessions.fork(first.session, "1")
         await fork.run()
         spans = await traced(opened, fork.id)
     (link,) = spans[0].links
@@ -217,7 +217,7 @@ async def test_a_refused_task_is_an_error_and_a_cancelled_one_is_none(box):
     async with box.open() as opened:
         refused = await (await box.submit(opened, request="write me a poem about spring")).run()
         waiting = await answered(box, opened)
-        await opened.cancel(waiting)
+        await opened.sessions.cancel(waiting)
         (alone,) = await traced(opened, refused.session)
         cancelled = await traced(opened, waiting)
     assert (alone.error, alone.events[-1].name) == ("refused", "esper.refused")
@@ -229,7 +229,7 @@ async def test_a_pruned_session_is_one_span_that_ends_when_the_session_did(box):
     async with box.open() as opened:
         session = await answered(box, opened, "left", "approve")
         before = await traced(opened, session)
-        await opened.prune(await opened.prunable(days=0), days=0)
+        await opened.certificates.prune(await opened.certificates.prunable(days=0), days=0)
         (left,) = await traced(opened, session)
     assert (left.id, left.start_ns, left.end_ns) == (before[0].id, before[0].start_ns, before[0].end_ns)
     assert [each.name for each in left.events] == ["esper.routed", "esper.certified", "esper.pruned"]
@@ -245,7 +245,7 @@ def with_record(events, record):
 async def test_a_turn_of_a_model_is_a_chat_with_its_tokens(box):
     async with box.open() as opened:
         session = await answered(box, opened)
-        found, events = await opened.session(session), await opened.timeline(session)
+        found, events = await opened.sessions.get(session), await opened.sessions.timeline(session)
     (chat,) = named(spans_of(found, with_record(events, ASKED)), "chat claude-opus-4-8")
     assert chat.is_remote
     said = {name: each for name, each in chat.attributes.items() if name.startswith(("gen_ai.", "esper.spent"))}
@@ -276,9 +276,9 @@ async def test_a_models_tokens_are_those_that_its_server_counted(box, monkeypatc
         for name, text in server.environment.items():
             monkeypatch.setenv(name, text)
         async with box.open() as opened:
-            task = opened.task("review this", [box.project / "train.py"], agent="helper")
-            opened.agree(urlsplit(server.url).netloc)
-            session = await opened.submit(opened.reasoned(task, "claude"))
+            task = opened.tasks.create("review this", [box.project / "train.py"], agent="helper")
+            opened.models.allow(urlsplit(server.url).netloc)
+            session = await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))
             await session.run()
             spans = await traced(opened, session.id)
     chats = [each for each in spans if each.name.startswith("chat ")]
@@ -297,7 +297,7 @@ async def test_a_models_tokens_are_those_that_its_server_counted(box, monkeypatc
 async def test_what_a_model_said_is_told_in_the_parts_of_the_conventions_when_it_is_wanted(box):
     async with box.open() as opened:
         session = await answered(box, opened)
-        found, events = await opened.session(session), await opened.timeline(session)
+        found, events = await opened.sessions.get(session), await opened.sessions.timeline(session)
     (chat,) = named(spans_of(found, with_record(events, ASKED), with_content=True), "chat claude-opus-4-8")
     assert json.loads(chat.attributes["gen_ai.output.messages"]) == [
         {
@@ -323,7 +323,7 @@ async def test_what_a_model_said_is_told_in_the_parts_of_the_conventions_when_it
 async def test_whatever_a_reasoner_wants_on_record_the_session_can_be_traced(box, record):
     async with box.open() as opened:
         session = await answered(box, opened)
-        found, events = await opened.session(session), await opened.timeline(session)
+        found, events = await opened.sessions.get(session), await opened.sessions.timeline(session)
     turn = spans_of(found, with_record(events, record), with_content=True)[2]
     counts = [each for name, each in turn.attributes.items() if "tokens" in name or "micro_usd" in name]
     assert not any(counts)
@@ -358,7 +358,7 @@ async def test_names_are_those_of_the_conventions_or_our_own(box):
     known = {each for name, each in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")} | NEWER
     async with box.open() as opened:
         session = await answered(box, opened, "left", "approve")
-        found, events = await opened.session(session), await opened.timeline(session)
+        found, events = await opened.sessions.get(session), await opened.sessions.timeline(session)
     spans = spans_of(found, with_record(events, ASKED), with_content=True)
     told = {name for each in spans for part in (each, *each.events, *each.links) for name in part.attributes}
     assert {each for each in told if not each.startswith("esper.")} <= known | {error_attributes.ERROR_TYPE}

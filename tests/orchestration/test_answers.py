@@ -41,12 +41,12 @@ async def stopped(session):
 async def test_what_waits_is_listed_over_all_sessions_the_oldest_first(careful):
     async with careful.open() as opened:
         outcomes = [await asked(careful, opened) for _ in range(2)]
-        found = await opened.approvals()
+        found = await opened.approvals.list()
         assert [each.question for each in found] == [each for outcome in outcomes for each in outcome.questions]
         assert [each.session for each in found] == [each.session for each in outcomes for _ in range(2)]
         assert {each.agent for each in found} == {"writer"}
         assert all(each.is_decision for each in found)
-        (row, _) = [each for each in await opened.timeline(outcomes[0].session) if each.kind == "asked"]
+        (row, _) = [each for each in await opened.sessions.timeline(outcomes[0].session) if each.kind == "asked"]
         assert found[0].since == row.at
 
 
@@ -54,10 +54,10 @@ async def test_of_two_questions_in_one_turn_the_second_is_denied_and_the_first_a
     async with careful.open() as opened:
         outcome = await asked(careful, opened)
         first, second = outcome.questions
-        await stopped(await opened.answer(second.id, "deny"))
-        assert [each.question for each in await opened.approvals()] == [first]
-        await (await opened.answer(first.id, "approve")).run()
-        assert await opened.approvals() == ()
+        await stopped(await opened.approvals.answer(second.id, "deny"))
+        assert [each.question for each in await opened.approvals.list()] == [first]
+        await (await opened.approvals.answer(first.id, "approve")).run()
+        assert await opened.approvals.list() == ()
     assert careful.effects() == ["first"]
 
 
@@ -67,10 +67,10 @@ async def test_a_question_is_named_by_its_end_and_not_by_too_little_of_it(carefu
         name = outcome.questions[0].id
         for wanted in ("", "qst_", name[-5:], "%", "latest ", name[:-1], f"{name}x", "zzzzzzzz"):
             with pytest.raises(NotFoundError) as error:
-                await opened.answer(wanted, "approve")
+                await opened.approvals.answer(wanted, "approve")
             assert "esper approvals list" in error.value.remedy or "did you mean" in error.value.remedy
-        await stopped(await opened.answer(name[-12:], "approve"))
-        assert [each.question for each in await opened.approvals()] == [outcome.questions[1]]
+        await stopped(await opened.approvals.answer(name[-12:], "approve"))
+        assert [each.question for each in await opened.approvals.list()] == [outcome.questions[1]]
 
 
 async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
@@ -79,7 +79,7 @@ async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
     async with careful.open() as opened:
         outcome = await asked(careful, opened)
         with pytest.raises(UsageError, match="matches 2 questions") as error:
-            await opened.answer("ababababa", "approve")
+            await opened.approvals.answer("ababababa", "approve")
         assert outcome.questions[0].id in error.value.remedy
 
 
@@ -90,23 +90,23 @@ async def test_a_question_of_another_session_is_none_of_this_one(careful):
         async with hold_lease(opened.services, held, lambda _: None) as run:
             with pytest.raises(NotFoundError, match="no question named"):
                 await record_answer(run, other.questions[0].id, "approve", "ann")
-        assert len(await opened.approvals()) == 4
+        assert len(await opened.approvals.list()) == 4
 
 
 async def test_a_question_of_another_project_is_not_answered_from_here(careful, make_project):
     async with careful.open() as opened:
         outcome = await asked(careful, opened)
         async with open_project(make_project(name="other")) as elsewhere:
-            assert await elsewhere.approvals() == ()
+            assert await elsewhere.approvals.list() == ()
             # Only a database that projects share knows whose it is.
             said = "belongs to the project in" if is_shared() else "no question named"
             with pytest.raises(UsageError, match=said) as error:
-                await elsewhere.answer(outcome.questions[0].id, "approve")
+                await elsewhere.approvals.answer(outcome.questions[0].id, "approve")
             if is_shared():
                 assert error.value.remedy == f"use --project {careful.project}"
             with pytest.raises(NotFoundError):
-                await elsewhere.answer(outcome.questions[0].id[-12:], "approve")
-        assert len(await opened.approvals()) == 2
+                await elsewhere.approvals.answer(outcome.questions[0].id[-12:], "approve")
+        assert len(await opened.approvals.list()) == 2
     assert careful.effects() == []
 
 
@@ -120,18 +120,18 @@ async def test_a_question_over_which_the_session_went_on_is_stale_and_waits_no_m
 
     toybox.agent("writer", both)
     async with toybox.open() as opened:
-        task = opened.task(
+        task = opened.tasks.create(
             "review this",
             [toybox.project / "train.py"],
             agent="writer",
             budget=(Amount(Resource.TOOL_CALLS, 1),),
         )
-        outcome = await (await opened.submit(task)).run()
+        outcome = await (await opened.tasks.submit(task)).run()
         assert outcome.state is SessionState.DONE
-        assert await opened.approvals() == ()
-        row = next(each for each in await opened.timeline(outcome.session) if each.kind == "asked")
+        assert await opened.approvals.list() == ()
+        row = next(each for each in await opened.sessions.timeline(outcome.session) if each.kind == "asked")
         with pytest.raises(UsageError, match="its questions are closed"):
-            await opened.answer(row.body["id"], "approve")
+            await opened.approvals.answer(row.body["id"], "approve")
     assert toybox.effects() == ["look"]
 
 
@@ -144,9 +144,9 @@ async def test_an_approval_of_a_question_that_wants_words_is_refused(toybox):
     async with toybox.open() as opened:
         outcome = await asked(toybox, opened, "asker")
         with pytest.raises(UsageError, match="needs an answer, not an approval") as error:
-            await opened.answer(outcome.session, "approve", is_decision=True)
+            await opened.approvals.answer(outcome.session, "approve", is_decision=True)
         assert error.value.remedy == f'esper answer {outcome.questions[0].id} "..."'
-        outcome = await (await opened.answer(outcome.session, "approve")).run()
+        outcome = await (await opened.approvals.answer(outcome.session, "approve")).run()
         assert outcome.state is SessionState.DONE
 
 
@@ -170,6 +170,6 @@ async def test_an_answer_must_be_of_the_type_that_was_asked_for(toybox, wants, g
             assert outcome.questions[0].wants is wants
             for wrong in bad:
                 with pytest.raises(UsageError):
-                    await opened.answer(outcome.session, wrong)
-            outcome = await (await opened.answer(outcome.session, text)).run()
-            assert (await opened.read(outcome.certificate.id)).summary == f"[{text.strip()}]"
+                    await opened.approvals.answer(outcome.session, wrong)
+            outcome = await (await opened.approvals.answer(outcome.session, text)).run()
+            assert (await opened.certificates.read(outcome.certificate.id)).summary == f"[{text.strip()}]"

@@ -42,16 +42,16 @@ async def test_a_risky_tool_waits_for_a_person(toybox, risk):
         assert outcome.certificate is None
         assert [each.tool for each in outcome.questions] == ["write"]
         assert outcome.questions[0].options == ("approve", "deny")
-        assert await opened.questions() == ((outcome.session, outcome.questions[0]),)
+        assert await opened.approvals.questions() == ((outcome.session, outcome.questions[0]),)
     assert toybox.effects() == []
 
 
 async def test_an_approved_call_runs_once(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        outcome = await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
         assert outcome.state is SessionState.DONE
-        again = await (await opened.resume(outcome.session)).run()
+        again = await (await opened.tasks.resume(outcome.session)).run()
         assert again.certificate == outcome.certificate
     assert careful.effects() == ["write"]
 
@@ -59,8 +59,8 @@ async def test_an_approved_call_runs_once(careful):
 async def test_a_denied_call_never_runs_and_its_denial_is_evidence(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        outcome = await (await opened.answer(outcome.questions[0].id, "deny")).run()
-        certificate = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "deny")).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert careful.effects() == []
     assert [each.outcome for each in certificate.evidence] == [CallOutcome.DENIED]
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
@@ -81,8 +81,8 @@ async def test_of_two_questions_in_one_turn_the_approved_tool_runs_and_the_denie
         asked = outcome.questions
         assert [each.tool for each in asked] == ["first", "second"]
         for number in order:
-            outcome = await (await opened.answer(asked[number].id, said[asked[number].tool])).run()
-        certificate = await opened.read(outcome.certificate.id)
+            outcome = await (await opened.approvals.answer(asked[number].id, said[asked[number].tool])).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert toybox.effects() == ["first"]
     assert [(each.tool, each.outcome) for each in certificate.evidence] == [
         ("first", CallOutcome.COMPLETED),
@@ -96,12 +96,12 @@ async def test_of_two_questions_in_one_turn_denying_the_first_and_approving_the_
         asked = (await waiting(toybox, opened)).questions
         # Both answers before anything goes on, as two people would give them.
         for question, text in zip(asked, ("deny", "approve"), strict=True):
-            held = await opened.answer(question.id, text)
+            held = await opened.approvals.answer(question.id, text)
             held.stop()
             if text == "deny":
                 await stopped(held)
         await stopped(held)
-        outcome = await (await opened.resume(held.id)).run()
+        outcome = await (await opened.tasks.resume(held.id)).run()
         assert outcome.state is SessionState.DONE
     assert toybox.effects() == ["second"]
 
@@ -117,7 +117,7 @@ async def test_one_answer_of_two_lets_its_tool_run_and_the_other_still_waits(toy
     await two_asked(toybox)
     async with toybox.open() as opened:
         asked = (await waiting(toybox, opened)).questions
-        outcome = await (await opened.answer(asked[0].id, "approve")).run()
+        outcome = await (await opened.approvals.answer(asked[0].id, "approve")).run()
         assert outcome.state is SessionState.WAITING
         assert outcome.questions == asked[1:]
     assert toybox.effects() == ["first"]
@@ -129,9 +129,9 @@ async def test_equal_calls_in_one_turn_are_two_questions_with_an_answer_each(toy
     async with toybox.open() as opened:
         asked = (await waiting(toybox, opened)).questions
         assert asked[0].arguments_sha256 == asked[1].arguments_sha256
-        await (await opened.answer(asked[1].id, "approve")).run()
-        outcome = await (await opened.answer(asked[0].id, "deny")).run()
-        certificate = await opened.read(outcome.certificate.id)
+        await (await opened.approvals.answer(asked[1].id, "approve")).run()
+        outcome = await (await opened.approvals.answer(asked[0].id, "deny")).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert [each.outcome for each in certificate.evidence] == [CallOutcome.DENIED, CallOutcome.COMPLETED]
     assert toybox.effects() == ["write"]
 
@@ -143,21 +143,21 @@ async def test_a_call_that_nobody_must_agree_to_runs_while_the_other_waits(toybo
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
         assert toybox.effects() == ["look"]
-        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
     assert toybox.effects() == ["look", "write"]
 
 
 async def test_a_second_answer_is_refused_and_the_first_stands(careful):
     async with careful.open() as opened:
         asked = (await waiting(careful, opened)).questions[0]
-        held = await opened.answer(asked.id, "deny")
+        held = await opened.approvals.answer(asked.id, "deny")
         held.stop()
         await stopped(held)
         with pytest.raises(UsageError, match="already answered: 'deny'"):
-            await opened.answer(asked.id, "approve")
-        outcome = await (await opened.resume(held.id)).run()
+            await opened.approvals.answer(asked.id, "approve")
+        outcome = await (await opened.tasks.resume(held.id)).run()
         with pytest.raises(UsageError, match="already answered: 'deny'"):
-            await opened.answer(asked.id, "approve")
+            await opened.approvals.answer(asked.id, "approve")
         assert outcome.state is SessionState.DONE
     assert careful.effects() == []
 
@@ -166,33 +166,33 @@ async def test_an_answer_that_is_not_offered_is_refused_and_the_question_stays_o
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
         with pytest.raises(UsageError, match="'yes' is not a valid answer") as refused:
-            await opened.answer(outcome.questions[0].id, "yes")
+            await opened.approvals.answer(outcome.questions[0].id, "yes")
         assert refused.value.remedy == "answer one of approve, deny"
-        assert [each for _, each in await opened.questions()] == list(outcome.questions)
-        assert (await opened.session(outcome.session)).state is SessionState.WAITING
+        assert [each for _, each in await opened.approvals.questions()] == list(outcome.questions)
+        assert (await opened.sessions.get(outcome.session)).state is SessionState.WAITING
 
 
 async def test_a_question_that_nobody_asked_is_refused(careful):
     async with careful.open() as opened:
         await waiting(careful, opened)
         with pytest.raises(NotFoundError, match="no question named 'qst_"):
-            await opened.answer("qst_" + "0" * 32, "approve")
+            await opened.approvals.answer("qst_" + "0" * 32, "approve")
 
 
 async def test_a_question_of_a_cancelled_session_can_not_be_answered_any_more(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        await opened.cancel(outcome.session)
-        assert await opened.questions() == ()
+        await opened.sessions.cancel(outcome.session)
+        assert await opened.approvals.questions() == ()
         with pytest.raises(UsageError, match="is cancelled; its questions are closed"):
-            await opened.answer(outcome.questions[0].id, "approve")
+            await opened.approvals.answer(outcome.questions[0].id, "approve")
     assert careful.effects() == []
 
 
 async def test_a_session_that_asks_one_thing_can_be_answered_by_its_own_name(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        assert (await (await opened.answer(outcome.session, "approve")).run()).state is SessionState.DONE
+        assert (await (await opened.approvals.answer(outcome.session, "approve")).run()).state is SessionState.DONE
 
 
 async def test_a_session_that_asks_two_things_must_be_answered_by_the_question(toybox):
@@ -200,18 +200,18 @@ async def test_a_session_that_asks_two_things_must_be_answered_by_the_question(t
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
         with pytest.raises(UsageError, match="asks 2 questions"):
-            await opened.answer(outcome.session, "approve")
+            await opened.approvals.answer(outcome.session, "approve")
     assert toybox.effects() == []
 
 
 async def test_while_a_session_is_being_worked_on_its_answer_is_busy(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)
-        held = await opened.resume(outcome.session)
+        held = await opened.tasks.resume(outcome.session)
         with pytest.raises(BusyError):
-            await opened.answer(outcome.questions[0].id, "approve")
+            await opened.approvals.answer(outcome.questions[0].id, "approve")
         assert (await held.run()).state is SessionState.WAITING
-        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
     assert careful.effects() == ["write"]
 
 
@@ -225,7 +225,7 @@ async def main():
     async with open_project(sys.argv[1]) as project:
         # The answer is on record; the agent and its playbook are known to the other process alone.
         with suppress(ChangedError):
-            await project.answer(sys.argv[2], "approve")
+            await project.approvals.answer(sys.argv[2], "approve")
 
 asyncio.run(main())
 """
@@ -236,7 +236,7 @@ async def test_an_answer_may_come_from_another_process(careful):
         outcome = await waiting(careful, opened)
         command = [sys.executable, "-c", ANSWER, str(careful.project), outcome.questions[0].id]
         await asyncio.to_thread(subprocess.run, command, check=True)
-        assert (await (await opened.resume(outcome.session)).run()).state is SessionState.DONE
+        assert (await (await opened.tasks.resume(outcome.session)).run()).state is SessionState.DONE
     assert careful.effects() == ["write"]
 
 
@@ -258,7 +258,7 @@ async def test_an_approval_is_bound_to_the_tool_and_the_arguments_it_was_asked_f
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
         careful.playbooks["writer"] = calling_with_text
     async with careful.open() as opened:
-        await (await opened.resume(outcome.session, accept=True)).run()
+        await (await opened.tasks.resume(outcome.session, accept=True)).run()
     assert careful.effects() == []
 
 
@@ -279,12 +279,12 @@ async def test_an_approval_is_bound_to_its_question(toybox):
             given = decode(UserAnswer, transaction.connection.scalar(select(ledger.c.body).where(*where)))
             other = UserAnswer("qst_" + "0" * 32, given.text, given.by)
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
-        await (await opened.resume(outcome.session)).run()
+        await (await opened.tasks.resume(outcome.session)).run()
     assert toybox.effects() == []
 
 
 async def stopped_after_answer(opened, question):
-    held = await opened.answer(question, "approve")
+    held = await opened.approvals.answer(question, "approve")
     held.stop()
     await stopped(held)
 
@@ -305,9 +305,9 @@ async def test_a_person_answers_what_an_agent_asks(toybox):
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened, "asker")
         with pytest.raises(UsageError, match="'tpu' is not a valid answer"):
-            await opened.answer(outcome.questions[0].id, "tpu")
-        outcome = await (await opened.answer(outcome.questions[0].id, "cuda")).run()
+            await opened.approvals.answer(outcome.questions[0].id, "tpu")
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "cuda")).run()
         assert outcome.state is SessionState.WAITING
         assert [each.text for each in outcome.questions] == ["why?"]
-        outcome = await (await opened.answer("latest", "it is there")).run()
-        assert (await opened.read(outcome.certificate.id)).summary == "cuda because it is there"
+        outcome = await (await opened.approvals.answer("latest", "it is there")).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).summary == "cuda because it is there"

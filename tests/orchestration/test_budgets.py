@@ -41,10 +41,15 @@ async def stopped(toybox, budget, agent="worker", request="review this", **costs
                 )
             opened.services.__dict__["playbooks"] = sources
         paths = [toybox.project / "train.py"]
-        task = opened.task(request, paths, agent=agent, budget=read_budget(budget) if budget else ())
-        outcome = await (await opened.submit(task)).run()
-        history = await opened.history(outcome.session)
-        return outcome, await opened.read(outcome.certificate.id), history, await opened.timeline(outcome.session)
+        task = opened.tasks.create(request, paths, agent=agent, budget=read_budget(budget) if budget else ())
+        outcome = await (await opened.tasks.submit(task)).run()
+        history = await opened.sessions.history(outcome.session)
+        return (
+            outcome,
+            await opened.certificates.read(outcome.certificate.id),
+            history,
+            await opened.sessions.timeline(outcome.session),
+        )
 
 
 def looking(times, *, at_once=False):
@@ -219,10 +224,10 @@ async def test_a_stopped_session_that_is_resumed_stays_as_it_is(toybox):
     toybox.agent("worker", looking(5))
     outcome, certificate, _, rows = await stopped(toybox, "tool-calls=2")
     async with toybox.open() as opened:
-        again = await (await opened.resume(outcome.session)).run()
+        again = await (await opened.tasks.resume(outcome.session)).run()
         assert again.certificate.id == certificate.id
         assert again.exit_code is ExitCode.BUDGET
-        assert await opened.timeline(outcome.session) == rows
+        assert await opened.sessions.timeline(outcome.session) == rows
 
 
 @pytest.mark.both_databases
@@ -240,13 +245,13 @@ async def test_an_interrupted_call_that_the_budget_has_paid_for_is_taken_to_its_
     toybox.agent("worker", looking(1))
     async with toybox.open() as opened:
         paths = [toybox.project / "train.py"]
-        task = opened.task("review this", paths, agent="worker", budget=read_budget("tool-calls=1"))
-        session = await opened.submit(task)
+        task = opened.tasks.create("review this", paths, agent="worker", budget=read_budget("tool-calls=1"))
+        session = await opened.tasks.submit(task)
         with pytest.raises(Died):
             await session.run()
-        outcome = await (await opened.resume(session.id)).run()
+        outcome = await (await opened.tasks.resume(session.id)).run()
         assert outcome.stopped_by is None
-        assert len((await opened.read(outcome.certificate.id)).evidence) == 1
+        assert len((await opened.certificates.read(outcome.certificate.id)).evidence) == 1
 
 
 async def test_a_question_that_is_asked_again_begins_with_a_budget_of_its_own(toybox):
@@ -255,7 +260,7 @@ async def test_a_question_that_is_asked_again_begins_with_a_budget_of_its_own(to
     outcome, certificate, _, _ = await stopped(toybox, "tool-calls=2")
     assert certificate.task.budget == (Amount(Resource.TOOL_CALLS, 2),)
     async with toybox.open() as opened:
-        assert (await opened.again(outcome.certificate.id)).budget == ()
+        assert (await opened.tasks.repeat(outcome.certificate.id)).budget == ()
 
 
 @pytest.mark.parametrize(

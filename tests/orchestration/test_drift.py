@@ -76,8 +76,8 @@ def rewrite(box, name="worker", **fields):
 async def test_where_nothing_has_changed_a_session_simply_goes_on(box):
     session = await waiting(box)
     async with box.open() as opened:
-        assert await opened.drifts(session) == ()
-        outcome = await (await opened.answer(session, "yes")).run()
+        assert await opened.sessions.drifts(session) == ()
+        outcome = await (await opened.approvals.answer(session, "yes")).run()
     assert outcome.state is SessionState.DONE
 
 
@@ -86,8 +86,8 @@ async def test_an_agent_that_has_changed_is_shown_and_not_gone_on_with(box):
     rewrite(box, domain="other toys")
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:
-            await opened.resume(session)
-        assert (await opened.session(session)).state is SessionState.WAITING
+            await opened.tasks.resume(session)
+        assert (await opened.sessions.get(session)).state is SessionState.WAITING
     error = refused.value
     assert error.exit_code is ExitCode.USAGE
     assert error.problem == f"definitions changed since session {session} started: agent worker"
@@ -105,9 +105,9 @@ async def test_an_answer_is_kept_where_what_has_changed_keeps_the_session_from_g
     rewrite(box, domain="other toys")
     async with box.open() as opened:
         with pytest.raises(ChangedError):
-            await opened.answer(session, "yes")
-        outcome = await (await opened.resume(session, accept=True)).run()
-        assert (await opened.read(outcome.certificate.id)).summary == "old yes"
+            await opened.approvals.answer(session, "yes")
+        outcome = await (await opened.tasks.resume(session, accept=True)).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).summary == "old yes"
 
 
 @pytest.mark.both_databases
@@ -115,14 +115,14 @@ async def test_what_a_person_accepts_is_on_record_and_in_the_certificate(box):
     session = await waiting(box)
     rewrite(box, domain="other toys")
     async with box.open() as opened:
-        held = await opened.resume(session, accept=True)
+        held = await opened.tasks.resume(session, accept=True)
         assert (await held.run()).state is SessionState.WAITING
         # It is asked once, and not at every step.
-        outcome = await (await opened.answer(session, "yes")).run()
-        issued = await opened.read(outcome.certificate.id)
-        (row,) = [each.body for each in await opened.timeline(session) if each.kind == "drift-accepted"]
+        outcome = await (await opened.approvals.answer(session, "yes")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        (row,) = [each.body for each in await opened.sessions.timeline(session) if each.kind == "drift-accepted"]
         before, now = [each.sha256 for each in issued.definitions]
-        assert (await opened.replay(session)).is_identical
+        assert (await opened.sessions.replay(session)).is_identical
     assert [(each["kind"], each["name"], each["before"], each["now"]) for each in row["changes"]] == [
         ("agent", "worker", before, now)
     ]
@@ -135,7 +135,7 @@ async def test_a_playbook_that_has_changed_is_shown_with_its_text(box, loaded):
     box.playbooks["worker"] = loaded("new", question="why not?")
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:
-            await opened.resume(session)
+            await opened.tasks.resume(session)
         (drift,) = refused.value.drifts
         assert (drift.change.kind, drift.change.name) == (DriftKind.PLAYBOOK, "worker")
         assert '-    answer = yield Ask("why?")' in drift.lines
@@ -150,10 +150,10 @@ async def test_a_pinned_session_goes_on_by_the_playbook_that_began_it(box, loade
     rewrite(box, domain="other toys")
     async with box.open() as opened:
         with pytest.raises(ChangedError):
-            await opened.answer(session, "yes")
-        outcome = await (await opened.resume(session, pinned=True)).run()
-        issued = await opened.read(outcome.certificate.id)
-        (opening,) = [each.body for each in await opened.timeline(session) if each.kind == "opened"]
+            await opened.approvals.answer(session, "yes")
+        outcome = await (await opened.tasks.resume(session, pinned=True)).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        (opening,) = [each.body for each in await opened.sessions.timeline(session) if each.kind == "opened"]
     # What stood beside the old one in its file is that of the program that runs it.
     assert issued.summary.endswith(": yes")
     assert [each.sha256 for each in issued.definitions] == [opening["definition"]["sha256"]]
@@ -168,7 +168,7 @@ async def test_what_stands_among_the_artifacts_is_never_run_as_a_playbook(box, l
         shutil.copytree(home / "playbooks", home / "artifacts", dirs_exist_ok=True)
         shutil.rmtree(home / "playbooks")
         with pytest.raises(UsageError, match="is not stored"):
-            await opened.resume(session, pinned=True)
+            await opened.tasks.resume(session, pinned=True)
 
 
 async def test_a_changed_playbook_that_would_have_moved_otherwise_is_no_way_on_even_if_accepted(box, loaded):
@@ -177,10 +177,10 @@ async def test_a_changed_playbook_that_would_have_moved_otherwise_is_no_way_on_e
     box.playbooks["worker"] = loaded("new", question="why not?")
     async with box.open() as opened:
         with pytest.raises(ChangedError):
-            await opened.answer(session, "yes")
+            await opened.approvals.answer(session, "yes")
         with pytest.raises(DriftError):
-            await (await opened.resume(session, accept=True)).run()
-        assert (await opened.session(session)).state is SessionState.OPEN
+            await (await opened.tasks.resume(session, accept=True)).run()
+        assert (await opened.sessions.get(session)).state is SessionState.OPEN
 
 
 async def test_a_playbook_whose_version_cannot_be_brought_back_is_not_pinned(box):
@@ -193,10 +193,10 @@ async def test_a_playbook_whose_version_cannot_be_brought_back_is_not_pinned(box
 
     box.playbooks["worker"] = other
     async with box.open() as opened:
-        before = await opened.timeline(session)
+        before = await opened.sessions.timeline(session)
         with pytest.raises(UsageError, match=r"recorded playbook worker \(.*\) is not stored"):
-            await opened.resume(session, pinned=True)
-        assert await opened.timeline(session) == before
+            await opened.tasks.resume(session, pinned=True)
+        assert await opened.sessions.timeline(session) == before
 
 
 @pytest.mark.parametrize("how", ["gone", "renamed"])
@@ -207,17 +207,17 @@ async def test_an_agent_that_is_not_there_any_more_never_ends_a_session(box, how
         box.agent("labourer", box.playbooks["worker"])
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:
-            await opened.answer(session, "yes")
+            await opened.approvals.answer(session, "yes")
         assert refused.value.drifts[0].change.now == ""
         with pytest.raises(UsageError, match=r"agent 'worker'.* is no longer installed") as gone:
-            await opened.resume(session, accept=True)
+            await opened.tasks.resume(session, accept=True)
         assert "--pinned" in gone.value.remedy
-        found = await opened.session(session)
+        found = await opened.sessions.get(session)
         assert (found.state, found.certificate) == (SessionState.OPEN, "")
-        assert await opened.certificates() == ()
+        assert await opened.certificates.list() == ()
         # By what is kept of it, it can go on.
-        outcome = await (await opened.resume(session, pinned=True)).run()
-        assert (await opened.read(outcome.certificate.id)).agent == "worker"
+        outcome = await (await opened.tasks.resume(session, pinned=True)).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).agent == "worker"
 
 
 async def test_an_agent_that_loses_its_playbook_does_not_go_on_without(box):
@@ -225,7 +225,7 @@ async def test_an_agent_that_loses_its_playbook_does_not_go_on_without(box):
     del box.playbooks["worker"]
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:
-            await opened.answer(session, "yes")
+            await opened.approvals.answer(session, "yes")
     (drift,) = refused.value.drifts
     assert drift.change.kind is DriftKind.PLAYBOOK
 
@@ -239,7 +239,7 @@ async def test_an_agent_that_has_done_its_part_counts_as_well(box):
     session = await waiting(box, "sender")
     rewrite(box, "sender", domain="other toys")
     async with box.open() as opened:
-        (drift,) = await opened.drifts(session)
+        (drift,) = await opened.sessions.drifts(session)
     assert drift.change.name == "sender"
 
 
@@ -251,12 +251,12 @@ async def test_a_skill_that_has_changed_is_shown(box):
     session = await waiting(box)
     skill.write_text("Turn right.\n")
     async with box.open() as opened:
-        (drift,) = await opened.drifts(session)
+        (drift,) = await opened.sessions.drifts(session)
         assert (drift.change.kind, drift.change.name) == (DriftKind.SKILL, "cranks of worker")
         assert drift.lines[-2:] == ("-Turn left.", "+Turn right.")
         with pytest.raises(ChangedError):
-            await opened.resume(session)
-        assert await opened.resume(session, accept=True)
+            await opened.tasks.resume(session)
+        assert await opened.tasks.resume(session, accept=True)
 
 
 async def test_a_policy_that_has_changed_is_shown_and_the_old_one_can_be_gone_on_by(box, monkeypatch):
@@ -269,23 +269,23 @@ async def test_a_policy_that_has_changed_is_shown_and_the_old_one_can_be_gone_on
         monkeypatch.setattr(each, "policy_text", lambda: text + "\n# another\n")
     async with box.open() as opened:
         with pytest.raises(ChangedError) as refused:
-            await opened.answer(session, "yes")
+            await opened.approvals.answer(session, "yes")
         (drift,) = refused.value.drifts
         assert drift.change.kind is DriftKind.POLICY
         assert drift.lines[-1] == "+# another"
-        outcome = await (await opened.resume(session, pinned=True)).run()
-        issued = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.tasks.resume(session, pinned=True)).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
     assert issued.verdict.ceiling.policy_sha256 == drift.change.before
 
 
 async def test_a_session_that_is_over_goes_by_nothing_any_more(box):
     session = await waiting(box)
     async with box.open() as opened:
-        await (await opened.answer(session, "yes")).run()
+        await (await opened.approvals.answer(session, "yes")).run()
     rewrite(box, domain="other toys")
     async with box.open() as opened:
-        assert await opened.drifts(session) == ()
-        assert (await (await opened.resume(session)).run()).state is SessionState.DONE
+        assert await opened.sessions.drifts(session) == ()
+        assert (await (await opened.tasks.resume(session)).run()).state is SessionState.DONE
 
 
 async def test_a_session_from_before_definitions_were_kept_shows_what_the_ledger_has(box):
@@ -295,7 +295,7 @@ async def test_a_session_from_before_definitions_were_kept_shows_what_the_ledger
         for each in (opened.services.home / "artifacts").rglob("*"):
             if each.is_file():
                 each.unlink()
-        (drift,) = await opened.drifts(session)
+        (drift,) = await opened.sessions.drifts(session)
         assert drift.before is not None
-        outcome = await (await opened.resume(session, pinned=True)).run()
+        outcome = await (await opened.tasks.resume(session, pinned=True)).run()
         assert outcome.state is SessionState.WAITING

@@ -53,9 +53,9 @@ async def test_a_session_that_is_told_to_stop_stops_between_two_steps_and_goes_o
         assert stopped.value.exit_code is ExitCode.INTERRUPTED
         assert stopped.value.remedy == f"go on with `esper resume {session.id}`"
         assert slow.effects() == ["one", "wait"]
-        found = await opened.session(session.id)
+        found = await opened.sessions.get(session.id)
         assert (found.state, found.is_owned) == (SessionState.OPEN, False)
-        outcome = await (await opened.resume(session.id)).run()
+        outcome = await (await opened.tasks.resume(session.id)).run()
         assert outcome.state is SessionState.DONE
     assert slow.effects() == ["one", "wait", "two", "three"]
 
@@ -74,7 +74,7 @@ async def test_cancelling_a_session_that_runs_elsewhere_ends_it_at_the_next_step
         session = await slow.submit(here, "worker")
         running = asyncio.create_task(session.run())
         await slow.running.wait()
-        found = await elsewhere.cancel(session.id)
+        found = await elsewhere.sessions.cancel(session.id)
         assert (found.state, found.is_owned) == (SessionState.OPEN, True)
         slow.go_on.set()
         outcome = await running
@@ -117,15 +117,15 @@ async def test_what_was_done_before_something_went_wrong_is_on_record(toybox, mo
         monkeypatch.setattr(turn, "make_call", broken)
         with pytest.raises(ZeroDivisionError):
             await session.run()
-        assert [row.kind for row in await opened.timeline(session.id)][-2:] == ["deciding", "moved"]
+        assert [row.kind for row in await opened.sessions.timeline(session.id)][-2:] == ["deciding", "moved"]
         monkeypatch.undo()
-        assert (await opened.session(session.id)).state is SessionState.OPEN
+        assert (await opened.sessions.get(session.id)).state is SessionState.OPEN
 
 
 async def test_nothing_is_carried_out_after_a_session_was_cancelled(toybox):
     async def cancel(_context):
         async with toybox.open() as elsewhere:
-            await elsewhere.cancel("latest")
+            await elsewhere.sessions.cancel("latest")
 
     def two(_brief):
         yield calls("first")
@@ -147,11 +147,11 @@ async def test_cancelling_a_session_that_nobody_runs_ends_it_at_once(slow):
         session.stop()
         with pytest.raises(StoppedError):
             await session.run()
-        assert (await opened.cancel(session.id)).state is SessionState.CANCELLED
-        outcome = await (await opened.resume(session.id)).run()
+        assert (await opened.sessions.cancel(session.id)).state is SessionState.CANCELLED
+        outcome = await (await opened.tasks.resume(session.id)).run()
         assert (outcome.state, outcome.certificate) == (SessionState.CANCELLED, None)
         with pytest.raises(UsageError, match="is cancelled already"):
-            await opened.cancel(session.id)
+            await opened.sessions.cancel(session.id)
     assert slow.effects() == []
 
 
@@ -160,9 +160,9 @@ async def test_cancelling_a_session_that_waits_ends_it(toybox):
     toybox.agent("writer", calling("write"))
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "writer")).run()
-        assert (await opened.cancel(outcome.session)).state is SessionState.CANCELLED
-        assert await opened.questions() == ()
-        assert await opened.certificates() == ()
+        assert (await opened.sessions.cancel(outcome.session)).state is SessionState.CANCELLED
+        assert await opened.approvals.questions() == ()
+        assert await opened.certificates.list() == ()
     assert toybox.effects() == []
 
 
@@ -172,7 +172,7 @@ async def test_a_session_that_is_over_cannot_be_cancelled(toybox):
     ran = await toybox.run("worker")
     async with toybox.open() as opened:
         with pytest.raises(UsageError, match="is done already") as refused:
-            await opened.cancel(ran.outcome.session)
+            await opened.sessions.cancel(ran.outcome.session)
         assert refused.value.remedy == "nothing is left to cancel"
 
 
@@ -180,15 +180,15 @@ async def test_a_session_has_one_owner(slow):
     async with slow.open() as here, slow.open() as elsewhere:
         session = await slow.submit(here, "worker")
         with pytest.raises(BusyError):
-            await elsewhere.resume(session.id)
+            await elsewhere.tasks.resume(session.id)
         running = asyncio.create_task(session.run())
         await slow.running.wait()
         with pytest.raises(BusyError, match="is being worked on") as refused:
-            await elsewhere.resume(session.id)
+            await elsewhere.tasks.resume(session.id)
         assert refused.value.exit_code is ExitCode.BUSY
         slow.go_on.set()
         await running
-        assert (await (await elsewhere.resume(session.id)).run()).state is SessionState.DONE
+        assert (await (await elsewhere.tasks.resume(session.id)).run()).state is SessionState.DONE
     assert slow.effects() == ["one", "wait", "two", "three"]
 
 
@@ -198,7 +198,7 @@ async def test_who_has_lost_a_session_writes_nothing_more_and_says_so(slow, expi
         running = asyncio.create_task(session.run())
         await slow.running.wait()
         expire(here, session.id)
-        other = await elsewhere.resume(session.id)
+        other = await elsewhere.tasks.resume(session.id)
         slow.go_on.set()
         with pytest.raises(LeaseLostError, match="was taken over by another process"):
             await running
@@ -206,7 +206,7 @@ async def test_who_has_lost_a_session_writes_nothing_more_and_says_so(slow, expi
         assert [row.kind for row in before][-1] == "calling"
         outcome = await other.run()
         assert outcome.state is SessionState.DONE
-        certificate = await elsewhere.read(outcome.certificate.id)
+        certificate = await elsewhere.certificates.read(outcome.certificate.id)
     # Whether the call took effect could not be known: it was not repeated, and it is on record as interrupted.
     assert slow.effects() == ["one", "wait", "two", "three"]
     assert [str(each.outcome) for each in certificate.evidence] == [
@@ -239,8 +239,8 @@ async def finished(toybox):
     toybox.agent("worker", answered)
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "worker")).run()
-        outcome = await (await opened.answer(outcome.session, "yes")).run()
-        return outcome, await opened.record(outcome.certificate.id)
+        outcome = await (await opened.approvals.answer(outcome.session, "yes")).run()
+        return outcome, await opened.certificates.record(outcome.certificate.id)
 
 
 def copied(opened, target, session, *, upto):
@@ -296,11 +296,11 @@ async def test_certifying_again_changes_nothing(toybox):
     outcome, data = await finished(toybox)
     async with toybox.open() as opened:
         shutil.rmtree(outcome.view.parent)
-        again = await (await opened.resume(outcome.session)).run()
+        again = await (await opened.tasks.resume(outcome.session)).run()
         assert again.certificate == outcome.certificate
-        assert await opened.record(again.certificate.id) == data
-        assert len(await opened.certificates()) == 1
-        assert outcome.view.read_text() == await opened.markdown(again.certificate.id)
+        assert await opened.certificates.record(again.certificate.id) == data
+        assert len(await opened.certificates.list()) == 1
+        assert outcome.view.read_text() == await opened.certificates.markdown(again.certificate.id)
 
 
 async def test_a_session_that_nobody_takes_ends_refused_and_without_a_certificate(toybox):

@@ -74,7 +74,8 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 
 async def main():
     async with open_project(sys.argv[1]) as project:
-        outcome = await (await project.submit(project.task("review this", [sys.argv[1] + "/train.py"]))).run()
+        task = project.tasks.create("review this", [sys.argv[1] + "/train.py"])
+        outcome = await (await project.tasks.submit(task)).run()
         print(outcome.state)
 
 asyncio.run(main())

@@ -44,10 +44,10 @@ async def walk(toybox, trail, progress=(), **options):
     for name in sorted(set(trail)):
         toybox.agent(name, walking(trail, progress, asked))
     async with toybox.open() as opened:
-        task = opened.task("review this", [toybox.project / "train.py"], agent=trail[0], **options)
-        outcome = await (await opened.submit(task)).run()
-        certificate = await opened.read(outcome.certificate.id)
-        rows = await opened.timeline(outcome.session)
+        task = opened.tasks.create("review this", [toybox.project / "train.py"], agent=trail[0], **options)
+        outcome = await (await opened.tasks.submit(task)).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
+        rows = await opened.sessions.timeline(outcome.session)
     # Nobody but those who had the task was asked for a move.
     assert "".join(asked) == trail[0] + "".join(each.receiver for each in certificate.handoffs)
     return outcome, certificate, "".join(asked), rows
@@ -101,7 +101,7 @@ async def test_handing_back_is_said_in_the_packet_and_undoes_a_hop(toybox):
 async def test_each_packet_names_the_one_before_and_a_stranger_can_check_the_chain(toybox):
     outcome, _, _, _ = await walk(toybox, "abcba")
     async with toybox.open() as opened:
-        chain = json.loads(await opened.record(outcome.certificate.id))["predicate"]["handoffs"]
+        chain = json.loads(await opened.certificates.record(outcome.certificate.id))["predicate"]["handoffs"]
     digests = [sha256(rfc8785.dumps(each)).hexdigest() for each in chain]
     assert [each["previous_sha256"] for each in chain] == ["", *digests[:-1]]
 
@@ -120,7 +120,7 @@ async def test_a_secret_in_a_packet_is_struck_out_before_the_next_one_digests_it
     assert ran.certificate.handoffs[0].context.startswith("the token is [struck out")
     assert ran.certificate.redactions == 1
     async with toybox.open() as opened:
-        chain = json.loads(await opened.record(ran.certificate.id))["predicate"]["handoffs"]
+        chain = json.loads(await opened.certificates.record(ran.certificate.id))["predicate"]["handoffs"]
     assert chain[1]["previous_sha256"] == sha256(rfc8785.dumps(chain[0])).hexdigest()
 
 
@@ -231,8 +231,8 @@ async def test_where_a_person_is_there_a_hop_in_a_circle_is_a_question_to_them(t
         assert question.text == (
             "a would hand the task to b, but b has had the task, and nothing new was found or measured since. Shall it?"
         )
-        assert len([row for row in await opened.timeline(outcome.session) if row.kind == "opened"]) == 3
-        outcome = await (await opened.answer(question.id, said)).run(is_attended=True)
-        certificate = await opened.read(outcome.certificate.id)
+        assert len([row for row in await opened.sessions.timeline(outcome.session) if row.kind == "opened"]) == 3
+        outcome = await (await opened.approvals.answer(question.id, said)).run(is_attended=True)
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert len(certificate.handoffs) == hops
     assert certificate.gaps == ()

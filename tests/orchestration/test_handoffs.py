@@ -85,7 +85,7 @@ async def test_a_session_goes_to_the_receiver_in_one_transaction(toybox):
     assert [each[:2] for each in kinds] == [(1, "opened"), (1, "handed-off"), (2, "opened")]
     assert kinds[1][2] == kinds[2][2]
     async with toybox.open() as opened:
-        assert (await opened.session(ran.outcome.session)).agent == "second"
+        assert (await opened.sessions.get(ran.outcome.session)).agent == "second"
 
 
 async def test_an_unknown_receiver_is_refused_with_the_nearest_names(toybox):
@@ -286,8 +286,8 @@ async def test_a_consulted_agent_may_ask_a_person_and_the_answer_reaches_it(toyb
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "asker")).run()
         assert outcome.state is SessionState.WAITING
-        outcome = await (await opened.answer(outcome.session, "yes")).run()
-        assert (await opened.read(outcome.certificate.id)).summary == "a person says yes"
+        outcome = await (await opened.approvals.answer(outcome.session, "yes")).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).summary == "a person says yes"
 
 
 async def test_a_consulted_agent_without_a_playbook_answers_that_it_forms_no_judgement(toybox):

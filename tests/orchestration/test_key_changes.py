@@ -258,8 +258,8 @@ def test_sessions_that_run_while_the_key_is_rotated_sign_with_a_good_key(home, j
     async def both():
         async def review():
             async with open_project(judged.root) as project:
-                task = project.task("review this training code", [judged.train], agent="pytorch-code-reviewer")
-                return await (await project.submit(task)).run()
+                task = project.tasks.create("review this training code", [judged.train], agent="pytorch-code-reviewer")
+                return await (await project.tasks.submit(task)).run()
 
         return await asyncio.gather(*(review() for _ in range(4)), asyncio.to_thread(rotate, home, SAID))
 

@@ -41,7 +41,7 @@ def reviewer(toybox):
 
 async def remembered(toybox, **wanted):
     async with toybox.open() as opened:
-        return await opened.memory(**wanted)
+        return await opened.memory.list(**wanted)
 
 
 async def test_a_session_leaves_what_was_judged_why_and_what_is_to_be_done(toybox, reviewer):
@@ -151,8 +151,8 @@ async def test_a_session_that_ends_without_a_verdict_leaves_no_notes(toybox):
     toybox.agent("asker", asking)
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "asker")).run()
-        await opened.cancel(outcome.session)
-        assert await opened.memory() == ()
+        await opened.sessions.cancel(outcome.session)
+        assert await opened.memory.list() == ()
 
 
 HOSTILE = (

@@ -41,7 +41,7 @@ def on_project(judged, work):
 
 
 def override(judged, status=Status.APPROVED, reason="the faulty path is not shipped"):
-    return on_project(judged, lambda project: project.override(judged.id, status, reason))
+    return on_project(judged, lambda project: project.certificates.override(judged.id, status, reason))
 
 
 def verified(target):
@@ -143,7 +143,7 @@ def test_a_certificate_that_is_not_there_is_not_overridden(judged):
 
 
 def test_a_revoked_certificate_is_not_overridden(judged):
-    on_project(judged, lambda project: project.revoke(judged.id, "wrong data"))
+    on_project(judged, lambda project: project.certificates.revoke(judged.id, "wrong data"))
     with pytest.raises(NotCurrentError, match="is revoked by ntc_") as refused:
         override(judged)
     assert refused.value.exit_code == 8
@@ -151,7 +151,7 @@ def test_a_revoked_certificate_is_not_overridden(judged):
 
 def test_a_superseded_certificate_is_not_overridden(judged):
     async def again(project):
-        return await (await project.submit(await project.again(judged.id))).run()
+        return await (await project.tasks.submit(await project.tasks.repeat(judged.id))).run()
 
     later = on_project(judged, again).certificate
     with pytest.raises(NotCurrentError, match=f"is superseded by {later.id}"):
@@ -203,7 +203,7 @@ def test_a_listing_tells_nothing_of_an_overridden_certificate_that_was_changed(j
         rows.execute("UPDATE certificate SET statement = CAST('changed' AS BLOB)")
 
     async def listed(project):
-        return await project.overrides(await project.certificates())
+        return await project.certificates.overrides(await project.certificates.list())
 
     assert on_project(judged, listed) == {}
 
@@ -213,7 +213,7 @@ def test_a_listing_tells_which_certificates_are_overridden(judged):
     override(judged)
 
     async def listed(project):
-        return await project.overrides(await project.certificates())
+        return await project.certificates.overrides(await project.certificates.list())
 
     found = on_project(judged, listed)
     assert {name: each.status for name, each in found.items()} == {judged.id: Status.APPROVED}

@@ -103,14 +103,14 @@ async def test_a_member_whose_playbook_has_changed_answers_that(toybox):
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "asker")).run()
         assert outcome.state is SessionState.WAITING
-        session = await opened.answer(outcome.session, "yes")
+        session = await opened.approvals.answer(outcome.session, "yes")
         from esper_agents.reasoning.playbook import source_of
 
         sources = dict(opened.services.playbooks)
         sources["one"] = source_of(changed, "toys 1")
         opened.services.__dict__["playbooks"] = sources
         outcome = await session.run()
-        said = (await opened.read(outcome.certificate.id)).summary
+        said = (await opened.certificates.read(outcome.certificate.id)).summary
     assert said.startswith("one could not answer: the playbook of 'one' has changed")
 
 
@@ -127,8 +127,8 @@ async def test_a_member_may_wait_for_a_person_and_the_others_answer_after_it(toy
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "asker")).run()
         assert outcome.state is SessionState.WAITING
-        outcome = await (await opened.answer(outcome.session, "yes")).run()
-        assert (await opened.read(outcome.certificate.id)).summary == "a person says yes; two saw 0 before"
+        outcome = await (await opened.approvals.answer(outcome.session, "yes")).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).summary == "a person says yes; two saw 0 before"
 
 
 @pytest.mark.parametrize(

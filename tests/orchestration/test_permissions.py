@@ -115,8 +115,10 @@ async def test_the_rules_a_session_began_under_are_on_record_with_their_digest(c
 
 
 async def begun_and_stopped(toybox, opened, **options):
-    task = opened.restricted(opened.task("review this", [toybox.project / "train.py"], agent="writer"), **options)
-    session = await opened.submit(task)
+    task = opened.tasks.restrict(
+        opened.tasks.create("review this", [toybox.project / "train.py"], agent="writer"), **options
+    )
+    session = await opened.tasks.submit(task)
     session.stop()
     with pytest.raises(StoppedError):
         await session.run()
@@ -130,7 +132,7 @@ async def test_a_resumed_session_has_the_rules_it_began_under_and_what_is_tighte
         session = await begun_and_stopped(careful, opened)
     persons(home, DENY_LOOK)
     async with careful.open() as opened:
-        outcome = await (await opened.resume(session)).run()
+        outcome = await (await opened.tasks.resume(session)).run()
         assert outcome.state is SessionState.DONE
     assert careful.effects() == ["write"]
 
@@ -140,7 +142,7 @@ async def test_what_is_allowed_later_does_not_count_for_a_session_that_has_begun
         session = await begun_and_stopped(careful, opened)
     persons(home, ALLOW_WRITE)
     async with careful.open() as opened:
-        outcome = await (await opened.resume(session)).run()
+        outcome = await (await opened.tasks.resume(session)).run()
         assert [each.tool for each in outcome.questions] == ["write"]
     assert careful.effects() == ["look"]
 
@@ -152,26 +154,26 @@ async def test_what_a_person_denied_stays_denied_where_no_rule_wants_it_asked_an
         session = await begun_and_stopped(careful, opened)
     projects(careful, ASK_ALL)
     async with careful.open() as opened:
-        outcome = await (await opened.resume(session)).run()
+        outcome = await (await opened.tasks.resume(session)).run()
         asked = {each.tool: each.id for each in outcome.questions}
-        await (await opened.answer(asked["look"], "deny")).run()
+        await (await opened.approvals.answer(asked["look"], "deny")).run()
     projects(careful)
     persons(home, ALLOW_WRITE, 'tool = "look"\naction = "allow"')
     async with careful.open() as opened:
-        await (await opened.answer(asked["write"], "deny")).run()
+        await (await opened.approvals.answer(asked["write"], "deny")).run()
     assert careful.effects() == []
 
 
 async def test_a_denial_that_comes_after_an_approval_counts(careful):
     async with careful.open() as opened:
         outcome = await (await careful.submit(opened, "writer")).run()
-        held = await opened.answer(outcome.questions[0].id, "approve")
+        held = await opened.approvals.answer(outcome.questions[0].id, "approve")
         held.stop()
         with pytest.raises(StoppedError):
             await held.run()
     projects(careful, 'tool = "wr*"\naction = "deny"')
     async with careful.open() as opened:
-        assert (await (await opened.resume(outcome.session)).run()).state is SessionState.DONE
+        assert (await (await opened.tasks.resume(outcome.session)).run()).state is SessionState.DONE
     assert careful.effects() == ["look"]
 
 
@@ -180,7 +182,7 @@ async def test_settings_that_cannot_be_read_stop_a_submission_before_there_is_a_
     async with careful.open() as opened:
         with pytest.raises(DefinitionError, match=r"\.esper/config\.toml:3"):
             await careful.submit(opened, "writer")
-        assert await opened.sessions() == ()
+        assert await opened.sessions.list() == ()
 
 
 async def test_settings_that_break_later_stop_a_session_and_lose_nothing(careful):
@@ -189,11 +191,11 @@ async def test_settings_that_break_later_stop_a_session_and_lose_nothing(careful
     projects(careful, 'tool = "look"\naction = "dney"')
     async with careful.open() as opened:
         with pytest.raises(DefinitionError):
-            await (await opened.resume(session)).run()
+            await (await opened.tasks.resume(session)).run()
     assert careful.effects() == []
     projects(careful)
     async with careful.open() as opened:
-        assert (await (await opened.resume(session)).run()).state is SessionState.WAITING
+        assert (await (await opened.tasks.resume(session)).run()).state is SessionState.WAITING
     assert careful.effects() == ["look"]
 
 
@@ -215,9 +217,11 @@ async def test_what_a_task_denies_no_agent_of_it_can_do_not_even_one_that_is_con
     for name, play in asks_others("look").items():
         toybox.agent(name, play)
     async with toybox.open() as opened:
-        task = opened.restricted(opened.task("review this", [toybox.project / "train.py"], agent="first"), deny=["lo*"])
-        outcome = await (await opened.submit(task)).run()
-        certificate = await opened.read(outcome.certificate.id)
+        task = opened.tasks.restrict(
+            opened.tasks.create("review this", [toybox.project / "train.py"], agent="first"), deny=["lo*"]
+        )
+        outcome = await (await opened.tasks.submit(task)).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert toybox.effects() == []
     assert len(certificate.evidence) == 5
     assert {each.outcome for each in certificate.evidence} == {CallOutcome.DENIED}
@@ -231,37 +235,39 @@ async def test_what_a_task_wants_asked_is_asked_of_every_agent_by_itself(toybox)
     for name, play in plays.items():
         toybox.agent(name, play)
     async with toybox.open() as opened:
-        task = opened.restricted(opened.task("review this", [toybox.project / "train.py"], agent="first"), ask=["look"])
-        outcome = await (await opened.submit(task)).run()
+        task = opened.tasks.restrict(
+            opened.tasks.create("review this", [toybox.project / "train.py"], agent="first"), ask=["look"]
+        )
+        outcome = await (await opened.tasks.submit(task)).run()
         seen = set()
         while outcome.state is SessionState.WAITING:
             assert len(toybox.effects()) == len(seen)
             asked = outcome.questions[0]
             assert asked.id not in seen
             seen.add(asked.id)
-            outcome = await (await opened.answer(asked.id, "approve")).run()
+            outcome = await (await opened.approvals.answer(asked.id, "approve")).run()
     assert len(seen) == 5
     assert len(toybox.effects()) == 5
 
 
 async def test_what_a_task_restricts_holds_when_it_is_asked_again(careful):
     async with careful.open() as opened:
-        task = opened.task("review this", [careful.project / "train.py"], agent="writer")
-        outcome = await (await opened.submit(opened.restricted(task, deny=["look", "write"]))).run()
-        again = opened.restricted(await opened.again(outcome.certificate.id), ask=["write"])
+        task = opened.tasks.create("review this", [careful.project / "train.py"], agent="writer")
+        outcome = await (await opened.tasks.submit(opened.tasks.restrict(task, deny=["look", "write"]))).run()
+        again = opened.tasks.restrict(await opened.tasks.repeat(outcome.certificate.id), ask=["write"])
         assert again.options == {"ask": "write", "deny": "look write"}
-        await (await opened.submit(again)).run()
+        await (await opened.tasks.submit(again)).run()
     assert careful.effects() == []
 
 
 async def test_a_tool_that_is_none_is_refused_with_the_nearest_names(careful):
     async with careful.open() as opened:
-        task = opened.task("review this", [careful.project / "train.py"])
+        task = opened.tasks.create("review this", [careful.project / "train.py"])
         for name in ("wriite", "x*", "", "look write"):
             with pytest.raises(NotFoundError):
-                opened.restricted(task, deny=[name])
+                opened.tasks.restrict(task, deny=[name])
         with pytest.raises(NotFoundError, match="no tool named 'wriite'") as error:
-            opened.restricted(task, deny=["wriite"])
+            opened.tasks.restrict(task, deny=["wriite"])
         assert "'write'" in error.value.remedy
 
 
@@ -269,7 +275,9 @@ async def test_a_plan_says_which_tools_are_asked_about_and_which_never_run(caref
     persons(home, DENY_LOOK)
     projects(careful, ALLOW_WRITE)
     async with careful.open() as opened:
-        plan = await opened.plan(opened.task("review this", [careful.project / "train.py"], agent="writer"))
+        plan = await opened.tasks.plan(
+            opened.tasks.create("review this", [careful.project / "train.py"], agent="writer")
+        )
     assert plan.leave["write"] == "asks you first"
     assert plan.leave["look"] == "never runs"
     assert [str(each) for each in plan.ignored] == ["allow write"]

@@ -56,7 +56,7 @@ async def wear_out(opened, session, deaths=MOST_ATTEMPTS):
         with pytest.raises(DeathError):
             await session.run()
         bury(opened, session)
-        session = await opened.resume(session.id)
+        session = await opened.tasks.resume(session.id)
     return session
 
 
@@ -64,7 +64,7 @@ async def given_up(box, opened):
     """Return the outcome and the certificate of a session that nobody survives."""
     session = await wear_out(opened, await box.submit(opened, "worker"))
     outcome = await session.run()
-    return outcome, await opened.read(outcome.certificate.id)
+    return outcome, await opened.certificates.read(outcome.certificate.id)
 
 
 async def test_after_five_owners_that_died_the_sixth_concludes_that_it_cannot_be_decided(box):
@@ -83,7 +83,7 @@ async def test_after_five_owners_that_died_the_sixth_concludes_that_it_cannot_be
             assert said in each
         assert gap.command == "esper submit --agent worker 'review this' train.py"
         assert box.effects() == ["explode"] * MOST_ATTEMPTS
-        data = await opened.record(certificate.id)
+        data = await opened.certificates.record(certificate.id)
         checks = verify_statement(data, policy_text())
         assert [each for each in checks if each.outcome is not CheckOutcome.HOLDS] == []
         assert outcome.view.is_file()
@@ -96,7 +96,7 @@ async def test_four_owners_that_died_do_not_end_it(box):
         session = await wear_out(opened, await box.submit(opened, "worker"), MOST_ATTEMPTS - 1)
         with pytest.raises(DeathError):
             await session.run()
-        assert (await opened.session(session.id)).state is SessionState.OPEN
+        assert (await opened.sessions.get(session.id)).state is SessionState.OPEN
     assert box.effects() == ["explode"] * MOST_ATTEMPTS
 
 
@@ -166,7 +166,7 @@ async def test_where_nobody_was_given_the_task_yet_it_is_refused(toybox, monkeyp
         assert outcome.exit_code is ExitCode.USAGE
         assert "5 consecutive processes crashed" in outcome.route.explanation
         assert outcome.certificate is None
-        assert (await opened.session(session.id)).state is SessionState.REFUSED
+        assert (await opened.sessions.get(session.id)).state is SessionState.REFUSED
 
 
 async def test_owners_that_give_the_session_back_are_no_deaths(toybox):
@@ -177,7 +177,7 @@ async def test_owners_that_give_the_session_back_are_no_deaths(toybox):
         for _ in range(2 * MOST_ATTEMPTS):
             with pytest.raises(DeathError):
                 await session.run()
-            session = await opened.resume(session.id)
+            session = await opened.tasks.resume(session.id)
         with pytest.raises(DeathError):
             await session.run()
     assert len(toybox.effects()) == 2 * MOST_ATTEMPTS + 1
@@ -190,13 +190,13 @@ async def test_the_answer_of_a_person_begins_the_count_anew(toybox):
         outcome = await (await toybox.submit(opened, "worker")).run()
         for _ in range(MOST_ATTEMPTS):
             # Owners die while it waits, before they give it back.
-            session = await opened.resume(outcome.session)
+            session = await opened.tasks.resume(outcome.session)
             assert (await session.run()).state is SessionState.WAITING
             bury(opened, session)
-        waiting = await (await opened.resume(outcome.session)).run()
+        waiting = await (await opened.tasks.resume(outcome.session)).run()
         assert waiting.state is SessionState.WAITING
         bury(opened, session)
-        done = await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        done = await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
         assert done.state is SessionState.DONE
     assert toybox.effects() == ["apply"]
 
@@ -215,7 +215,7 @@ async def test_a_session_whose_last_owners_died_after_it_had_concluded_is_still_
         session._graph = sound
         outcome = await session.run()
         assert outcome.exit_code is ExitCode.DONE
-        certificate = await opened.read(outcome.certificate.id)
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert certificate.verdict.kind is QuestionType.APPROVAL
     assert certificate.gaps == ()
 
@@ -234,7 +234,7 @@ async def test_the_program_that_gives_up_may_die_as_well(toybox, monkeypatch):
             with pytest.raises(DeathError):
                 await session.run()
         bury(opened, session)
-        outcome = await (await opened.resume(session.id)).run()
+        outcome = await (await opened.tasks.resume(session.id)).run()
         assert outcome.certificate.status is Status.NEEDS_FURTHER_REVIEW
     assert toybox.effects() == ["explode"] * MOST_ATTEMPTS
 
@@ -253,4 +253,4 @@ async def test_it_is_replayed_to_the_same_bytes(toybox):
     toybox.agent("worker", calling("explode"))
     async with toybox.open() as opened:
         outcome, _ = await given_up(toybox, opened)
-        assert (await opened.replay(outcome.session)).is_identical
+        assert (await opened.sessions.replay(outcome.session)).is_identical

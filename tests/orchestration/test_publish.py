@@ -29,7 +29,7 @@ def looking(toybox):
 
 async def resumed(toybox, session):
     async with toybox.open() as opened:
-        return await (await opened.resume(session)).run()
+        return await (await opened.tasks.resume(session)).run()
 
 
 async def test_the_view_and_the_record_are_published_in_the_project(looking):
@@ -37,9 +37,9 @@ async def test_the_view_and_the_record_are_published_in_the_project(looking):
     view = ran.outcome.view
     assert view.parent == looking.project / PUBLISHED / "worker" / "certificates"
     async with looking.open() as opened:
-        data = await opened.record(ran.certificate.id)
-        assert view.read_text() == await opened.markdown(ran.certificate.id)
-        assert await opened.view(ran.certificate.id) == view
+        data = await opened.certificates.record(ran.certificate.id)
+        assert view.read_text() == await opened.certificates.markdown(ran.certificate.id)
+        assert await opened.certificates.view(ran.certificate.id) == view
     envelope = read_envelope(view.with_suffix(".dsse.json").read_bytes())
     assert envelope.payload == data
     assert is_signed_by(envelope, signing_key(home()).public_key)
@@ -68,7 +68,7 @@ async def test_a_view_that_is_gone_is_written_when_somebody_asks_for_it(looking)
     ran = await looking.run("worker")
     ran.outcome.view.unlink()
     async with looking.open() as opened:
-        assert (await opened.view("latest")).is_file()
+        assert (await opened.certificates.view("latest")).is_file()
 
 
 async def test_what_is_published_already_is_left_as_it_is(looking):
@@ -146,7 +146,7 @@ async def test_a_file_in_the_place_of_the_folder_is_said_and_the_certificate_is_
             assert error.remedy  # noqa: PT017 - either it is said, or it is published elsewhere
         else:
             assert outcome.view.is_file()
-        (entry,) = await opened.certificates()
+        (entry,) = await opened.certificates.list()
         assert entry.session == session.id
     assert (looking.project / "docs").read_text() == "mine\n"
 
@@ -194,7 +194,7 @@ async def test_publishing_lists_no_folder(looking, monkeypatch):
         for owner, name in ((os, "listdir"), (os, "scandir"), (type(ran.outcome.view), "glob")):
             patched.setattr(owner, name, listed)
         async with looking.open() as opened:
-            assert (await opened.view("latest")).is_file()
+            assert (await opened.certificates.view("latest")).is_file()
 
 
 def _write_often(path, texts):

@@ -62,7 +62,7 @@ async def test_a_notice_goes_beside_a_view_that_was_published_before_the_limit(l
     ran = await looking.run("worker", request=REQUESTS["advice"])
     settings(LIMITED)
     async with looking.open() as opened:
-        await opened.revoke(ran.certificate.id, "the question was wrong")
+        await opened.certificates.revoke(ran.certificate.id, "the question was wrong")
     assert len(list(ran.outcome.view.parent.glob("*.notice.json"))) == 1
 
 

@@ -32,7 +32,7 @@ def box(toybox):
 async def run(box, opened, agent, answers=()):
     outcome = await (await box.submit(opened, agent)).run()
     for each in answers:
-        outcome = await (await opened.answer(outcome.questions[0].id, each)).run()
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, each)).run()
     return outcome
 
 
@@ -54,11 +54,11 @@ async def test_the_certificate_of_a_replay_is_the_same_byte_by_byte_and_nothing_
     async with box.open() as opened:
         first = await run(box, opened, "doer", ("right", "approve"))
         assert first.state is SessionState.DONE
-        done, kept, rows = box.effects(), files(home), await opened.timeline(first.session)
-        found = await opened.replay(first.session)
-        assert (box.effects(), await opened.timeline(first.session)) == (done, rows)
+        done, kept, rows = box.effects(), files(home), await opened.sessions.timeline(first.session)
+        found = await opened.sessions.replay(first.session)
+        assert (box.effects(), await opened.sessions.timeline(first.session)) == (done, rows)
         assert files(home) == kept
-        assert len(await opened.sessions()) == 1
+        assert len(await opened.sessions.list()) == 1
     assert found.differences == ()
     assert found.is_identical
     assert found.sha256 == found.recorded_sha256 == first.certificate.sha256
@@ -70,7 +70,7 @@ async def test_tools_that_failed_are_replayed_as_they_failed(box):
     box.agent("feeler", calling("cold", then=lambda reports: Conclude(reports[0].evidence.summary)))
     async with box.open() as opened:
         first = await run(box, opened, "feeler")
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert (found.differences, found.is_identical, box.effects()) == ((), True, ["cold"])
 
 
@@ -79,7 +79,7 @@ async def test_code_that_has_changed_since_does_not_change_a_replay(box):
     async with box.open() as opened:
         first = await run(box, opened, "worker")
         (box.project / "train.py").unlink()
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert (found.differences, found.is_identical) == ((), True)
 
 
@@ -89,7 +89,7 @@ async def test_a_playbook_that_decides_otherwise_is_named_with_both_decisions(bo
         first = await run(box, opened, "worker")
     box.playbooks["worker"] = calling("two")
     async with box.open() as opened:
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     (differs,) = [each for each in found.differences if each.startswith("step 1.1")]
     then, now = differs.split(";")
     assert '"one"' in then
@@ -106,7 +106,7 @@ async def test_a_playbook_that_concludes_otherwise_is_named(box):
         first = await run(box, opened, "worker")
     box.playbooks["worker"] = calling("one", then=lambda _: Conclude("new"))
     async with box.open() as opened:
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert any("old" in each and "new" in each for each in found.differences)
 
 
@@ -116,14 +116,14 @@ async def test_an_agent_that_has_changed_or_gone_is_named(box):
         first = await run(box, opened, "worker")
     (box.folder / "worker.md").write_text((box.folder / "worker.md").read_text() + "Otherwise.\n")
     async with box.open() as opened:
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
         assert any(each.startswith("sha256 of worker was") for each in found.differences)
         assert found.is_identical
-        pinned = await opened.replay(first.session, pinned=True)
+        pinned = await opened.sessions.replay(first.session, pinned=True)
         assert (pinned.differences, pinned.is_identical) == ((), True)
     (box.folder / "worker.md").unlink()
     async with box.open() as opened:
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert "no agent named 'worker'" in found.differences
     assert found.is_identical
 
@@ -137,7 +137,7 @@ async def test_a_certificate_that_the_record_does_not_give_is_not_identical(box)
         with opened.services.store.store.writing() as transaction:
             change = "UPDATE ledger SET body = replace(body, 'one wrote', 'two wrote') WHERE kind = 'called'"
             transaction.connection.execute(text(change))
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert not found.is_identical
 
 
@@ -152,7 +152,7 @@ async def test_a_session_that_waits_is_replayed_up_to_its_question(box, agent, e
     box.agent("writer", calling("write"))
     async with box.open() as opened:
         first = await run(box, opened, agent)
-        found = await opened.replay(first.session)
+        found = await opened.sessions.replay(first.session)
     assert (found.differences, found.ending, found.certificate) == ((), ending, "")
     assert found.is_identical
     assert found.replayed == found.rows
@@ -168,8 +168,8 @@ async def test_a_cancelled_session_is_replayed_to_its_end(box):
     box.agent("asker", asking)
     async with box.open() as opened:
         first = await run(box, opened, "asker")
-        await opened.cancel(first.session)
-        found = await opened.replay(first.session)
+        await opened.sessions.cancel(first.session)
+        found = await opened.sessions.replay(first.session)
     assert (found.differences, found.certificate) == ((), "")
     assert box.effects() == ["one"]
 
@@ -177,7 +177,7 @@ async def test_a_cancelled_session_is_replayed_to_its_end(box):
 async def test_a_call_without_a_result_is_where_a_replay_ends(box):
     session = await box.cut_off("one", "last", "two")
     async with box.open() as opened:
-        found = await opened.replay(session)
+        found = await opened.sessions.replay(session)
     assert box.effects() == ["one", "last"]
     assert found.ending == "the ledger ends within a tool call"
     assert found.differences == ()
@@ -188,6 +188,6 @@ async def test_a_fork_is_replayed_like_any_session(box):
     box.agent("other", calling("two"))
     async with box.open() as opened:
         first = await run(box, opened, "worker")
-        outcome = await (await opened.fork(first.session, "1", agent="other")).run()
-        found = await opened.replay(outcome.session)
+        outcome = await (await opened.sessions.fork(first.session, "1", agent="other")).run()
+        found = await opened.sessions.replay(outcome.session)
     assert found.is_identical

@@ -62,7 +62,7 @@ async def test_advice_that_is_risky_to_act_on_waits_for_a_person(toybox, risk):
         (question,) = outcome.questions
         assert question.options == ("approve", "deny")
         assert f"Implementation risk {risk}, reversibility Moderate: move the data" in question.text
-        assert (await (await opened.resume(outcome.session)).run()).questions == (question,)
+        assert (await (await opened.tasks.resume(outcome.session)).run()).questions == (question,)
     assert toybox.effects() == ["look"]
 
 
@@ -71,11 +71,11 @@ async def test_with_a_persons_agreement_the_advice_stands_and_says_who_agreed(ad
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
         asked_id = outcome.questions[0].id
-        outcome = await (await opened.answer(asked_id, "approve")).run()
-        issued = await opened.read(outcome.certificate.id)
-        record = await opened.record(outcome.certificate.id)
-        markdown = await opened.markdown(outcome.certificate.id)
-        page = (await opened.page(outcome.certificate.id)).read_text()
+        outcome = await (await opened.approvals.answer(asked_id, "approve")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        record = await opened.certificates.record(outcome.certificate.id)
+        markdown = await opened.certificates.markdown(outcome.certificate.id)
+        page = (await opened.certificates.page(outcome.certificate.id)).read_text()
     (agreement,) = issued.agreements
     assert (agreement.question, agreement.is_given, agreement.implementation_risk) == (asked_id, True, "Medium")
     assert issued.verdict.stance is Stance.FOR
@@ -91,9 +91,9 @@ async def test_with_a_persons_agreement_the_advice_stands_and_says_who_agreed(ad
 async def test_where_the_person_does_not_agree_the_advice_stays_conditional_and_says_so(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        outcome = await (await opened.answer(outcome.questions[0].id, "deny")).run()
-        issued = await opened.read(outcome.certificate.id)
-        markdown = await opened.markdown(outcome.certificate.id)
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "deny")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        markdown = await opened.certificates.markdown(outcome.certificate.id)
     assert issued.verdict.stance is Stance.CONDITIONAL
     assert issued.verdict.conditions == (CONDITION,)
     assert [each.is_given for each in issued.agreements] == [False]
@@ -103,19 +103,19 @@ async def test_where_the_person_does_not_agree_the_advice_stays_conditional_and_
 async def test_the_certificate_follows_from_the_ledger_alone(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        outcome = await (await opened.answer(outcome.session, "approve")).run()
-        history = await opened.history(outcome.session)
+        outcome = await (await opened.approvals.answer(outcome.session, "approve")).run()
+        history = await opened.sessions.history(outcome.session)
         derived = statement(normal(certificate(history, history.conclusion)))
-        assert derived == await opened.record(outcome.certificate.id)
-        again = await (await opened.resume(outcome.session)).run()
+        assert derived == await opened.certificates.record(outcome.certificate.id)
+        again = await (await opened.tasks.resume(outcome.session)).run()
         assert again.certificate == outcome.certificate
 
 
 async def test_an_agreement_that_the_record_does_not_have_does_not_pass_for_one(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        outcome = await (await opened.answer(outcome.session, "deny")).run()
-        issued = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.approvals.answer(outcome.session, "deny")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
     forged = replace(issued, agreements=(replace(issued.agreements[0], is_given=True),))
     assert ceiling_of(load_policy(), forged) != forged.verdict.ceiling
     without = replace(issued, agreements=())
@@ -134,7 +134,9 @@ async def test_an_agreement_that_the_record_does_not_have_does_not_pass_for_one(
 async def test_only_a_named_persons_agreement_to_this_very_risk_counts(adviser, agreement, is_enough):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        issued = await opened.read((await (await opened.answer(outcome.session, "deny")).run()).certificate.id)
+        issued = await opened.certificates.read(
+            (await (await opened.approvals.answer(outcome.session, "deny")).run()).certificate.id
+        )
     stance = ceiling_of(load_policy(), replace(issued, agreements=(agreement,))).stance
     assert (stance is Stance.FOR) == is_enough
 
@@ -142,7 +144,7 @@ async def test_only_a_named_persons_agreement_to_this_very_risk_counts(adviser, 
 async def test_an_agreement_is_bound_to_the_conclusion_it_was_given_for(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
-        held = await opened.answer(outcome.session, "approve")
+        held = await opened.approvals.answer(outcome.session, "approve")
         held.stop()
         with pytest.raises(StoppedError):
             await held.run()
@@ -151,7 +153,7 @@ async def test_an_agreement_is_bound_to_the_conclusion_it_was_given_for(adviser)
             moved = decode(ActionDecided, transaction.connection.scalar(select(ledger.c.body).where(*where)))
             other = ActionDecided(replace(moved.move, summary="format the disk"), moved.record)
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
-        history = await opened.history(outcome.session)
+        history = await opened.sessions.history(outcome.session)
         assert [each.is_given for each in agreements(history.frames[0])] == [False]
 
 
@@ -161,11 +163,11 @@ async def test_nobody_in_particular_cannot_agree_to_advice(adviser, monkeypatch,
         outcome = await asked(adviser, opened)
         monkeypatch.setattr("getpass.getuser", lambda: name)
         with pytest.raises(UsageError, match="approved by a named user") as error:
-            await opened.answer(outcome.session, "approve")
+            await opened.approvals.answer(outcome.session, "approve")
         assert error.value.remedy == "set LOGNAME to your name"
         monkeypatch.setattr("getpass.getuser", lambda: "ann")
-        outcome = await (await opened.answer(outcome.session, "approve")).run()
-        assert [each.by for each in (await opened.read(outcome.certificate.id)).agreements] == ["ann"]
+        outcome = await (await opened.approvals.answer(outcome.session, "approve")).run()
+        assert [each.by for each in (await opened.certificates.read(outcome.certificate.id)).agreements] == ["ann"]
 
 
 @pytest.mark.both_databases
@@ -173,10 +175,10 @@ async def test_an_agreement_takes_nothing_but_yes_or_no_and_only_once(adviser):
     async with adviser.open() as opened:
         outcome = await asked(adviser, opened)
         with pytest.raises(UsageError, match="'perhaps' is not a valid answer"):
-            await opened.answer(outcome.session, "perhaps")
-        await (await opened.answer(outcome.session, "deny")).run()
+            await opened.approvals.answer(outcome.session, "perhaps")
+        await (await opened.approvals.answer(outcome.session, "deny")).run()
         with pytest.raises(UsageError, match="already answered: 'deny'"):
-            await opened.answer(outcome.questions[0].id, "approve")
+            await opened.approvals.answer(outcome.questions[0].id, "approve")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,9 @@ async def test_advice_that_has_conditions_of_its_own_keeps_them_when_a_person_ag
     toybox.agent("adviser", advising(conditions=("make a backup",)))
     async with toybox.open() as opened:
         outcome = await asked(toybox, opened)
-        issued = await opened.read((await (await opened.answer(outcome.session, "approve")).run()).certificate.id)
+        issued = await opened.certificates.read(
+            (await (await opened.approvals.answer(outcome.session, "approve")).run()).certificate.id
+        )
     assert issued.verdict.conditions == ("make a backup",)
     assert issued.verdict.stance is Stance.CONDITIONAL
 
@@ -227,9 +231,9 @@ async def test_a_question_in_the_work_and_one_about_the_advice_are_two(toybox):
     async with toybox.open() as opened:
         outcome = await asked(toybox, opened)
         first = outcome.questions[0].id
-        outcome = await (await opened.answer(first, "approve")).run()
+        outcome = await (await opened.approvals.answer(first, "approve")).run()
         assert outcome.state is SessionState.WAITING
         with pytest.raises(UsageError, match="already answered"):
-            await opened.answer(first, "approve")
-        outcome = await (await opened.answer(outcome.questions[0].id, "approve")).run()
+            await opened.approvals.answer(first, "approve")
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
         assert outcome.state is SessionState.DONE

@@ -44,10 +44,13 @@ async def ran(box, opened, agent="worker", **task):
 async def test_a_fork_goes_on_after_its_step_and_repeats_nothing_before_it(box):
     async with box.open() as opened:
         first = await ran(box, opened)
-        fork = await opened.fork(first.session, "1")
+        fork = await opened.sessions.fork(first.session, "1")
         outcome = await fork.run()
-        was, is_now = await opened.read(first.certificate.id), await opened.read(outcome.certificate.id)
-        summary = await opened.session(fork.id)
+        was, is_now = (
+            await opened.certificates.read(first.certificate.id),
+            await opened.certificates.read(outcome.certificate.id),
+        )
+        summary = await opened.sessions.get(fork.id)
     assert box.effects() == ["one one", "two two", "three three", "two two", "three three"]
     assert outcome.session != first.session
     assert was.id != is_now.id
@@ -61,19 +64,22 @@ async def test_a_fork_goes_on_after_its_step_and_repeats_nothing_before_it(box):
 async def test_the_session_that_was_forked_stays_as_it_was(box):
     async with box.open() as opened:
         first = await ran(box, opened)
-        before, record = await opened.timeline(first.session), await opened.record(first.certificate.id)
-        await (await opened.fork(first.session, "2")).run()
-        assert await opened.timeline(first.session) == before
-        assert await opened.record(first.certificate.id) == record
-        assert (await opened.session(first.session)).certificate == first.certificate.id
+        before, record = (
+            await opened.sessions.timeline(first.session),
+            await opened.certificates.record(first.certificate.id),
+        )
+        await (await opened.sessions.fork(first.session, "2")).run()
+        assert await opened.sessions.timeline(first.session) == before
+        assert await opened.certificates.record(first.certificate.id) == record
+        assert (await opened.sessions.get(first.session)).certificate == first.certificate.id
 
 
 async def test_the_rows_of_a_fork_are_those_of_the_other_session_with_their_times(box):
     async with box.open() as opened:
         first = await ran(box, opened)
-        fork = await opened.fork(first.session, "2")
-        copied = (await opened.timeline(fork.id))[1:]
-        origin = (await opened.timeline(first.session))[1 : 1 + len(copied)]
+        fork = await opened.sessions.fork(first.session, "2")
+        copied = (await opened.sessions.timeline(fork.id))[1:]
+        origin = (await opened.sessions.timeline(first.session))[1 : 1 + len(copied)]
         await fork.run()
     assert [(each.frame, each.step, each.call, each.kind, each.at, each.body) for each in copied] == [
         (each.frame, each.step, each.call, each.kind, each.at, each.body) for each in origin
@@ -92,9 +98,9 @@ async def test_another_agent_takes_a_fork_over_as_a_handoff_that_a_person_made(b
     box.agent("receiver", receive)
     async with box.open() as opened:
         first = await ran(box, opened)
-        outcome = await (await opened.fork(first.session, "1.1", agent="receiver")).run()
-        issued = await opened.read(outcome.certificate.id)
-        assert (await opened.session(outcome.session)).agent == "receiver"
+        outcome = await (await opened.sessions.fork(first.session, "1.1", agent="receiver")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
+        assert (await opened.sessions.get(outcome.session)).agent == "receiver"
     (brief,) = got
     assert [each.tool for each in brief.evidence] == ["one"]
     assert (brief.handoff.sender, brief.handoff.receiver, brief.handoff.hop) == ("worker", "receiver", 1)
@@ -106,10 +112,10 @@ async def test_another_agent_takes_a_fork_over_as_a_handoff_that_a_person_made(b
 async def test_a_fork_of_the_beginning_is_routed_anew_or_given_to_whom_a_person_names(box):
     async with box.open() as opened:
         first = await ran(box, opened)
-        again = await (await opened.fork(first.session, "0")).run()
-        other = await (await opened.fork(first.session, "0", agent="other")).run()
-        assert (await opened.read(again.certificate.id)).agent == "worker"
-        issued = await opened.read(other.certificate.id)
+        again = await (await opened.sessions.fork(first.session, "0")).run()
+        other = await (await opened.sessions.fork(first.session, "0", agent="other")).run()
+        assert (await opened.certificates.read(again.certificate.id)).agent == "worker"
+        issued = await opened.certificates.read(other.certificate.id)
     assert (issued.agent, issued.handoffs) == ("other", ())
     assert issued.task.options[FORKED_FROM] == f"{first.session} at the beginning"
 
@@ -123,8 +129,8 @@ async def test_a_fork_after_a_handoff_begins_with_the_receiver(box):
     box.agent("sender", handing)
     async with box.open() as opened:
         first = await ran(box, opened, "sender")
-        outcome = await (await opened.fork(first.session, "1.2")).run()
-        issued = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.sessions.fork(first.session, "1.2")).run()
+        issued = await opened.certificates.read(outcome.certificate.id)
     assert (issued.agent, len(issued.handoffs)) == ("other", 1)
     assert box.effects() == ["one", "three three", "three three"]
 
@@ -136,13 +142,13 @@ async def test_what_is_asked_and_not_answered_is_asked_anew_in_a_fork(box):
         first = await ran(box, opened, "writer")
         assert first.state is SessionState.WAITING
         with pytest.raises(UsageError, match=r"step 1\.2 .* is not finished"):
-            await opened.fork(first.session, "2")
-        second = await (await opened.fork(first.session, "1")).run()
+            await opened.sessions.fork(first.session, "2")
+        second = await (await opened.sessions.fork(first.session, "1")).run()
         assert second.state is SessionState.WAITING
         assert second.questions[0].id != first.questions[0].id
-        outcome = await (await opened.answer(first.questions[0].id, "approve")).run()
+        outcome = await (await opened.approvals.answer(first.questions[0].id, "approve")).run()
         assert outcome.session == first.session
-        third = await opened.fork(first.session, "2")
+        third = await opened.sessions.fork(first.session, "2")
         assert (await third.run()).state is SessionState.DONE
     # What a person has allowed and what was done then is not done again.
     assert box.effects() == ["one one", "write write", "two two", "two two"]
@@ -164,9 +170,9 @@ async def test_where_a_session_cannot_be_forked_the_steps_are_named(box, at, pro
     async with box.open() as opened:
         first = await ran(box, opened)
         with pytest.raises(UsageError, match=problem) as refused:
-            await opened.fork(first.session, at)
+            await opened.sessions.fork(first.session, at)
         assert refused.value.remedy.endswith(": 0, 1.1 to 1.3")
-        assert len(await opened.sessions()) == 1
+        assert len(await opened.sessions.list()) == 1
 
 
 async def test_a_step_without_its_frame_is_refused_where_there_are_several(box):
@@ -178,22 +184,22 @@ async def test_a_step_without_its_frame_is_refused_where_there_are_several(box):
     async with box.open() as opened:
         first = await ran(box, opened, "asker")
         with pytest.raises(UsageError, match="is not a step"):
-            await opened.fork(first.session, "1")
+            await opened.sessions.fork(first.session, "1")
         with pytest.raises(UsageError, match="only consulted"):
-            await opened.fork(first.session, "2.1", agent="worker")
-        outcome = await (await opened.fork(first.session, "2.1")).run()
+            await opened.sessions.fork(first.session, "2.1", agent="worker")
+        outcome = await (await opened.sessions.fork(first.session, "2.1")).run()
         assert outcome.state is SessionState.DONE
-        assert len(await opened.sessions()) == 2
+        assert len(await opened.sessions.list()) == 2
 
 
 async def test_a_fork_is_not_given_to_who_is_not_there_or_has_it_already(box):
     async with box.open() as opened:
         first = await ran(box, opened)
         with pytest.raises(NotFoundError, match="no agent named 'nobody'"):
-            await opened.fork(first.session, "1", agent="nobody")
+            await opened.sessions.fork(first.session, "1", agent="nobody")
         with pytest.raises(UsageError, match="worker already has the task"):
-            await opened.fork(first.session, "1", agent="worker")
-        assert len(await opened.sessions()) == 1
+            await opened.sessions.fork(first.session, "1", agent="worker")
+        assert len(await opened.sessions.list()) == 1
 
 
 async def test_a_continuation_begins_with_what_the_session_came_to(box):
@@ -207,11 +213,11 @@ async def test_a_continuation_begins_with_what_the_session_came_to(box):
     box.agent("looker", play)
     async with box.open() as opened:
         first = await ran(box, opened, "looker", request="review this")
-        task, before = await opened.continuation(first.session, "review it again, and the loop")
-        session = await opened.submit(task, continues=before)
+        task, before = await opened.tasks.continuation(first.session, "review it again, and the loop")
+        session = await opened.tasks.submit(task, continues=before)
         outcome = await session.run()
-        issued = await opened.read(outcome.certificate.id)
-        summary = await opened.session(session.id)
+        issued = await opened.certificates.read(outcome.certificate.id)
+        summary = await opened.sessions.get(session.id)
     assert got[0].before is None
     was = got[1].before
     assert (was.session, was.certificate) == (first.session, first.certificate.id)
@@ -234,18 +240,18 @@ async def test_a_continuation_about_something_else_leaves_the_certificate_standi
     (box.project / "more.py").write_text("x = 1\n")
     async with box.open() as opened:
         first = await ran(box, opened)
-        task, before = await opened.continuation(first.session, message, [box.project / each for each in paths])
-        outcome = await (await opened.submit(task, continues=before)).run()
-        assert (await opened.read(outcome.certificate.id)).relations == ()
+        task, before = await opened.tasks.continuation(first.session, message, [box.project / each for each in paths])
+        outcome = await (await opened.tasks.submit(task, continues=before)).run()
+        assert (await opened.certificates.read(outcome.certificate.id)).relations == ()
 
 
 async def test_a_continuation_is_about_the_files_that_its_words_name(box):
     (box.project / "more.py").write_text("x = 1\n")
     async with box.open() as opened:
         first = await ran(box, opened)
-        task, _ = await opened.continuation(first.session, "review more.py as well")
+        task, _ = await opened.tasks.continuation(first.session, "review more.py as well")
         assert task.paths == ("more.py",)
-        task, _ = await opened.continuation(first.session, "review more.py as well", [box.project / "train.py"])
+        task, _ = await opened.tasks.continuation(first.session, "review more.py as well", [box.project / "train.py"])
         assert task.paths == ("train.py",)
 
 
@@ -258,7 +264,7 @@ async def test_what_has_not_ended_is_not_continued(box):
     async with box.open() as opened:
         first = await ran(box, opened, "asker")
         with pytest.raises(UsageError, match="has not ended") as refused:
-            await opened.continuation(first.session, "and now?")
+            await opened.tasks.continuation(first.session, "and now?")
         assert refused.value.remedy == f"resume it: esper resume {first.session}"
 
 
@@ -267,11 +273,11 @@ async def test_a_cancelled_session_is_continued_from_what_it_had_found(box):
     box.agent("writer", in_turns("one", "write"))
     async with box.open() as opened:
         first = await ran(box, opened, "writer")
-        await opened.cancel(first.session)
-        task, before = await opened.continuation(first.session, "review it without writing", agent="other")
+        await opened.sessions.cancel(first.session)
+        task, before = await opened.tasks.continuation(first.session, "review it without writing", agent="other")
         assert [each.tool for each in before.evidence] == ["one"]
         assert (before.certificate, before.status) == ("", "")
-        outcome = await (await opened.submit(task, continues=before)).run()
+        outcome = await (await opened.tasks.submit(task, continues=before)).run()
         assert outcome.state is SessionState.DONE
 
 
@@ -281,8 +287,8 @@ async def test_an_agent_that_is_gone_does_not_continue_silently(box):
     (box.folder / "worker.md").unlink()
     async with box.open() as opened:
         with pytest.raises(NotFoundError, match="no agent named 'worker'"):
-            await opened.continuation(first.session, "review it again")
-        task, _ = await opened.continuation(first.session, "review it again", agent="other")
+            await opened.tasks.continuation(first.session, "review it again")
+        task, _ = await opened.tasks.continuation(first.session, "review it again", agent="other")
         assert task.agent == "other"
 
 
@@ -290,9 +296,9 @@ async def test_a_fork_and_a_continuation_survive_a_crash_like_any_session(box):
     box.agent("caller", calling("one", "two"))
     async with box.open() as opened:
         first = await ran(box, opened, "worker")
-        fork = await opened.fork(first.session, "1")
+        fork = await opened.sessions.fork(first.session, "1")
         fork.stop()
         with pytest.raises(Exception, match="stopped between two steps"):
             await fork.run()
-        outcome = await (await opened.resume(fork.id)).run()
+        outcome = await (await opened.tasks.resume(fork.id)).run()
         assert outcome.state is SessionState.DONE

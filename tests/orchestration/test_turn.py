@@ -118,9 +118,9 @@ async def test_a_call_that_was_interrupted_is_run_again_only_if_it_is_repeatable
         for _ in range(2):
             with pytest.raises(TornError):
                 await session.run()
-            session = await opened.resume(session.id)
+            session = await opened.tasks.resume(session.id)
         outcome = await session.run()
-        certificate = await opened.read(outcome.certificate.id)
+        certificate = await opened.certificates.read(outcome.certificate.id)
     assert toybox.effects() == ["look", "look", "write"]
     assert [each.outcome for each in certificate.evidence] == [CallOutcome.COMPLETED, CallOutcome.INTERRUPTED]
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
@@ -365,14 +365,14 @@ async def test_a_session_whose_playbook_has_changed_is_not_gone_on_with(toybox):
         assert outcome.state is SessionState.WAITING
     toybox.playbooks["worker"] = asking("new?")
     async with toybox.open() as opened:
-        session = await opened.answer(outcome.session, "yes")
+        session = await opened.approvals.answer(outcome.session, "yes")
         with pytest.raises(DriftError, match="the playbook of 'worker' has changed") as refused:
             await session.run()
         assert "submit the task again" in refused.value.remedy
-        assert (await opened.session(outcome.session)).state is SessionState.OPEN
+        assert (await opened.sessions.get(outcome.session)).state is SessionState.OPEN
     toybox.playbooks["worker"] = asking("old?")
     async with toybox.open() as opened:
-        assert (await (await opened.resume(outcome.session)).run()).state is SessionState.DONE
+        assert (await (await opened.tasks.resume(outcome.session)).run()).state is SessionState.DONE
 
 
 async def test_a_playbook_that_insists_on_a_refused_conclusion_ends_undecided(toybox):
@@ -385,7 +385,7 @@ async def test_a_playbook_that_insists_on_a_refused_conclusion_ends_undecided(to
         session = await toybox.submit(opened, "worker")
         outcome = await session.run()
         assert outcome.certificate.status is Status.NEEDS_FURTHER_REVIEW
-        (gap,) = (await opened.read(outcome.certificate.id)).gaps
+        (gap,) = (await opened.certificates.read(outcome.certificate.id)).gaps
         assert "could not be carried out" in gap.why
 
 
@@ -400,8 +400,8 @@ async def test_a_playbook_that_breaks_leaves_a_session_that_can_be_resumed(toybo
         session = await toybox.submit(opened, "worker")
         with pytest.raises(ZeroDivisionError):
             await session.run()
-        assert (await opened.session(session.id)).state is SessionState.OPEN
+        assert (await opened.sessions.get(session.id)).state is SessionState.OPEN
     toybox.playbooks["worker"] = calling("look")
     async with toybox.open() as opened:
-        assert (await (await opened.resume(session.id, accept=True)).run()).state is SessionState.DONE
+        assert (await (await opened.tasks.resume(session.id, accept=True)).run()).state is SessionState.DONE
     assert toybox.effects() == ["look"]

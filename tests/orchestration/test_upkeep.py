@@ -39,11 +39,11 @@ def on_project(root, work):
 
 
 def repaired(judged, **options):
-    return on_project(judged.root, lambda project: project.repair(**options))
+    return on_project(judged.root, lambda project: project.certificates.repair(**options))
 
 
 def revoked(judged, reason="the data set was mislabelled"):
-    return on_project(judged.root, lambda project: project.revoke(judged.id, reason))
+    return on_project(judged.root, lambda project: project.certificates.revoke(judged.id, reason))
 
 
 def verified(target):
@@ -119,7 +119,7 @@ def test_revoking_wants_a_reason_and_a_certificate_that_there_is(judged):
     with pytest.raises(UsageError, match="needs a reason"):
         revoked(judged, "  ")
     with pytest.raises(NotFoundError):
-        on_project(judged.root, lambda project: project.revoke("crt_" + "0" * 32, "why"))
+        on_project(judged.root, lambda project: project.certificates.revoke("crt_" + "0" * 32, "why"))
 
 
 def test_a_repair_of_what_is_whole_changes_nothing(judged):
@@ -170,7 +170,7 @@ def test_a_repair_names_the_certificates_whose_index_rows_it_wrote_again(judged,
 
 def test_a_relation_that_was_taken_out_of_the_index_is_noticed_and_put_back(judged, home):
     async def ask_again(project):
-        return await (await project.submit(await project.again(judged.id))).run()
+        return await (await project.tasks.submit(await project.tasks.repeat(judged.id))).run()
 
     later = on_project(judged.root, ask_again).certificate.id
     assert verified(judged.id).currency is FreshnessState.SUPERSEDED
@@ -230,7 +230,7 @@ def test_a_log_that_lost_entries_is_refused_until_a_person_accepts_it_on_record(
     with pytest.raises(IntegrityError, match=name):
         repaired(judged)
     with pytest.raises(IntegrityError, match=name):
-        on_project(judged.root, lambda project: project.revoke(judged.id, "again"))
+        on_project(judged.root, lambda project: project.certificates.revoke(judged.id, "again"))
     done = repaired(judged, accept_rollback=True)
     assert [each.split(":")[0] for each in done.accepted] == [name]
     assert {each.kind for each in whole(judged).faults} <= {"certificate-not-logged", "forked"}
@@ -396,9 +396,9 @@ def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
 
 def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
     async def erase(project):
-        await project.notebook.redact("zero_grad")
-        (note, *_) = await project.notebook.list()
-        await project.notebook.forget(note.id)
+        await project.memory.redact("zero_grad")
+        (note, *_) = await project.memory.list()
+        await project.memory.forget(note.id)
 
     on_project(judged.root, erase)
     assert whole(judged).faults == ()
@@ -406,7 +406,7 @@ def test_a_note_that_a_person_forgot_or_redacted_is_no_fault(judged):
 
 def test_a_pruned_session_is_no_fault_and_its_remaining_events_are_covered(judged, home):
     async def prune(project):
-        return await project.prune(await project.prunable(days=0), days=0)
+        return await project.certificates.prune(await project.certificates.prunable(days=0), days=0)
 
     assert on_project(judged.root, prune).sessions
     assert whole(judged).faults == ()

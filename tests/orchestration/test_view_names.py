@@ -115,7 +115,7 @@ def test_certificates_that_version_0_1_0_gave_one_name_are_renamed_and_published
     upgrade(home)
     first, second, third = views
     assert set(soundness(looking).values()) == {ExitCode.TAMPERED}
-    done = on_project(looking, lambda opened: opened.repair())
+    done = on_project(looking, lambda opened: opened.certificates.repair())
     assert done.left == ()
     assert [(each.certificate, each.kept_by, each.old, each.new) for each in done.separated] == [
         (second, first, old.name, views[second].name),
@@ -130,7 +130,7 @@ def test_certificates_that_version_0_1_0_gave_one_name_are_renamed_and_published
             assert now.pop(view.with_name(kept)) == data
     assert {each.suffix for each in now} == {".tlog-proof"}
     now = files(looking.project / "docs")
-    again = on_project(looking, lambda opened: opened.repair())
+    again = on_project(looking, lambda opened: opened.certificates.repair())
     assert (again.separated, again.written, again.left) == ((), (), ())
     assert files(looking.project / "docs") == now
 
@@ -140,9 +140,9 @@ def test_a_name_that_version_0_1_0_gave_alone_stays(in_one_second, looking, home
     old = put_back_to_0_1_0(home, views)
     upgrade(home)
     assert soundness(looking) == {}
-    done = on_project(looking, lambda opened: opened.repair())
+    done = on_project(looking, lambda opened: opened.certificates.repair())
     assert (done.separated, done.written) == ((), ())
-    assert on_project(looking, lambda opened: opened.view("latest")) == old
+    assert on_project(looking, lambda opened: opened.certificates.view("latest")) == old
 
 
 def test_two_certificates_of_a_project_cannot_have_one_name(in_one_second, home):
@@ -171,7 +171,7 @@ def test_no_stored_name_leads_anywhere_and_none_is_followed(in_one_second, looki
     rename_row(home, name)
 
     async def everything(opened):
-        for work in (opened.view, opened.page):
+        for work in (opened.certificates.view, opened.certificates.page):
             with pytest.raises(IntegrityError, match="not one of its names"):
                 await work(identifier)
 
@@ -189,10 +189,10 @@ def test_repair_puts_a_refused_name_right_and_publishes_under_it(in_one_second, 
     first, second = views
     rename_row(home, "x", first)
     rename_row(home, views[first].name, second)
-    done = on_project(looking, lambda opened: opened.repair())
+    done = on_project(looking, lambda opened: opened.certificates.repair())
     assert done.left == ()
     assert set(done.corrected) == {first, second}
-    assert on_project(looking, lambda opened: opened.view(second)) == views[second]
+    assert on_project(looking, lambda opened: opened.certificates.view(second)) == views[second]
     assert soundness(looking) == {}
 
 
@@ -210,7 +210,7 @@ def test_another_certificate_s_name_is_refused(in_one_second, looking, home):
     rename_row(home, "x", first)
     rename_row(home, views[first].name, second)
     with pytest.raises(IntegrityError, match="not one of its names"):
-        on_project(looking, lambda opened: opened.view(second))
+        on_project(looking, lambda opened: opened.certificates.view(second))
 
 
 def test_the_commands_refuse_a_stored_name_in_two_lines(in_one_second, looking, home, tmp_path):
@@ -231,5 +231,5 @@ def test_an_agent_s_name_in_the_database_is_no_folder(in_one_second, looking, ho
     with rows_of(home) as connection:
         connection.execute("UPDATE certificate SET agent = 'somebody-else'")
     with suppress(EsperError):
-        assert on_project(looking, lambda opened: opened.view(identifier)) == view
+        assert on_project(looking, lambda opened: opened.certificates.view(identifier)) == view
     assert not (view.parent.parent.parent / "somebody-else").exists()

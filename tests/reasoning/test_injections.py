@@ -125,8 +125,8 @@ async def test_a_measurement_of_a_models_choice_counts_where_a_person_agreed_to_
         certificate = ran.certificate
         if ran.outcome.questions:
             async with worker.open() as opened:
-                outcome = await (await opened.answer(ran.outcome.questions[0].id, APPROVE)).run()
-                certificate = await opened.read(outcome.certificate.id)
+                outcome = await (await opened.approvals.answer(ran.outcome.questions[0].id, APPROVE)).run()
+                certificate = await opened.certificates.read(outcome.certificate.id)
     assert certificate.verdict.status is status
     assert ("a model chose" in certificate.verdict.below_ceiling) is (risk is Risk.LOW)
 

@@ -90,7 +90,7 @@ def opening(lab_project, bench, migrated_sqlite, monkeypatch):  # noqa: F811 - f
 
 async def replayed(opened, session):
     """Play every frame of a session again from its record, and check that each move is the recorded one."""
-    history = await opened.history(session)
+    history = await opened.sessions.history(session)
     run = SimpleNamespace(history=history, services=opened.services)
     for frame in history.frames:
         reasoner = opened.services.reasoner(frame.opened.agent.name).build(brief_of(run, frame))
@@ -105,14 +105,14 @@ def judged(opening, lab_project):
 
     async def run(request, *paths, agent=""):
         async with opening() as opened:
-            task = opened.task(request, [lab_project / each for each in paths], agent=agent)
-            outcome = await (await opened.submit(task)).run()
+            task = opened.tasks.create(request, [lab_project / each for each in paths], agent=agent)
+            outcome = await (await opened.tasks.submit(task)).run()
             assert outcome.state is SessionState.DONE
             await replayed(opened, outcome.session)
-            certificate = await opened.read(outcome.certificate.id)
+            certificate = await opened.certificates.read(outcome.certificate.id)
             checks = verify_statement(statement(certificate), policy_text())
             assert {each.outcome for each in checks} == {CheckOutcome.HOLDS}
-            certificate_notes.append(await opened.memory(agent=certificate.agent))
+            certificate_notes.append(await opened.memory.list(agent=certificate.agent))
             return certificate
 
     certificate_notes = run.__dict__.setdefault("notes", [])
@@ -238,13 +238,13 @@ async def test_against_a_revision_the_engineer_says_what_else_differs_and_how_to
 
 async def test_a_person_is_asked_which_of_several_is_meant_and_the_answer_is_run(opening, lab_project):
     async with opening() as opened:
-        task = opened.task("my loss is NaN", [lab_project / "two.py"], agent="nan-debugger")
-        outcome = await (await opened.submit(task)).run()
+        task = opened.tasks.create("my loss is NaN", [lab_project / "two.py"], agent="nan-debugger")
+        outcome = await (await opened.tasks.submit(task)).run()
         assert outcome.state is SessionState.WAITING
         (question,) = outcome.questions
         assert question.options == ("two.py:make_step", "two.py:make_other_step", NONE_OF_THEM)
-        outcome = await (await opened.answer(outcome.session, "two.py:make_other_step")).run()
-        certificate = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.approvals.answer(outcome.session, "two.py:make_other_step")).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
         await replayed(opened, outcome.session)
     ran = [each.arguments["target"] for each in certificate.evidence if each.tool == "torch-nan"]
     assert ran == ["two.py:make_other_step"] * 2
@@ -286,11 +286,11 @@ async def test_what_died_in_the_middle_of_a_measurement_goes_on_with_the_same_mo
         return bench._lab._count if bench._lab is not None else 0
 
     async with opening() as opened:
-        task = opened.task("my loss is NaN", [lab_project / "slow.py"], agent="nan-debugger")
-        session = await opened.submit(task)
+        task = opened.tasks.create("my loss is NaN", [lab_project / "slow.py"], agent="nan-debugger")
+        session = await opened.tasks.submit(task)
 
         async def kinds():
-            return [each.kind for each in await opened.timeline(session.id)]
+            return [each.kind for each in await opened.sessions.timeline(session.id)]
 
         known = await forked()
         running = asyncio.create_task(session.run())
@@ -302,7 +302,7 @@ async def test_what_died_in_the_middle_of_a_measurement_goes_on_with_the_same_mo
             await running
         before = await kinds()
         assert before.count("called") == before.count("calling") - 1
-        outcome = await (await opened.resume(session.id)).run()
+        outcome = await (await opened.tasks.resume(session.id)).run()
         after = await kinds()
         assert outcome.state is SessionState.DONE
         assert after[: len(before)] == before

@@ -226,7 +226,7 @@ async def test_a_question_to_the_person_waits_and_its_answer_reaches_the_model(w
         ran = await ask(worker, server)
         assert ran.outcome.state is SessionState.WAITING
         async with worker.open() as opened:
-            outcome = await (await opened.answer(ran.outcome.questions[0].id, "b")).run()
+            outcome = await (await opened.approvals.answer(ran.outcome.questions[0].id, "b")).run()
     assert outcome.state is SessionState.DONE
     assert '\\"answer\\": \\"b\\"' in told(server.requests[1])
 
@@ -243,7 +243,7 @@ async def test_a_turn_that_is_on_record_is_never_asked_for_again(worker, monkeyp
     with served([ToolUseBlock("ask_person", {"question": "which?"}), conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
         async with worker.open() as opened:
-            await opened.resume(ran.outcome.session)
+            await opened.tasks.resume(ran.outcome.session)
             assert len(server.requests) == 1
 
 
@@ -251,7 +251,7 @@ async def test_a_replay_asks_nobody_and_gives_the_same_certificate(worker, monke
     with served([ToolUseBlock("look"), conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
         async with worker.open() as opened:
-            replayed = await opened.replay(ran.outcome.session)
+            replayed = await opened.sessions.replay(ran.outcome.session)
         assert len(server.requests) == 2
     assert replayed.is_identical
     assert not replayed.differences
@@ -267,8 +267,8 @@ async def test_nothing_is_sent_after_consent_was_withdrawn(worker, monkeypatch):
     with served([ToolUseBlock("ask_person", {"question": "which?"}), conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
         async with worker.open() as opened:
-            opened.withdraw(opened.services.server.host)
-            session = await opened.answer(ran.outcome.questions[0].id, "b")
+            opened.models.withdraw(opened.services.server.host)
+            session = await opened.approvals.answer(ran.outcome.questions[0].id, "b")
             with pytest.raises(ConsentError):
                 await session.run()
         assert len(server.requests) == 1
@@ -282,7 +282,7 @@ async def test_a_server_that_cannot_do_is_told_before_there_is_a_session(worker,
         with pytest.raises(error) as raised:
             await ask(worker, server)
         async with worker.open() as opened:
-            assert await opened.sessions() == ()
+            assert await opened.sessions.list() == ()
     assert "--reasoner playbook" in raised.value.remedy
     assert not worker.effects()
 
@@ -290,12 +290,12 @@ async def test_a_server_that_cannot_do_is_told_before_there_is_a_session(worker,
 async def test_a_server_is_greeted_once_and_by_playbooks_never(worker, monkeypatch):
     with served([conclude(), conclude()], monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.services.server.host)
-            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
-            await (await opened.submit(opened.reasoned(task, "playbook"))).run()
+            opened.models.allow(opened.services.server.host)
+            task = opened.tasks.create("review this", [worker.project / "train.py"], agent="worker")
+            await (await opened.tasks.submit(opened.models.with_reasoner(task, "playbook"))).run()
             assert not server.counted
             for _ in range(2):
-                await (await opened.submit(opened.reasoned(task, "claude"))).run()
+                await (await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))).run()
     assert len(server.counted) == 1
 
 
@@ -304,7 +304,9 @@ async def test_without_a_key_there_are_two_ways_on(worker, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     async with worker.open() as opened:
         with pytest.raises(UsageError, match="no API key") as raised:
-            opened.reasoned(opened.task("review this", [worker.project / "train.py"], agent="worker"), "claude")
+            opened.models.with_reasoner(
+                opened.tasks.create("review this", [worker.project / "train.py"], agent="worker"), "claude"
+            )
     assert "ANTHROPIC_API_KEY" in raised.value.remedy
     assert "--reasoner playbook" in raised.value.remedy
 
@@ -338,8 +340,8 @@ async def test_a_server_in_trouble_is_told_in_one_line_and_the_session_goes_on_l
         assert code is None or raised.value.exit_code is code
     with served([conclude()], monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.services.server.host)
-            outcome = await (await opened.resume("latest")).run()
+            opened.models.allow(opened.services.server.host)
+            outcome = await (await opened.tasks.resume("latest")).run()
     assert outcome.state is SessionState.DONE
     assert worker.effects() == ["look"]
 
@@ -372,11 +374,11 @@ async def test_an_overloaded_model_gives_way_to_the_fallback_and_is_asked_first_
     heard = []
     with served(script, monkeypatch):
         async with worker.open() as opened:
-            opened.agree(opened.services.server.host)
-            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
-            session = await opened.submit(opened.reasoned(task, "claude"))
+            opened.models.allow(opened.services.server.host)
+            task = opened.tasks.create("review this", [worker.project / "train.py"], agent="worker")
+            session = await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))
             outcome = await session.run(heard.append)
-            history = await opened.history(session.id)
+            history = await opened.sessions.history(session.id)
     first, other = dict.fromkeys(asked)
     assert outcome.state is SessionState.DONE
     assert asked == [*[first] * 5, other, *[first] * 5, other]
@@ -402,11 +404,11 @@ async def bounded(worker, monkeypatch, budget, script=lambda _: ToolUseBlock("lo
     """Run a task that would never end under a budget; return its outcome, its history and the server."""
     with served(script, monkeypatch) as server:
         async with worker.open() as opened:
-            opened.agree(opened.services.server.host)
+            opened.models.allow(opened.services.server.host)
             paths = [worker.project / "train.py"]
-            task = opened.task("review this", paths, agent="worker", budget=read_budget(budget))
-            outcome = await (await opened.submit(opened.reasoned(task, "claude"))).run()
-            return outcome, await opened.history(outcome.session), server
+            task = opened.tasks.create("review this", paths, agent="worker", budget=read_budget(budget))
+            outcome = await (await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))).run()
+            return outcome, await opened.sessions.history(outcome.session), server
 
 
 async def test_what_a_model_costs_is_on_record_and_stops_at_the_budget(worker, monkeypatch):
@@ -463,7 +465,7 @@ async def test_where_what_is_left_is_too_little_to_conclude_in_nothing_is_sent(w
 async def test_a_replay_of_a_session_that_a_budget_stopped_is_the_same(worker, monkeypatch):
     outcome, _, _ = await bounded(worker, monkeypatch, "tokens=1000")
     async with worker.open() as opened:
-        replayed = await opened.replay(outcome.session)
+        replayed = await opened.sessions.replay(outcome.session)
     assert replayed.is_identical
     assert not replayed.differences
 
@@ -495,11 +497,11 @@ async def test_what_a_turn_used_that_failed_in_the_end_is_counted_and_a_replay_i
             await ask(worker, server)
         async with worker.open() as opened:
             with pytest.raises(ModelBusyError):
-                await (await opened.resume("latest")).run()
-            ran = await (await opened.resume("latest")).run()
-            used = usage(await opened.history(ran.session))
-            (told,) = await opened.expenses([ran.session])
-            replayed = await opened.replay(ran.session)
+                await (await opened.tasks.resume("latest")).run()
+            ran = await (await opened.tasks.resume("latest")).run()
+            used = usage(await opened.sessions.history(ran.session))
+            (told,) = await opened.models.usage([ran.session])
+            replayed = await opened.sessions.replay(ran.session)
     assert len(server.requests) == 11
     prompts = sum(each.usage.total for each in server.requests)
     assert prompts < used[Resource.TOKENS] == told.expense.tokens
@@ -540,9 +542,9 @@ async def test_what_a_model_writes_is_told_as_it_comes(worker, monkeypatch):
     heard = []
     with served([Say("One moment."), conclude()], monkeypatch):
         async with worker.open() as opened:
-            opened.agree(opened.services.server.host)
-            task = opened.task("review this", [worker.project / "train.py"], agent="worker")
-            await (await opened.submit(opened.reasoned(task, "claude"))).run(heard.append)
+            opened.models.allow(opened.services.server.host)
+            task = opened.tasks.create("review this", [worker.project / "train.py"], agent="worker")
+            await (await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))).run(heard.append)
     assert "".join(heard).startswith("One moment.")
 
 
@@ -616,7 +618,7 @@ async def test_thinking_that_does_not_fit_what_the_project_says_by_now_is_left_o
         ran = await ask(worker, server)
         (worker.project / "CLAUDE.md").write_text("Say little.")
         async with worker.open() as opened:
-            outcome = await (await opened.answer(ran.outcome.questions[0].id, "b")).run()
+            outcome = await (await opened.approvals.answer(ran.outcome.questions[0].id, "b")).run()
     assert outcome.state is SessionState.DONE
     refused, last = server.requests[1:]
     assert "different conversation" in refused.refusal

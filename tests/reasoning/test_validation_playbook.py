@@ -49,8 +49,8 @@ async def reproduced(toybox, *tools, then=lambda: None):
     first = (await toybox.run("worker")).certificate
     then()
     async with toybox.open() as opened:
-        outcome = await (await opened.submit(await opened.reproduction(first.id))).run()
-        return first, await opened.read(outcome.certificate.id), outcome.exit_code
+        outcome = await (await opened.tasks.submit(await opened.tasks.reproduction(first.id))).run()
+        return first, await opened.certificates.read(outcome.certificate.id), outcome.exit_code
 
 
 def outcomes(certificate):
@@ -64,7 +64,7 @@ async def test_all_that_comes_out_again_is_approved_on_condition_and_depends_on_
     assert second.verdict.rationale == "every piece of evidence came out again as it is on record"
     assert second.component == f"evidence_of_{first.id[-12:]}"
     async with toybox.open() as opened:
-        entry = await opened.certificate(first.id)
+        entry = await opened.certificates.get(first.id)
     assert second.relations == (Relation(RelationKind.DEPENDS_ON, first.id, entry.sha256),)
     assert (second.revision, second.examined) == (first.revision, first.examined)
     assert second.task.options == {REPRODUCE: first.id, EVIDENCE: " ".join(each.id for each in first.evidence)}
@@ -108,7 +108,7 @@ async def test_one_that_cannot_be_compared_leaves_it_undecided(toybox):
 async def test_the_verdict_is_derived_again_from_the_record(toybox):
     _, second, _ = await reproduced(toybox, counting("same"), counting("grows", step=5))
     async with toybox.open() as opened:
-        data = await opened.record(second.id)
+        data = await opened.certificates.record(second.id)
         assert parse(data) == second
         assert {each.outcome for each in verify_statement(data, policy_text())} == {CheckOutcome.HOLDS}
 
@@ -122,7 +122,7 @@ async def test_a_certificate_without_evidence_is_refused(toybox):
     first = (await toybox.run("thinker")).certificate
     async with toybox.open() as opened:
         with pytest.raises(UsageError, match="has no evidence that can be re-run"):
-            await opened.reproduction(first.id)
+            await opened.tasks.reproduction(first.id)
 
 
 async def test_without_a_certificate_it_judges_nothing(toybox):

@@ -55,7 +55,7 @@ async def test_what_an_agent_wrote_down_it_finds_in_a_later_session(toybox, reme
     (other,) = await remembering({"command": "view", "path": FILE}, agent="other")
     assert str(other.outcome) == "failed"
     async with toybox.open() as opened:
-        (found,) = [each for each in await opened.memory(kind=NoteKind.WORKING) if each.text == "batch first"]
+        (found,) = [each for each in await opened.memory.list(kind=NoteKind.WORKING) if each.text == "batch first"]
     assert (found.author, found.said_by) == ("reviewer", "reviewer")
 
 
@@ -66,7 +66,7 @@ async def test_a_secret_is_not_written_down(toybox, remembering, monkeypatch):
         {"command": "create", "path": FILE, "file_text": f"use {token} and plain-words-of-the-environment-42"}
     )
     async with toybox.open() as opened:
-        kept = [each.text for each in await opened.memory(kind=NoteKind.WORKING)]
+        kept = [each.text for each in await opened.memory.list(kind=NoteKind.WORKING)]
     assert any("struck out" in each for each in kept)
     assert not [each for each in kept if token in each or "plain-words" in each]
 

@@ -87,9 +87,9 @@ async def test_evidence_comes_out_again_on_the_recorded_files_and_leaves_nothing
 
 async def test_our_own_reading_tools_come_out_again_after_the_code_has_moved_on(toybox, git):
     async with toybox.open() as opened:
-        task = opened.task("review this", [toybox.project / "train.py"], agent="pytorch-code-reviewer")
-        outcome = await (await opened.submit(task)).run()
-        certificate = await opened.read(outcome.certificate.id)
+        task = opened.tasks.create("review this", [toybox.project / "train.py"], agent="pytorch-code-reviewer")
+        outcome = await (await opened.tasks.submit(task)).run()
+        certificate = await opened.certificates.read(outcome.certificate.id)
     (toybox.project / "train.py").write_text("x = 1\n")
     git(toybox.project, "commit", "-qam", "second")
     found = [await again(toybox, certificate, number) for number in range(len(certificate.evidence))]
@@ -244,8 +244,8 @@ async def test_the_folder_is_called_as_the_project_in_what_is_compared(toybox):
 async def test_a_reproduction_is_not_reproduced(toybox):
     certificate = await issued(toybox, looking_tool("look", lambda _: {}))
     async with toybox.open() as opened:
-        outcome = await (await opened.submit(await opened.reproduction(certificate.id))).run()
-        reproduction = await opened.read(outcome.certificate.id)
+        outcome = await (await opened.tasks.submit(await opened.tasks.reproduction(certificate.id))).run()
+        reproduction = await opened.certificates.read(outcome.certificate.id)
     assert ended(await again(toybox, reproduction)) is ReproductionOutcome.NOT_RUN
 
 

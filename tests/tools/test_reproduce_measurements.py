@@ -36,13 +36,13 @@ async def test_what_was_measured_comes_out_again_from_the_commit(make_project, t
     scratch.mkdir()
     agent = agent_file(tmp_path / "agents", "measurer", tools=None)
     async with open_project(root, playbooks={"measurer": play}, agents=[agent]) as project:
-        task = project.task("review this", [root], agent="measurer")
-        first = (await (await project.submit(task)).run()).certificate
+        task = project.tasks.create("review this", [root], agent="measurer")
+        first = (await (await project.tasks.submit(task)).run()).certificate
         for each in root.glob("*.py"):
             each.write_text("raise SystemExit\n")
         monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-        outcome = await (await project.submit(await project.reproduction(first.id))).run()
-        issued = await project.read(outcome.certificate.id)
+        outcome = await (await project.tasks.submit(await project.tasks.reproduction(first.id))).run()
+        issued = await project.certificates.read(outcome.certificate.id)
     found = {each.output["tool"]: each.output["outcome"] for each in issued.evidence}
     assert found == {each.tool: ReproductionOutcome.REPRODUCED for each in CALLS}, [
         each.summary for each in issued.evidence

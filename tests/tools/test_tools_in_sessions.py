@@ -75,7 +75,7 @@ async def test_nothing_is_written_and_no_shell_runs_before_a_person_agreed(toybo
         before = sorted((each.name, each.read_bytes()) for each in toybox.project.glob("*.py"))
         assert dict(before)["train.py"].startswith(b"import torch\n")
         assert "new.py" not in dict(before)
-        await (await opened.answer(outcome.questions[0].id, "approve")).run()
+        await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
     done = evidence_of(seen[-1])
     assert done.outcome is CallOutcome.COMPLETED
     if name == "shell":

@@ -100,7 +100,7 @@ async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]
         from esper_agents.api import open_project
 
         async with open_project(project.root) as opened:
-            names = [each.id for each in await opened.every_certificate()]
+            names = [each.id for each in await opened.certificates.list_all()]
             folders: NoticeFolders = {}
             exhibits = [await exhibit_of(name, opened, signers, folders) for name in names]
         found = [_Named(name, check(each)) for name, each in zip(names, exhibits, strict=True)]

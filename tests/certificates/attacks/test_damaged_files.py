@@ -57,7 +57,7 @@ DAMAGES = {
 def repaired(judged):
     async def run():
         async with open_project(judged.root) as project:
-            return await project.repair()
+            return await project.certificates.repair()
 
     return asyncio.run(run())
 

@@ -161,8 +161,8 @@ def test_a_source_that_is_no_utf_8_is_judged_and_verified_as_bytes(make_project,
 
     async def review():
         async with open_project(root) as project:
-            task = project.task("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
-            return await (await project.submit(task)).run()
+            task = project.tasks.create("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
+            return await (await project.tasks.submit(task)).run()
 
     outcome = asyncio.run(review())
     assert exit_code(outcome.view) == 0

@@ -67,7 +67,7 @@ def test_a_notice_on_another_certificate_ends_nothing(judged, exit_code):
 
     async def revoke():
         async with open_project(judged.root) as project:
-            await project.revoke(other.id, "wrong data")
+            await project.certificates.revoke(other.id, "wrong data")
 
     asyncio.run(revoke())
     (notice,) = other.view.parent.glob(f"{other.view.stem}.*.notice.json")

@@ -39,11 +39,11 @@ def verify(*arguments):
 
 
 def revoke(project, judged):
-    return project.revoke(judged.id, "the data set was mislabelled")
+    return project.certificates.revoke(judged.id, "the data set was mislabelled")
 
 
 def override(project, judged):
-    return project.override(judged.id, Status.REJECTED, "not on my watch")
+    return project.certificates.override(judged.id, Status.REJECTED, "not on my watch")
 
 
 @pytest.fixture

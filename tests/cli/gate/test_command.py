@@ -72,9 +72,9 @@ def submit(root, request, agent="", path="train.py"):
 
     async def run():
         async with open_project(root) as project:
-            task = project.task(request, [root / path], agent=agent)
-            entry = (await (await project.submit(task)).run()).certificate
-            return await project.read(entry.id)
+            task = project.tasks.create(request, [root / path], agent=agent)
+            entry = (await (await project.tasks.submit(task)).run()).certificate
+            return await project.certificates.read(entry.id)
 
     return asyncio.run(run())
 

@@ -17,7 +17,7 @@ from esper_agents.api import open_project
 
 async def crash():
     async with open_project(".") as project:
-        await project.submit(project.task("review this training code", ["train.py"]))
+        await project.tasks.submit(project.tasks.create("review this training code", ["train.py"]))
         os._exit(9)
 
 asyncio.run(crash())

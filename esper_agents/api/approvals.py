@@ -1,0 +1,66 @@
+"""Question operations of an open project: list and answer the questions of sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from esper_agents.api.current_user import person
+from esper_agents.api.service import Service
+from esper_agents.domain.codec import carried
+from esper_agents.errors import BusyError
+from esper_agents.orchestration.answers import find_question, only_question, pending_questions, record_answer
+from esper_agents.orchestration.session_run import hold_lease
+from esper_agents.storage import lease
+
+if TYPE_CHECKING:
+    from esper_agents.api.session import Session
+    from esper_agents.domain.ledger import UserQuestion
+    from esper_agents.orchestration.answers import PendingQuestion
+
+_LOOKS, _LOOK_S = 20, 0.1
+
+
+class ApprovalService(Service):
+    """Questions of sessions to the user: approvals of tools, and requests for information."""
+
+    async def answer(self, question_id: str, text: str, *, is_decision: bool = False) -> Session:
+        """Answer a question, and take the lease of its session so that it can continue.
+
+        Args:
+            question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
+            text: `approve` or `deny` for an approval, else the answer.
+            is_decision: Whether the text approves or denies; a question that needs words does not accept that.
+
+        Raises:
+            NotFoundError: There is no such question.
+            UsageError: The question is answered or closed, or does not accept this answer.
+            BusyError: Another process works on the session.
+            ChangedError: The answer is recorded, but definitions of the session have changed; use `resume`.
+        """
+        session_id, question = await self._asked(question_id)
+        held = await self._store.run(lease.claim, session_id)
+        async with hold_lease(self._services, held, lambda _: None) as run:
+            await record_answer(run, question, carried(text), person(), is_decision=is_decision)
+        # A process that answers the same question later holds the lease for a moment and is then refused.
+        for _ in range(_LOOKS):
+            with suppress(BusyError):
+                return await self._project.tasks.resume(session_id)
+            await asyncio.sleep(_LOOK_S)
+        return await self._project.tasks.resume(session_id)
+
+    async def _asked(self, wanted: str) -> tuple[str, str]:
+        if wanted.startswith("ses_") or wanted == "latest":
+            found = await self._project.sessions.get(wanted)
+            return found.id, only_question(await self._project.sessions.history(found.id), found)
+        asked = await self._store.run(find_question, self._key, wanted)
+        return asked.session, asked.question
+
+    async def list(self) -> tuple[PendingQuestion, ...]:
+        """Return the pending questions of the project's sessions, oldest first."""
+        return await self._store.run(pending_questions, self._key)
+
+    async def questions(self) -> tuple[tuple[str, UserQuestion], ...]:
+        """Return the pending questions with their sessions."""
+        return tuple((each.session, each.question) for each in await self.list())
