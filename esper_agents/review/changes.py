@@ -9,6 +9,7 @@ from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.companion import CODE, missing_companion_changes
 from esper_agents.review.diff import TreeSnapshot, introduced_by_change
 from esper_agents.review.engine import review_read
+from esper_agents.review.removed_guards import removed_guards
 from esper_agents.review.source import ReviewSource
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def review_change(
     new = review_read(after, root=root, categories=categories, rules=rules, extra=extra)
     found = introduced_by_change(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
     missing = missing_companion_changes(companions, paths, _texts(after)) if CODE in chosen else ()
-    claims = sorted((*found, *missing), key=lambda each: (each.location.path, each.location.line, each.rule))
+    guards = [each for each in removed_guards(_texts(before), _texts(after), paths) if each.rule in chosen]
+    claims = sorted((*found, *missing, *guards), key=lambda each: (each.location.path, each.location.line, each.rule))
     unreadable = tuple(each for each in new.unreadable if each not in old.unreadable or each.path in paths)
     return DiffReview(replace(new, claims=tuple(claims), unreadable=unreadable), len(new.claims) - len(found))
 

@@ -212,6 +212,21 @@ def _alike(one: str, other: str) -> float:
     return SequenceMatcher(None, " ".join(one.split()), " ".join(other.split()), autojunk=False).ratio()
 
 
+def line_after(before: str, after: str, line: int) -> int:
+    """Return the line of a new text at which a line of the old one is or was: itself, or the one that took its place.
+
+    Args:
+        before: The old text.
+        after: The new text.
+        line: Line of the old text, from 1.
+    """
+    for each in _steps(_normalised(before), _normalised(after)):
+        if each.old_start < line <= each.old_end:
+            # A replaced block is followed line by line as far as it reaches; a deleted one is at the line after it.
+            return each.new_start + min(line - each.old_start, max(1, each.new_end - each.new_start))
+    return 1
+
+
 def renamed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
     """Return the old names of renamed files, by their new names."""
     gone = sorted(before.keys() - after.keys())

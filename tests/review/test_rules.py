@@ -16,7 +16,7 @@ from esper_agents.review.engine import explain, review_sources
 from esper_agents.review.rule import example_files
 
 RULES = catalogue()
-# What a change lacks is seen in no one tree: see test_companion.py.
+# What a change lacks is seen in no one tree: see test_companion.py and test_removed_guards.py.
 OF_TREES = [rule for rule in RULES if rule.category is not Category.COMPANION]
 DOCUMENT = Path(__file__).parents[2] / "docs/rules.md"
 HUNDREDS = {
