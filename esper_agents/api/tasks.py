@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.certificates.policy.question_type import kind_of, kinds_text
+from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text
 from esper_agents.certificates.redaction import redacted, redaction_count
 from esper_agents.certificates.statement import parse
 from esper_agents.domain.certificate import CLAUDE, REASONER
@@ -20,7 +21,8 @@ from esper_agents.domain.origin import SUBMITTED, OriginKind, PredecessorResult,
 from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
 from esper_agents.domain.session import SessionState, Submission
-from esper_agents.domain.task import Task
+from esper_agents.domain.status import QuestionType
+from esper_agents.domain.task import Task, is_about
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.orchestration import session_branches
 from esper_agents.orchestration.definition_snapshots import keep_policy
@@ -34,6 +36,7 @@ from esper_agents.review.source import ReviewSource, read
 from esper_agents.storage import lease, sessions
 from esper_agents.tools.git import revision
 from esper_agents.tools.projects import refuse_unusable
+from esper_agents.tools.task_change import change_named, change_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent_action import ToolUse
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.change import TaskChange
     from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
     from esper_agents.orchestration.genuine import VerifiedCertificate
@@ -90,6 +94,8 @@ class TaskService(Service):
         again: str = "",
         options: Mapping[str, str] | None = None,
         budget: Sequence[Amount] = (),
+        diff: str = "",
+        is_branch: bool = False,
     ) -> Task:
         """Return a validated task; nothing is stored.
 
@@ -101,9 +107,12 @@ class TaskService(Service):
             again: The certificate whose request is repeated.
             options: Additional options.
             budget: Budget of the session; see `domain.budget.read_budget`.
+            diff: The change that the request is about: a revision, `A..B`, `A...B`, or `--staged`. If omitted, a
+                request about a merge or a change is about the current branch, as far as that is known.
+            is_branch: Whether the request is about the current branch: its merge base with the default branch.
 
         Raises:
-            UsageError: The request is empty.
+            UsageError: The request is empty, or the change cannot be determined.
             InputFileError: A path cannot be reviewed.
             NotFoundError: There is no agent of that name.
         """
@@ -114,11 +123,34 @@ class TaskService(Service):
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self._root, inside)
+        if diff or is_branch:
+            change = change_named(self._root, diff) if diff else change_of_branch(self._root)
+            inside, options = self._changed(change, inside), {**(options or {}), **change.options}
+        elif self._services.project.is_git and (
+            change_asked(request) or (asked.kind is QuestionType.GO and not inside)
+        ):
+            # The request is about a change; without a base, or if none of its files changed, the files are judged.
+            with suppress(UsageError):
+                change = change_of_branch(self._root)
+                inside, options = self._changed(change, inside), {**(options or {}), **change.options}
         inside = inside or files_named_in(self._root, request)
         everything = (".",) if self._services.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
+
+    def _changed(self, change: TaskChange, inside: Sequence[str]) -> tuple[str, ...]:
+        """Return the changed files that the request is about, limited to the named paths if there are any.
+
+        Raises:
+            UsageError: None of the named paths changed, or no changed file is in the work tree.
+        """
+        here = [path for path in change.paths if is_about(inside, path) and (self._root / path).is_file()]
+        if not here:
+            named = f"in {', '.join(inside)} " if inside else ""
+            problem = f"no Python source {named}that this work tree has changed in {change.asked!r}"
+            raise UsageError(problem, remedy="name other paths, or another change: git diff --stat " + change.since)
+        return tuple(here)
 
     def restrict(
         self, task: Task, *, ask: Sequence[str] = (), deny: Sequence[str] = (), allow: Sequence[str] = ()
@@ -329,6 +361,11 @@ def _superseding(task: Task, before: PredecessorResult, issued: Certificate, sha
     """Return the relation of a continuation's certificate to its predecessor: it supersedes one for the same paths."""
     same = session_branches.is_about_the_same(task, issued.task)
     return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
+
+
+def _may_be_about_change(request: str, kind: QuestionType, paths: Sequence[str]) -> bool:
+    """Return whether a request is about a change: in its words, or as a question about shipping without paths."""
+    return bool(change_asked(request)) or (kind is QuestionType.GO and not paths)
 
 
 def files_named_in(root: Path, request: str) -> tuple[str, ...]:

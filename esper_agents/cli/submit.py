@@ -15,6 +15,7 @@ import typer
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.terminal import echo_json
+from esper_agents.domain.change import STAGED
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def submit(
     from_action: Annotated[
         str, typer.Option(metavar="N", help="Work on a follow-up: number in `esper memory list`, or ID")
     ] = "",
+    diff: Annotated[str, typer.Option(metavar="REV", help="Judge the change since REV, or of A..B or A...B")] = "",
+    staged: Annotated[bool, typer.Option("--staged", help="Judge the staged change")] = False,
+    branch: Annotated[bool, typer.Option("--pr", help="Judge this branch against the default branch")] = False,
     budget: Annotated[
         str | None,
         typer.Option(metavar="NAME=AMOUNT,...", help="Stop with a partial result at this limit, e.g. money=0.50"),
@@ -98,6 +102,8 @@ def submit(
       esper submit "review this training code" train.py
       esper submit "why does torch.compile break here?" model.py
       esper submit --dry-run "is this ready to ship?" src/
+      esper submit --pr "safe to merge?"
+      esper submit --diff v1.2 "does this change training?"
       esper submit --rerun latest
       esper submit --from-action 1
       esper submit --queue "review this training code" train.py
@@ -119,6 +125,7 @@ def submit(
         {"ask": ask or [], "deny": deny or [], "allow": allow or []},
         reasoner,
     )
+    given = replace(given, diff=STAGED if staged and not diff else diff, is_branch=branch, is_staged=staged)
     given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
     raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))
 
@@ -165,12 +172,20 @@ class _Given:
     budget: str | None
     kept: dict[str, list[str]]
     reasoner: ReasonerName
+    diff: str = ""
+    is_staged: bool = False
+    is_branch: bool = False
     plugins: tuple[Path, ...] = ()
     is_plan: bool = False
     is_queued: bool = False
     publish: Publish = Publish.PROJECT
 
     def check(self) -> None:
+        changes = [bool(self.diff) and not (self.is_staged and self.diff == STAGED), self.is_staged, self.is_branch]
+        if sum(changes) > 1:
+            raise UsageError("more than one change is named", remedy="use one of --diff, --staged and --pr")
+        if any(changes) and (self.again or self.from_action):
+            raise UsageError("a repeated task has its own subject", remedy="leave --diff, --staged and --pr out")
         if self.again and (self.request or self.agent):
             raise UsageError("--again asks the certificate's own question", remedy="leave the task and --agent out")
         if self.is_queued and self.publish is Publish.DATA:
@@ -209,7 +224,9 @@ async def _task(project: OpenProject, given: _Given) -> Task:
         return await project.tasks.follow_up(given.from_action)
     if given.again:
         return await project.tasks.repeat(given.again)
-    return project.tasks.create(given.request, given.paths, agent=given.agent)
+    return project.tasks.create(
+        given.request, given.paths, agent=given.agent, diff=given.diff, is_branch=given.is_branch
+    )
 
 
 def _queued(session_id: str, *, as_json: bool) -> int:
@@ -237,6 +254,8 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
     say("project", str(project.root))
     say("question", f"{plan.task.kind} (because of: {plan.task.kind_because})")
     say("about", ", ".join(plan.task.paths) or "no code")
+    if change := plan.task.change:
+        say("change", f"{change.asked} ({change.base[:12]} to {change.head[:12] or 'the work tree'})")
     say("route", f"{plan.route.agent or 'nobody'}, {plan.route.explanation}")
     for candidate in plan.route.candidates[1:]:
         say("", f"{candidate.agent} {candidate.score_milli}: {', '.join(candidate.because) or 'nothing for it'}")

@@ -8,10 +8,13 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.budget import Amount
+from esper_agents.domain.change import BRANCH, DIFF, STAGED, change_of
 from esper_agents.domain.status import QuestionType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from esper_agents.domain.change import TaskChange
 
 
 # Options that list tools, named as on the command line.
@@ -43,6 +46,11 @@ class Task:
     options: dict[str, str] = field(default_factory=dict)
     budget: tuple[Amount, ...] = ()
 
+    @property
+    def change(self) -> TaskChange | None:
+        """Change that the task is about; None if it is about files as they are."""
+        return change_of(self.options)
+
     def is_about(self, path: str) -> bool:
         """Return whether a file is one of the task's paths or is inside one of its folders."""
         return is_about(self.paths, path)
@@ -59,6 +67,8 @@ class Task:
         words = ["esper", "submit"]
         options = [f"--{name} {quote(tool)}" for name in _REPEATED for tool in self.options.get(name, "").split()]
         options += [f"--allow {quote(allow)}"] if allow and f"--allow {quote(allow)}" not in options else []
+        if diff := self.options.get(DIFF):
+            options.append(diff if diff in {STAGED, BRANCH} else f"--diff {quote(diff)}")
         options += [f"--reasoner {quote(each)}" for each in [self.options.get("reasoner", "")] if each == "claude"]
         options += [f"--budget {quote(','.join(each.option for each in self.budget))}"] if self.budget else []
         if self.again and not request:

@@ -115,6 +115,7 @@ def _verdict(
         agent=frame.opened.agent.name,
         agreements=agreed,
         paths=task.paths,
+        change=task.change.since if task.change else "",
     )
     allowed = over(evidence=history.evidence())
     counted = evidence_not_chosen_by_model(history, run.services.policy)

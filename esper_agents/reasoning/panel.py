@@ -10,12 +10,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.domain.agent_action import CallTools, Conclude, Consult, Panel, ToolCall
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, Panel
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.ledger import Refusal
 from esper_agents.reasoning.confirmation_runs import CONFIRMING, attempts, confirmed
 from esper_agents.reasoning.finding_ownership import named
 from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import review_call
 from esper_agents.reasoning.target_choice import looking
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
         return ()
     asked = parse_request(brief.task.request)
     can_run = {CONFIRMING, _TARGETS} <= offered
-    review = ToolCall(_REVIEW, {"paths": list(brief.task.paths)})
+    review = review_call(brief, brief.task.paths)
     reports: Any = yield CallTools((review, looking(brief, asked)) if can_run else (review,))
     if isinstance(reports, Refusal) or not can_run or not (tries := attempts(brief, asked, *reports)):
         return () if isinstance(reports, Refusal) else tuple(reports)

@@ -66,11 +66,17 @@ class ReviewSummary:
     evidence: tuple[Evidence, ...]
 
 
+def review_call(brief: Brief, paths: Sequence[str], **more: object) -> ToolCall:
+    """Return the call that reviews paths: of the change that the task is about, if it is about one."""
+    since = {"since": brief.task.change.since} if brief.task.change else {}
+    return ToolCall("static-review", {"paths": list(paths), **more, **since})
+
+
 def look(brief: Brief, specialism: SpecialistProfile, *others: ToolCall) -> Generator[Move, Any, ReviewSummary]:
     """Review the agent's own part, make additional calls in the same turn, and read the context of the findings."""
     paths = list(brief.task.paths)
     calls = (
-        ToolCall("static-review", {"paths": paths, "categories": [str(each) for each in specialism.categories]}),
+        review_call(brief, paths, categories=[str(each) for each in specialism.categories]),
         *(ToolCall("search-code", {"text": text, "paths": paths}) for text in (_SCRIPT, *specialism.searches)),
     )
     reports: tuple[ToolReport, ...] = yield CallTools((*calls, *others))

@@ -58,7 +58,7 @@ def _tests(brief: Brief, around: Sequence[ToolReport]) -> list[str]:
     inside = [path for path in brief.task.paths if any(_lies_in(each, path) for each in output.get("own_tests", ()))]
     found = list(dict.fromkeys([*output["tests"], *inside]))
     # Test helpers import the files as well, but contain no tests.
-    found = [each for each in found if not each.endswith(".py") or _is_test(each)]
+    found = [each for each in found if not each.endswith(".py") or is_test_file(each)]
     return found or (["."] if output.get("other_tests", 1) else [])
 
 
@@ -66,7 +66,8 @@ def _lies_in(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
-def _is_test(path: str) -> bool:
+def is_test_file(path: str) -> bool:
+    """Return whether a path is a test file by pytest's default patterns."""
     stem = PurePosixPath(path).stem
     return stem.startswith("test_") or stem.endswith("_test")
 

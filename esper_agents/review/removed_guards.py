@@ -271,4 +271,4 @@ def _assertions(node: ast.AST) -> int:
 
 def _line(text: str, number: int) -> str:
     lines = text.split("\n")
-    return lines[number - 1].strip() if number <= len(lines) else ""
+    return lines[number - 1] if number <= len(lines) else ""

@@ -80,7 +80,11 @@ def _change(context: ToolContext, places: list[Path], categories: list[Category]
         extra=context.rules,
     ).report
     read = {each.path for each in report.examined}
-    return replace(report, claims=tuple(each for each in report.claims if each.location.path in read))
+    claims = tuple(each for each in report.claims if each.location.path in read)
+    # Unchanged files are context: only what the change touches was judged.
+    changed = set(change.paths)
+    examined = tuple(each for each in report.examined if each.path in changed)
+    return replace(report, claims=claims, examined=examined)
 
 
 def _known(categories: list[str] | None) -> list[Category] | None:

@@ -40,6 +40,7 @@ class Facts:
         agent: Agent that concludes.
         agreements: Risk acknowledgements.
         paths: Paths of the task; empty means the whole project.
+        change: Revision or range of the change that the task is about; empty if there is none.
     """
 
     findings: Sequence[Finding]
@@ -52,6 +53,7 @@ class Facts:
     agent: str = ""
     agreements: Sequence[RiskAcknowledgement] = ()
     paths: Sequence[str] = ()
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +218,9 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
         case NotExecuted():
             return _not_executed(condition, facts)
         case ChangeAsked(comparisons):
-            # A comparison of a file that the task is not about says nothing about the change in question.
-            is_compared = any(
-                call.arguments.get("base")
-                and is_about(facts.paths, str(call.arguments.get("candidate", "")).rpartition(":")[0])
-                for call in _calls(comparisons, facts)
-            )
-            return None if is_compared else _quoted([asked] if (asked := change_asked(plain(facts.request))) else [])
+            asked = change_asked(plain(facts.request)) or facts.change
+            is_compared = any(_is_of_change(call, facts) for call in _calls(comparisons, facts))
+            return _quoted([asked]) if asked and not is_compared else None
         case SpeedUpAsked(agents):
             return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
         case OutcomeMissing():
@@ -243,6 +241,15 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
             return ConditionMatch(places=(facts.risks.implementation_risk,)) if is_open else None
         case NoSafeWay(at_least):
             return _no_safe_way(at_least, facts)
+
+
+def _is_of_change(call: Evidence, facts: Facts) -> bool:
+    """Return whether a call judged the change in question: the review of it, or a comparison of a file with it."""
+    if since := call.arguments.get("since"):
+        return bool(facts.change) and since == facts.change
+    # A comparison of a file that the task is not about says nothing about the change in question.
+    candidate = str(call.arguments.get("candidate", "")).rpartition(":")[0]
+    return bool(call.arguments.get("base")) and is_about(facts.paths, candidate)
 
 
 def _findings_stand(condition: FindingsStand, facts: Facts) -> ConditionMatch | None:

@@ -66,12 +66,15 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
     agent: str = "",
     agreements: Sequence[RiskAcknowledgement] = (),
     paths: Sequence[str] = (),
+    change: str = "",
 ) -> Ceiling:
     """Return the best stance that the evidence allows: the worst of the policy rules that apply, else `for`.
 
     Pure and total. Another finding, gap or open assumption never raises it; a risk acknowledgement may.
     """
-    facts = Facts(findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements, paths)
+    facts = Facts(
+        findings, evidence, assumptions, gaps, examined_lines, risks, request, agent, agreements, paths, change
+    )
     asked = (line for line in policy.lines if kind in line.kinds)
     applied = [_applied(line, kind, found) for line in asked if (found := match_condition(line.condition, facts))]
     applied.sort(key=lambda line: verdict_levels(kind).index(line.stance), reverse=True)
@@ -94,6 +97,7 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         agent=certificate.agent,
         agreements=certificate.agreements,
         paths=certificate.task.paths,
+        change=change.since if (change := certificate.task.change) else "",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
@@ -14,8 +15,9 @@ from esper_agents.reasoning.confirmation_runs import attempts, confirmed
 from esper_agents.reasoning.finding_ownership import failures, named, parts_of, since_last
 from esper_agents.reasoning.investigation import completed, run
 from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.static_specialist import review_call
 from esper_agents.reasoning.target_choice import looking
-from esper_agents.reasoning.testing import testing_gaps, tests_to_run
+from esper_agents.reasoning.testing import is_test_file, testing_gaps, tests_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -54,7 +56,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return _nothing_attached()
     asked = parse_request(brief.task.request)
     around = yield from run(brief, *_around(brief, asked, paths))
-    wanted = [ToolCall("static-review", {"paths": paths, "related": _related(around)})]
+    wanted = [review_call(brief, paths, related=_related(around))]
     wanted += tests_to_run(brief, around, is_asked=bool(_ASKS_FOR_TESTS.search(brief.task.request)))
     reviewed = yield from run(brief, *wanted)
     tries = attempts(brief, asked, reviewed[0], completed(around, _TARGETS))
@@ -176,7 +178,17 @@ def _gaps(brief: Brief, reports: Sequence[ToolReport]) -> tuple[InformationGap, 
         )
         for each in failures(reports)
     ]
-    return (*unread, *not_run, *testing_gaps(brief, reports, reports))
+    deleted = [each for each in brief.task.change.deleted if is_test_file(each)] if brief.task.change else []
+    gone = [
+        InformationGap(
+            f"what checks now what {each} checked, which the change deletes",
+            "the tests that remain can pass although what it protected is broken",
+            f"git log -1 -p -- {quote(each)}",
+            blocks_approval=True,
+        )
+        for each in deleted
+    ]
+    return (*unread, *not_run, *gone, *testing_gaps(brief, reports, reports))
 
 
 def _nothing_attached() -> Conclude:

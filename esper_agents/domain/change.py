@@ -1,0 +1,60 @@
+"""Changes: the subject of a task about a merge, a branch or a diff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Names of the task options that describe the change.
+DIFF, BASE, HEAD, PATCH, DELETED = "diff", "change-base", "change-head", "change-sha256", "change-deleted"
+# Changes that an option of the command line names.
+STAGED, BRANCH = "--staged", "--pr"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """Difference between two trees of a project that a task is about.
+
+    Attributes:
+        asked: The change in the user's words, as in `--diff main...HEAD`; `--staged` for the
+            index, `--pr` for the branch.
+        base: Commit of the old tree, in full.
+        head: Commit of the new tree, in full; empty for the work tree or the index.
+        sha256: Digest of the changed paths with the digests of both versions of their sources.
+        paths: Changed sources that exist in the new tree, in order.
+        deleted: Changed paths that do not exist in the new tree, in order.
+    """
+
+    asked: str
+    base: str
+    head: str
+    sha256: str
+    paths: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def since(self) -> str:
+        """Revision or range as the review tools take it."""
+        return f"{self.base}..{self.head}" if self.head else self.base
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Task options that record the change."""
+        return {
+            DIFF: self.asked,
+            BASE: self.base,
+            HEAD: self.head,
+            PATCH: self.sha256,
+            DELETED: "\n".join(self.deleted),
+        }
+
+
+def change_of(options: Mapping[str, str]) -> TaskChange | None:
+    """Return the change that a task's options record; None if the task is not about one."""
+    if not options.get(BASE):
+        return None
+    deleted = tuple(filter(None, options.get(DELETED, "").split("\n")))
+    return TaskChange(options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), (), deleted)

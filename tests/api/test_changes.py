@@ -1,0 +1,181 @@
+"""A task about a merge, a branch or a diff is about the change: what it brings is judged, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from esper_agents.api import open_project
+from esper_agents.domain.change import change_of
+from esper_agents.domain.status import Status
+from esper_agents.errors import UsageError
+
+pytestmark = pytest.mark.anyio
+
+TRAIN = """import torch
+from torch import nn
+
+
+def train_epoch(model, loader, optimizer, history):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        history.append(loss.detach())
+
+
+@torch.no_grad()
+def evaluate(model, loader):
+    model.eval()
+    return sum(nn.functional.mse_loss(model(x), y).item() for x, y in loader)
+"""
+# A finding that has been there all along.
+OLD = "import torch\n\n\ndef load(path):\n    return torch.load(path, weights_only=False)\n"
+
+
+def git(root, *words):
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    done = subprocess.run(["git", "-C", root, *identity, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    root = tmp_path / "repository"
+    (root / "tests").mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    (root / "train.py").write_text(TRAIN)
+    (root / "load.py").write_text(OLD)
+    (root / "tests/test_train.py").write_text("def test_it():\n    assert 1\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    git(root, "switch", "-qc", "feature")
+    return root
+
+
+def edit(root, old, new, file="train.py"):
+    text = (root / file).read_text()
+    assert old in text
+    (root / file).write_text(text.replace(old, new))
+
+
+async def judged(root, request, **options):
+    async with open_project(root) as project:
+        task = project.tasks.create(request, **options)
+        result = await (await project.tasks.submit(task)).run()
+        return task, await project.certificates.read(result.certificate.id)
+
+
+@pytest.mark.parametrize(
+    "request_", ["is this safe to merge into main?", "lgtm? ship it", "kann der Branch gemergt werden?"]
+)
+async def test_a_question_about_merging_is_about_what_the_branch_changes(repository, request_):
+    edit(repository, "loss.detach()", "loss")
+    edit(repository, "    model.eval()\n", "")
+    git(repository, "commit", "-qam", "simplify")
+    task, certificate = await judged(repository, request_)
+    assert task.paths == ("train.py",)
+    assert task.change.base == git(repository, "rev-parse", "main")
+    found = {(each.claim.rule, str(each.claim.location)) for each in certificate.findings}
+    assert {("ESP702", "train.py:12"), ("ESP702", "train.py:17")} <= found
+    assert not any(each.claim.location.path == "load.py" for each in certificate.findings)
+    assert certificate.verdict.status not in {Status.GO, Status.APPROVED, Status.CONDITIONALLY_APPROVED}
+    assert not any(line.name == "change-not-judged" for line in certificate.verdict.ceiling.lines)
+
+
+async def test_uncommitted_changes_of_the_branch_are_part_of_it(repository):
+    edit(repository, "        optimizer.zero_grad()\n", "")
+    _, certificate = await judged(repository, "may I merge this?")
+    assert certificate.verdict.status is Status.NO_GO
+    assert "ESP702" in {each.claim.rule for each in certificate.findings}
+
+
+async def test_a_named_change_is_judged_whatever_the_request_says(repository):
+    git(repository, "tag", "v1")
+    edit(repository, "    model.eval()\n", "")
+    git(repository, "commit", "-qam", "second")
+    edit(repository, "loss.detach()", "loss")
+    for diff, lines in {"v1": [12, 17], "v1..HEAD": [17], "HEAD": [12]}.items():
+        _, certificate = await judged(repository, "review this", diff=diff)
+        assert [each.claim.location.line for each in certificate.findings if each.claim.rule == "ESP702"] == lines
+
+
+async def test_the_staged_change_leaves_out_what_is_not_staged(repository):
+    edit(repository, "loss.detach()", "loss")
+    git(repository, "add", "-A")
+    task, certificate = await judged(repository, "review this", diff="--staged")
+    assert "ESP702" in {each.claim.rule for each in certificate.findings}
+    assert task.command().endswith("--staged")
+
+
+async def test_the_certificate_names_the_commits_and_the_digest_of_the_change(repository):
+    edit(repository, "loss.detach()", "loss")
+    git(repository, "commit", "-qam", "simplify")
+    async with open_project(repository) as project:
+        task = project.tasks.create("safe to merge?", diff="main..feature")
+        result = await (await project.tasks.submit(task)).run()
+        certificate = await project.certificates.read(result.certificate.id)
+        markdown = await project.certificates.markdown(result.certificate.id)
+    change = change_of(certificate.task.options)
+    assert (change.base, change.head) == (git(repository, "rev-parse", "main"), git(repository, "rev-parse", "feature"))
+    assert f"- Change judged: `main..feature`, from commit `{change.base}` to commit `{change.head}`" in markdown
+    assert change.sha256[:12] in markdown
+
+
+async def test_a_deleted_test_leaves_the_question_open(repository):
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    (repository / "tests/test_train.py").unlink()
+    _, certificate = await judged(repository, "safe to merge?")
+    assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert any("tests/test_train.py" in gap.what and gap.blocks_approval for gap in certificate.gaps)
+
+
+async def test_the_command_that_repeats_the_task_names_the_change(repository):
+    edit(repository, "loss.detach()", "loss")
+    git(repository, "commit", "-qam", "simplify")
+    async with open_project(repository) as project:
+        assert project.tasks.create("safe to merge?").command().endswith("--pr")
+        assert project.tasks.create("review it", diff="main..").command().endswith("--diff main..")
+
+
+@pytest.mark.parametrize(
+    ("diff", "problem"),
+    [
+        ("nosuch", "no revision 'nosuch' here"),
+        ("main..nosuch", "no revision 'nosuch' here"),
+        ("HEAD", "no Python source changed in 'HEAD'"),
+        ("--staged", "no Python source changed in '--staged'"),
+        ("-x", "no revision '-x' here"),
+    ],
+)
+async def test_a_change_that_does_not_exist_is_refused(repository, diff, problem):
+    async with open_project(repository) as project:
+        with pytest.raises(UsageError, match="no ") as refused:
+            project.tasks.create("review this", diff=diff)
+    assert problem in refused.value.problem
+    assert refused.value.remedy
+
+
+async def test_a_branch_without_a_default_branch_or_without_changes_is_refused_if_it_is_named(repository):
+    async with open_project(repository) as project:
+        with pytest.raises(UsageError, match="does not differ from 'main'"):
+            project.tasks.create("safe to merge?", is_branch=True)
+        git(repository, "branch", "-m", "main", "first")
+        with pytest.raises(UsageError, match="default branch of this repository is not known"):
+            project.tasks.create("safe to merge?", is_branch=True)
+        # A question that only sounds like one about a change is then about the files, and the verdict says so.
+        assert project.tasks.create("safe to merge?").change is None
+
+
+async def test_histories_without_a_common_commit_are_refused_with_what_to_do(repository):
+    git(repository, "switch", "-q", "--orphan", "other")
+    (repository / "train.py").write_text(TRAIN)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "other")
+    async with open_project(repository) as project:
+        with pytest.raises(UsageError, match="have no common commit") as refused:
+            project.tasks.create("safe to merge?", is_branch=True)
+    assert "A..B" in refused.value.remedy
