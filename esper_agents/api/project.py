@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.signing.signing_key import take_key_file
+from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
-from esper_agents.tools.git import find_project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EsperError, UsageError
+from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
 from esper_agents.paths import project_home
-from esper_agents.tools.projects import find_project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

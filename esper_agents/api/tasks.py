@@ -22,6 +22,8 @@ from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.task import Task
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.git.find_project import refuse_unusable
+from esper_agents.git.project_state import revision
 from esper_agents.orchestration import session_branches
 from esper_agents.orchestration.definition_snapshots import keep_policy
 from esper_agents.orchestration.environment import environment
@@ -32,8 +34,6 @@ from esper_agents.orchestration.routing import route_of
 from esper_agents.review.discover import discover
 from esper_agents.review.source import ReviewSource, read
 from esper_agents.storage import lease, sessions
-from esper_agents.tools.git import revision
-from esper_agents.tools.projects import refuse_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -110,7 +110,7 @@ async def find_certificate_files(target: str, where: Path | None, given: Sequenc
         InputFileError: The file cannot be read.
         EvidenceError: The envelope of the view is not next to it.
     """
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     if target.endswith((".md", ".html", ".json")) or os.sep in target:
         return await _of_file(Path(target).expanduser(), where, given)
@@ -267,7 +267,7 @@ def _elsewhere(page: bytes) -> str:
 
 
 def _tree_of(file: Path, where: Path | None) -> Project:
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     if where is not None:
         return find_project([where], Path.cwd())

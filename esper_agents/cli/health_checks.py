@@ -101,9 +101,9 @@ async def examine(where: Path) -> HealthReport:
         InputFileError: The path does not exist.
     """
     from esper_agents.agents.registry import load_registry
+    from esper_agents.git.find_project import find_project
     from esper_agents.orchestration.publish import place_of
     from esper_agents.paths import project_home
-    from esper_agents.tools.git import find_project
     from esper_agents.tools.registry import load_tools
 
     project = find_project([where], Path.cwd())

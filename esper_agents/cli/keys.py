@@ -229,7 +229,7 @@ def _signer(text: str, name: str) -> Signer:
 
 
 def _project(where: Path) -> Project:
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     return find_project([where], Path.cwd())
 

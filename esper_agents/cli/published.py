@@ -118,7 +118,7 @@ def _certificate_of(data: bytes | None) -> str | None:
 
 def published_record(project: Project, wanted: str) -> Path | None:
     """Return the only published envelope of the project whose ID has the given suffix."""
-    from esper_agents.tools.git import PUBLISHED
+    from esper_agents.paths import PUBLISHED
 
     end = _END.fullmatch(wanted)
     if end is None:

@@ -214,8 +214,8 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
 
 def _place_check(certificate: Certificate, root: Path) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
-    from esper_agents.safe_git import git
-    from esper_agents.tools.git import revision
+    from esper_agents.git.process import git
+    from esper_agents.git.project_state import revision
 
     issued, here = certificate.revision, revision(root)
     if issued.remote and here.remote:

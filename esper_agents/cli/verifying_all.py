@@ -69,7 +69,7 @@ async def verify_all(where: Path) -> ArchiveVerification:
         NotFoundError: The project has no archive.
     """
     from esper_agents.api import open_project
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     project = find_project([where], Path.cwd())
     if not has_archive(project):
@@ -87,7 +87,7 @@ async def verify_all(where: Path) -> ArchiveVerification:
 def _published_checkpoints(root: Path) -> Iterator[tuple[str, SignedNote]]:
     from esper_agents.certificates.log.note import MOST_BYTES, read_proof
     from esper_agents.certificates.signing.regular_file import read_plain
-    from esper_agents.tools.git import PUBLISHED
+    from esper_agents.paths import PUBLISHED
 
     for path in sorted((root / PUBLISHED).glob("*/certificates/*.tlog-proof")):
         try:

@@ -22,10 +22,9 @@ from esper_agents.certificates.views.plain_text import plain
 from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
-from esper_agents.paths import home
+from esper_agents.paths import PUBLISHED, home
 from esper_agents.storage import locks
 from esper_agents.storage.engine import translate_database_errors
-from esper_agents.tools.git import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -82,7 +82,7 @@ def test_a_countersignature_counts_once_its_key_is_trusted(home, judged, ann):
 
 
 def test_a_countersignature_after_the_key_was_revoked_counts_for_nothing(home, judged, ann):
-    from esper_agents.tools.projects import find_project
+    from esper_agents.git.find_project import find_project
 
     trust(home, key_of(ann))
     key = find_project([judged.root], judged.root).key

@@ -221,7 +221,7 @@ def test_a_revoked_key_counts_no_longer_and_what_the_thief_brought_is_named(home
 
 
 def test_a_team_s_key_is_revoked_in_the_project_s_log_and_not_in_others(home, make_project, tmp_path):
-    from esper_agents.tools.projects import find_project
+    from esper_agents.git.find_project import find_project
 
     one = make_project({"train.py": FAULTY}, name="one")
     for root in (one, make_project({"train.py": FAULTY}, name="two")):

@@ -13,9 +13,9 @@ from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.signing.dsse import envelope_bytes, is_signed_by, read_envelope
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
+from esper_agents.git.project_state import revision
 from esper_agents.orchestration.publish import _write
-from esper_agents.paths import home
-from esper_agents.tools.git import PUBLISHED, revision
+from esper_agents.paths import PUBLISHED, home
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from toys import calling
 
 from esper_agents.errors import DefinitionError
 from esper_agents.orchestration.settings import PERSONS_FILE, PROJECT_FILE, load_published, load_settings
-from esper_agents.tools.git import PUBLISHED
+from esper_agents.paths import PUBLISHED
 
 REQUESTS = {
     "approval": "review this",

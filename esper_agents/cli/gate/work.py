@@ -19,8 +19,9 @@ from esper_agents.cli.published import RECORD_SUFFIX
 from esper_agents.cli.verifying import check
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.git.find_project import find_project
+from esper_agents.paths import PUBLISHED
 from esper_agents.review.discover import discover
-from esper_agents.tools.git import PUBLISHED, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import carried
 from esper_agents.errors import EvidenceError
-from esper_agents.safe_git import git
-from esper_agents.torchlab.git_tree import LINK, SUBMODULE, entries
-from esper_agents.torchlab.revisions import commit_of, repository, tree_of
+from esper_agents.git.files import listed_files
+from esper_agents.git.revisions import commit_of, repository, tree_of
+from esper_agents.git.trees import LINK, SUBMODULE, entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from esper_agents.torchlab.git_tree import GitTreeEntry
+    from esper_agents.git.trees import GitTreeEntry
 
 _MOST_TEXT = 16 << 20
 _CHUNK = 1 << 20
@@ -63,10 +63,10 @@ def changed(
         two = _by_path(top, project, other)
         paths = [path for path in one.keys() | two.keys() if _held(one.get(path)) != _held(two.get(path))]
     else:
-        listing = git(project, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listing = listed_files(project)
         if listing is None:
             raise EvidenceError("git does not list the files of the project", remedy="run `git fsck` in the project")
-        known = {path for path in listing.split("\0") if os.path.lexists(project / path) and path}
+        known = {path for path in listing if os.path.lexists(project / path)}
         paths = [path for path, entry in one.items() if not _is_same(project / path, entry)]
         paths += [path for path in known - one.keys() if not (project / path).is_dir()]
     counted = sorted({carried(path) for path in paths if not path.startswith(tuple(f"{each}/" for each in apart_from))})

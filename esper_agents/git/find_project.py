@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.codec import carried
 from esper_agents.domain.project import Project
 from esper_agents.errors import InputFileError, UsageError
-from esper_agents.safe_git import git, toplevel
+from esper_agents.git.process import git, toplevel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Git queries on a project that run nothing from the project's own configuration."""
+"""Git state of a project: commit, tree, branch, remote and changed files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from esper_agents.domain.evidence import Risk
-from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.project import GitRevision
-from esper_agents.safe_git import configured, git
-from esper_agents.tools.projects import find_project
-from esper_agents.tools.tool import ToolContext, ToolResult, tool
+from esper_agents.git.process import configured, git
+from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["PUBLISHED", "find_project", "git_state", "revision"]
-
-PUBLISHED = "docs/ai/agents"
 # Submodules are skipped: they have settings of their own.
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"),
@@ -70,14 +64,3 @@ def _without_credentials(remote: str) -> str:
     if not parts.netloc:
         return remote
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-@tool("git-state", risk=Risk.LOW, repeatable=True, rerun=lambda _: "git rev-parse HEAD && git status --short")
-async def git_state(context: ToolContext) -> ToolResult:
-    """Show the current commit of the project and the files that differ from it."""
-    now = revision(context.root)
-    output = {"commit": now.commit, "tree": now.tree, "branch": now.branch, "dirty": list(now.dirty)}
-    if not now.is_git:
-        return ToolResult("not under git", output)
-    dirt = number_of(len(now.dirty), "changed file") if now.dirty else "clean"
-    return ToolResult(f"commit {now.commit[:12] or 'none yet'}, {dirt}", output)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.safe_git import running_git
+from esper_agents.git.process import running_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def entries(repository: Path, tree: str) -> list[GitTreeEntry]:
     """
     found: list[GitTreeEntry] = []
     with running_git(repository, "ls-tree", "-r", "-z", "--full-tree", tree) as git:
-        for line in _fields(git.answers):
+        for line in fields(git.answers):
             about, _, path = line.partition(b"\t")
             mode, _, object_id = about.decode("ascii").split()
             found.append(GitTreeEntry(os.fsdecode(path), mode, object_id))
@@ -59,11 +59,14 @@ def entries(repository: Path, tree: str) -> list[GitTreeEntry]:
     return found
 
 
-def _fields(stream: IO[bytes]) -> Iterator[bytes]:
+def fields(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the parts of git's output that null bytes separate."""
     rest = b""
     while chunk := stream.read(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\0")
         yield from whole
+    if rest.strip():
+        yield rest
 
 
 class Contents:

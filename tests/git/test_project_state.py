@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from esper_agents.errors import InputFileError, UsageError
-from esper_agents.tools.git import PUBLISHED, find_project, revision
+from esper_agents.git.find_project import find_project
+from esper_agents.git.project_state import revision
+from esper_agents.paths import PUBLISHED
 
 
 def test_the_project_of_a_file_is_the_work_tree_around_it(make_project):
@@ -260,17 +262,3 @@ def test_asking_changes_nothing_in_the_repository(project):
     find_project([project / "train.py"], project)
     assert (project / ".git" / "index").read_bytes() == before
     assert not list((project / ".git").glob("*.lock"))
-
-
-@pytest.mark.anyio
-async def test_the_tool_tells_the_commit_and_what_differs(project, git, shell):
-    from esper_agents.tools.registry import load_tools
-    from esper_agents.tools.tool import ToolContext
-
-    tool = load_tools().get("git-state")
-    found = await tool.run(ToolContext(project), {})
-    assert found.output["commit"] == git(project, "rev-parse", "HEAD")
-    assert found.summary == f"commit {found.output['commit'][:12]}, clean"
-    (project / "train.py").write_text("x = 2\n")
-    assert (await tool.run(ToolContext(project), {})).output["dirty"] == ["train.py"]
-    assert shell(tool.rerun({})) == [found.output["commit"], " M train.py"]

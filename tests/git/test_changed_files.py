@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.changed_files import changed
+from esper_agents.git.changed_files import changed
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.tools.git_diff import change_since, staged_change
+from esper_agents.review.changed_sources import change_since, staged_change
 
 EVERYTHING = frozenset({"."})
 
@@ -97,7 +97,7 @@ def test_links_are_not_followed(repository, tmp_path):
 
 @pytest.mark.parametrize("revision", ["nothing", "--output=/tmp/x", "HEAD~9", "main..nothing", "-"])
 def test_what_names_no_commit_is_refused(repository, revision):
-    with pytest.raises(UsageError, match="no revision"):
+    with pytest.raises(UsageError, match="revision"):
         change_since(repository, revision, EVERYTHING)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.revisions import checkout
+from esper_agents.git.revisions import checkout
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "a" * 64 + "\nsize 12345\n"
 

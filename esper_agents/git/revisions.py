@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import carried
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.safe_git import git, toplevel
-from esper_agents.torchlab.git_tree import EXECUTABLE, LINK, SUBMODULE, contents, entries
+from esper_agents.git.process import git, toplevel
+from esper_agents.git.trees import EXECUTABLE, LINK, SUBMODULE, contents, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.git_tree import Contents, GitTreeEntry
+    from esper_agents.git.trees import Contents, GitTreeEntry
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LARGEST_POINTER = 1_024

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from esper_agents.safe_git import RunningGit, git, running_git
+from esper_agents.git.process import RunningGit, git, running_git
+from esper_agents.git.trees import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -257,12 +259,4 @@ def _ask(process: RunningGit, name: str) -> str:
 
 
 def _fields(stream: IO[bytes]) -> Iterator[str]:
-    rest, count = b"", 0
-    while chunk := stream.read(_CHUNK):
-        *whole, rest = (rest + chunk).split(b"\0")
-        count += len(whole)
-        if count > _MOST_FIELDS:
-            return
-        yield from map(os.fsdecode, whole)
-    if rest.strip():
-        yield os.fsdecode(rest)
+    return map(os.fsdecode, islice(fields(stream), _MOST_FIELDS))
