@@ -16,9 +16,9 @@ from crash_session import ANSWERS, PLAYBOOKS, UNREPEATABLE
 from databases import connected, settle
 
 from esper_agents.api import open_project
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement, verify_view
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.signing.dsse import read_envelope
-from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
 from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import CallOutcome
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crash_session import Place
 
-    from esper_agents.orchestration.repair import RepairResult
+    from esper_agents.archive.repair import RepairResult
 
 _ROWS = "SELECT seq, session_id, frame, step, call, kind, fence, body FROM ledger ORDER BY seq"
 

@@ -47,17 +47,19 @@ if TYPE_CHECKING:
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
-    from esper_agents.certificates.archive import CertificateSummary as CertificateSummary
+    from esper_agents.archive.export import ExportResult as ExportResult
+    from esper_agents.archive.repair import RepairResult as RepairResult
+    from esper_agents.archive.retention import Prunable as Prunable
+    from esper_agents.archive.search.filters import Filter as Filter
+    from esper_agents.archive.search.search import SearchHit as SearchHit
+    from esper_agents.archive.store import CertificateSummary as CertificateSummary
+    from esper_agents.archive.trends import MetricSummary as MetricSummary
+    from esper_agents.archive.trends import Point as Point
+    from esper_agents.archive.verification.supersession import Override as Override
+    from esper_agents.archive.verification.supersession import SupersedingEntry as SupersedingEntry
     from esper_agents.certificates.check import Check as Check
     from esper_agents.certificates.check import CheckOutcome as CheckOutcome
-    from esper_agents.certificates.exporting import ExportResult as ExportResult
-    from esper_agents.certificates.filters import Filter as Filter
-    from esper_agents.certificates.search import SearchHit as SearchHit
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
-    from esper_agents.certificates.standing import Override as Override
-    from esper_agents.certificates.standing import SupersedingEntry as SupersedingEntry
-    from esper_agents.certificates.trends import MetricSummary as MetricSummary
-    from esper_agents.certificates.trends import Point as Point
     from esper_agents.domain.agent_action import Ask as Ask
     from esper_agents.domain.agent_action import CallTools as CallTools
     from esper_agents.domain.agent_action import Conclude as Conclude
@@ -72,9 +74,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief as Brief
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
-    from esper_agents.orchestration.repair import RepairResult as RepairResult
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
-    from esper_agents.orchestration.retention import Prunable as Prunable
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -92,14 +92,14 @@ _NAMES = {
     "esper_agents.api.tasks": ("TaskPlan",),
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
-    "esper_agents.certificates.archive": ("CertificateSummary",),
+    "esper_agents.archive.store": ("CertificateSummary",),
     "esper_agents.certificates.check": ("Check", "CheckOutcome"),
-    "esper_agents.certificates.exporting": ("ExportResult",),
-    "esper_agents.certificates.filters": ("Filter",),
-    "esper_agents.certificates.search": ("SearchHit",),
+    "esper_agents.archive.export": ("ExportResult",),
+    "esper_agents.archive.search.filters": ("Filter",),
+    "esper_agents.archive.search.search": ("SearchHit",),
     "esper_agents.certificates.signing.allowed_signers": ("Signer",),
-    "esper_agents.certificates.standing": ("Override", "SupersedingEntry"),
-    "esper_agents.certificates.trends": ("MetricSummary", "Point"),
+    "esper_agents.archive.verification.supersession": ("Override", "SupersedingEntry"),
+    "esper_agents.archive.trends": ("MetricSummary", "Point"),
     "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
     "esper_agents.domain.answer_type": ("AnswerType",),
     "esper_agents.domain.budget": ("read_budget",),
@@ -107,9 +107,9 @@ _NAMES = {
     "esper_agents.domain.frame": ("Brief",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
-    "esper_agents.orchestration.repair": ("RepairResult",),
+    "esper_agents.archive.repair": ("RepairResult",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
-    "esper_agents.orchestration.retention": ("Prunable",),
+    "esper_agents.archive.retention": ("Prunable",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }

@@ -7,44 +7,44 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.certificates import archive, trends
+from esper_agents.archive import retention, trends
+from esper_agents.archive import store as archive
+from esper_agents.archive.changes.overrides import override, overrides
+from esper_agents.archive.changes.revocation import revoke
+from esper_agents.archive.export import export
+from esper_agents.archive.inspection import audit_log_faults, inspect_certificate
+from esper_agents.archive.publishing import find_published, publish, publish_page, record_path
+from esper_agents.archive.record_audit import audit_records
+from esper_agents.archive.repair import repair
+from esper_agents.archive.search.filters import Filter
+from esper_agents.archive.search.search import search
 from esper_agents.certificates.audit.import_certificates import imported
-from esper_agents.certificates.exporting import export
-from esper_agents.certificates.filters import Filter
-from esper_agents.certificates.search import search
 from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.orchestration import retention
-from esper_agents.orchestration.holding import audit_log_faults, inspect_certificate
-from esper_agents.orchestration.overriding import override, overrides
-from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path
-from esper_agents.orchestration.record_audit import audit_records
-from esper_agents.orchestration.repair import repair
-from esper_agents.orchestration.revoking import revoke
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.archive.export import ExportResult
+    from esper_agents.archive.inspection import CertificateInspection
+    from esper_agents.archive.record_audit import RecordAudit
+    from esper_agents.archive.repair import RepairResult
+    from esper_agents.archive.retention import Prunable
+    from esper_agents.archive.search.search import SearchHit
+    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.trends import MetricSummary, Point
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import Override
     from esper_agents.certificates.audit.import_certificates import ImportedCertificate
-    from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.exporting import ExportResult
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
-    from esper_agents.certificates.search import SearchHit
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.certificates.standing import Override
-    from esper_agents.certificates.trends import MetricSummary, Point
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
-    from esper_agents.orchestration.holding import CertificateInspection
-    from esper_agents.orchestration.record_audit import RecordAudit
-    from esper_agents.orchestration.repair import RepairResult
-    from esper_agents.orchestration.retention import Prunable
 
 
 class CertificateService(Service):
@@ -133,21 +133,21 @@ class CertificateService(Service):
         return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
-        """Rebuild everything that can be rebuilt from the log; see `orchestration.repair`.
+        """Rebuild everything that can be rebuilt from the log; see `archive.repair`.
 
         Raises:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
         run = self._store.run
-        return await run(repair, self._services, accept_rollback=accept_rollback, by=person())
+        return await run(repair, self._place, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
-        return await self._store.run(retention.prunable, self._services, days)
+        return await self._store.run(retention.prunable, self._place, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
-        return await self._store.run(retention.prune, self._services, chosen, days=days, by=person())
+        return await self._store.run(retention.prune, self._place, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
         """Revoke a certificate in the log, and publish the revocation next to its view.
@@ -156,10 +156,10 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
-        return await self._store.run(revoke, self._services, certificate_id, reason, person())
+        return await self._store.run(revoke, self._place, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
-        """Override the status of a certificate in the log by a user's decision; see `orchestration.overriding`.
+        """Override the status of a certificate in the log by a user's decision; see `archive.changes.overrides`.
 
         Raises:
             NotFoundError: The project has no such certificate.
@@ -168,7 +168,7 @@ class CertificateService(Service):
             NotCurrentError: The certificate is revoked or superseded.
         """
         run = self._store.run
-        return await run(override, self._services, certificate_id, status, reason=reason, by=person())
+        return await run(override, self._place, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
@@ -192,12 +192,12 @@ class CertificateService(Service):
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
-        published = await self._store.run(find_published, self._services, certificate_id)
+        published = await self._store.run(find_published, self._place, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
-            await self._store.run(publish, self._services, published.issued.id)
+            await self._store.run(publish, self._place, published.issued.id)
         return published.view
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
         entry = await self.get(certificate_id)
-        return await self._store.run(publish_page, self._services, entry.id)
+        return await self._store.run(publish_page, self._place, entry.id)

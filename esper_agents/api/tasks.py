@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
+from esper_agents.archive.verified_loading import load_verified
 from esper_agents.certificates.policy.question_type import kind_of, kinds_text
 from esper_agents.certificates.redaction import redacted, redaction_count
 from esper_agents.certificates.statement import parse
@@ -27,7 +28,6 @@ from esper_agents.git.project_state import revision
 from esper_agents.orchestration import session_branches
 from esper_agents.orchestration.definition_snapshots import keep_policy
 from esper_agents.orchestration.environment import environment
-from esper_agents.orchestration.genuine import load_verified
 from esper_agents.orchestration.permission_rules import ALLOW, describe_default, digest_of_rules
 from esper_agents.orchestration.permissions import restrict, rules_for
 from esper_agents.orchestration.routing import route_of
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from esper_agents.api.session import Session
+    from esper_agents.archive.verified_loading import VerifiedCertificate
     from esper_agents.domain.agent_action import ToolUse
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
-    from esper_agents.orchestration.genuine import VerifiedCertificate
 
 _FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
 # Name of the agent that verifies evidence.

@@ -18,7 +18,7 @@ from esper_agents.errors import UsageError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from esper_agents.orchestration.retention import Prunable
+    from esper_agents.archive.retention import Prunable
     from esper_agents.storage.maintenance import DatabaseStatus
 
 

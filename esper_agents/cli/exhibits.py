@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import read_sealed
+from esper_agents.archive.verification.signature import read_sealed
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.cli.published import (
     RECORD_SUFFIX,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.api import OpenProject
-    from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.certificates.standing import Override, SupersedingEntry
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.project_services import ProjectServices
-    from esper_agents.orchestration.published_notices import NoticeFolders
 
 ARCHIVE = "archive"
 
@@ -135,10 +135,10 @@ def published_views(services: ProjectServices, entry: CertificateSummary, data: 
     Raises:
         IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
     """
+    from esper_agents.archive.publishing import view_places
     from esper_agents.certificates.statement import parse
-    from esper_agents.orchestration.publish import view_places
 
-    return tuple(each for each in view_places(services, entry, parse(data)) if each.is_file())
+    return tuple(each for each in view_places(services.place, entry, parse(data)) if each.is_file())
 
 
 async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> CertificateFiles:
@@ -166,7 +166,7 @@ async def exhibit_of(
     Raises:
         NotFoundError: The certificate does not exist.
     """
-    from esper_agents.orchestration.published_notices import notice_files, sealed_files
+    from esper_agents.archive.published_notices import notice_files, sealed_files
 
     entry = await opened.certificates.get(wanted)
     places = await _places(opened, entry)
@@ -196,18 +196,18 @@ async def exhibit_of(
 
 async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path, ...]:
     """Return the possible paths of the view of a certificate; none if its stored name is refused, as `held` reports."""
+    from esper_agents.archive.publishing import view_places
     from esper_agents.certificates.statement import parse
-    from esper_agents.orchestration.publish import view_places
 
     try:
-        return view_places(opened.services, entry, parse(await opened.certificates.record(entry.id)))
+        return view_places(opened.services.place, entry, parse(await opened.certificates.record(entry.id)))
     except IntegrityError:
         return ()
 
 
 async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> CertificateFiles:
-    from esper_agents.orchestration.publish import page_path, proof_path, record_path
-    from esper_agents.orchestration.published_notices import notice_files, sealed_files, unlogged, unlogged_check
+    from esper_agents.archive.published_notices import notice_files, sealed_files, unlogged, unlogged_check
+    from esper_agents.archive.publishing import page_path, proof_path, record_path
 
     if file.suffix == ".json" and not file.name.endswith(RECORD_SUFFIX):
         remedy = f"name a .md, .html or {RECORD_SUFFIX} file"
@@ -254,7 +254,7 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
 
 
 def _keyring(project: Project, given: Sequence[Signer]) -> Keyring:
-    from esper_agents.orchestration.holding import keyring
+    from esper_agents.archive.inspection import keyring
 
     return keyring(project, given=given)
 

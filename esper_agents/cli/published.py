@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import signature_check
+from esper_agents.archive.verification.signature import signature_check
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.errors import InputFileError, IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.archive.published_notices import SealedFile
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.signing.key_history import LogNotice
-    from esper_agents.certificates.standing import Override, SupersedingEntry
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.published_notices import SealedFile
 
 RECORD_SUFFIX = ".dsse.json"
 NOTICE_SIGNATURE = "notice signature"
@@ -40,13 +40,8 @@ def published_notices(
         keyring: Trusted keys.
         known: Known entries that revoke or supersede it.
     """
-    from esper_agents.certificates.standing import by_notices, by_statement
-    from esper_agents.orchestration.published_notices import (
-        MOST_FILES,
-        passing_over_other_records,
-        sealed_files,
-        signed,
-    )
+    from esper_agents.archive.published_notices import MOST_FILES, passing_over_other_records, sealed_files, signed
+    from esper_agents.archive.verification.supersession import by_notices, by_statement
 
     named = _certificate_of(data)
     if named is None:
@@ -70,7 +65,7 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
         view: View of the certificate.
         keyring: Trusted keys.
     """
-    from esper_agents.orchestration.countersigning import check_each
+    from esper_agents.archive.changes.countersignatures import check_each
 
     notices = _notices(data, view, keyring)
     return check_each(notices, data, keyring) if data is not None and notices else ()
@@ -84,7 +79,7 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
         view: View of the certificate.
         keyring: Trusted keys.
     """
-    from esper_agents.certificates.standing import override_of
+    from esper_agents.archive.verification.supersession import override_of
 
     notices = _notices(data, view, keyring)
     return override_of(notices, data, keyring.history) if data is not None and notices else None
@@ -92,7 +87,7 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
 
 def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
     """Return the distinct signed notices next to a view about its certificate; none if it cannot be read."""
-    from esper_agents.orchestration.published_notices import notice_files, notice_of, sealed_files, signed
+    from esper_agents.archive.published_notices import notice_files, notice_of, sealed_files, signed
 
     named = _certificate_of(data)
     sealed = signed(sealed_files(notice_files(view), named), keyring) if named is not None else ()

@@ -6,7 +6,7 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import proof_check, read_sealed
+from esper_agents.archive.verification.signature import proof_check, read_sealed
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.signing.dsse import Envelope
 from esper_agents.certificates.signing.regular_file import read_plain
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.standing import SupersedingEntry
+    from esper_agents.archive.inspection import CertificateInspection
+    from esper_agents.archive.published_notices import SealedFile, UnloggedNotice
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import SupersedingEntry
     from esper_agents.domain.notice import LogNoticeStatement
-    from esper_agents.orchestration.holding import CertificateInspection
-    from esper_agents.orchestration.published_notices import SealedFile, UnloggedNotice
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -68,7 +68,7 @@ def published_files(
         keyring: Trusted keys.
         shown: Formats a path for output.
     """
-    from esper_agents.orchestration.published_notices import unlogged, unlogged_check
+    from esper_agents.archive.published_notices import unlogged, unlogged_check
 
     logged = {each.notice for each in held.notices}
     views: list[tuple[Path, bytes]] = []
@@ -100,7 +100,7 @@ def published_files(
 
 
 def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:
-    from esper_agents.certificates.standing import EndingKind, SupersedingEntry
+    from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry
 
     for each in lost:
         if each.is_by_good_key and each.notice.kind is NoticeKind.CERTIFICATE_REVOKED:
@@ -129,14 +129,14 @@ def irregular_file(shown: str, what: str) -> Check:
 
 
 def _views(view: Path) -> tuple[Path, Path]:
-    from esper_agents.orchestration.publish import page_path
+    from esper_agents.archive.publishing import page_path
 
     return view, page_path(view)
 
 
 def _expected(view: Path, held: CertificateInspection) -> dict[Path, bytes]:
     """Return the files next to a view with their bytes; the proof may be for an older checkpoint."""
-    from esper_agents.orchestration.publish import notice_contents, proof_path, record_path
+    from esper_agents.archive.publishing import notice_contents, proof_path, record_path
 
     if held.envelope is None:
         return {}
@@ -152,8 +152,8 @@ def _compared(
     keyring: Keyring,
     logged: Collection[LogNoticeStatement],
 ) -> Iterator[Check]:
-    from esper_agents.orchestration.publish import NOTICE_SUFFIX
-    from esper_agents.orchestration.published_notices import notice_of
+    from esper_agents.archive.published_notices import notice_of
+    from esper_agents.archive.publishing import NOTICE_SUFFIX
 
     if path.suffix == ".tlog-proof":
         yield replace(proof_check(held.envelope or b"", found, keyring), name="published proof")

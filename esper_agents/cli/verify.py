@@ -157,7 +157,7 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
 
 
 def _report_currency(verified: VerificationResult) -> None:
-    from esper_agents.certificates.subjects import SubjectState
+    from esper_agents.archive.verification.files import SubjectState
 
     outline(f"current: {verified.currency} in {verified.root}")
     for later in verified.later:

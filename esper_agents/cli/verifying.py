@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.authenticity import proof_check, read_sealed, signature_check
+from esper_agents.archive.verification.signature import proof_check, read_sealed, signature_check
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.errors import ExitCode
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from esper_agents.certificates.standing import Override, SupersedingEntry
-    from esper_agents.certificates.subjects import SubjectCheck
+    from esper_agents.archive.verification.files import SubjectCheck
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.cli.exhibits import CertificateFiles
     from esper_agents.domain.certificate import Certificate
 
@@ -119,9 +119,9 @@ def outcome_of(*checks: Check) -> CheckOutcome:
 
 def check(exhibit: CertificateFiles) -> VerificationResult:
     """Verify the files of a certificate and return the result."""
+    from esper_agents.archive.verification.statement import verify_statement, verify_subjects
     from esper_agents.certificates.policy.rulebook import rulebook_of
     from esper_agents.certificates.statement import parse
-    from esper_agents.certificates.verify import verify_statement, verify_subjects
     from esper_agents.errors import IntegrityError, NewerRecordError
 
     signed = tuple(_sealed_checks(exhibit))
@@ -190,7 +190,7 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
 
 
 def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
-    from esper_agents.certificates.verify import verify_page, verify_view
+    from esper_agents.archive.verification.statement import verify_page, verify_view
 
     return tuple(
         replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
@@ -202,7 +202,7 @@ def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     """Return the citations that an unchanged file contradicts: the excerpts were never in it."""
-    from esper_agents.certificates.subjects import SubjectState
+    from esper_agents.archive.verification.files import SubjectState
 
     return tuple(
         Check(each.name, CheckOutcome.FAILS, f"{each.detail}, though the file is what it was")
@@ -241,8 +241,8 @@ def _address(remote: str) -> str:
 
 
 def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:
-    from esper_agents.certificates.standing import EndingKind
-    from esper_agents.certificates.subjects import SubjectState
+    from esper_agents.archive.verification.files import SubjectState
+    from esper_agents.archive.verification.supersession import EndingKind
 
     endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
     if EndingKind.REVOKED in endings:

@@ -13,9 +13,9 @@ from esper_agents.errors import EsperError, NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.certificates.log.note import SignedNote
-    from esper_agents.orchestration.published_notices import NoticeFolders
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import pytest
 from torch_toys import FILES, SIZE, anyio_backend, bench, needs_torch, write  # noqa: F401 - fixtures
 
 from esper_agents.api import open_project
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import CheckOutcome, verify_statement
 from esper_agents.domain.agent_action import Move
 from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.codec import encode

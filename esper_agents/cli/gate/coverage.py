@@ -19,9 +19,9 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.archive.verification.supersession import Override
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.policy.verdict_ceiling import Policy
-    from esper_agents.certificates.standing import Override
     from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.certificate import Certificate
 

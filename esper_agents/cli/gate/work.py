@@ -26,11 +26,11 @@ from esper_agents.review.discover import discover
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.project import Project
     from esper_agents.domain.status import Status
-    from esper_agents.orchestration.published_notices import NoticeFolders
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from certificate_samples import evidence, measurement, of_status, ran_tests, source
 
+from esper_agents.archive.verification.supersession import Override
 from esper_agents.certificates.check import Check, CheckOutcome
-from esper_agents.certificates.standing import Override
 from esper_agents.cli.gate.coverage import (
     AGAINST,
     CoverageState,

@@ -1,0 +1,45 @@
+"""Places of a project's certificates: data folder, database and published views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.status import QuestionType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from esper_agents.domain.project import Project
+    from esper_agents.storage.store import AsyncStore
+
+
+def all_question_types() -> frozenset[QuestionType]:
+    """Return every question type, which is the default for publishing."""
+    return frozenset(QuestionType)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPlace:
+    """Project with the places of its certificates.
+
+    Attributes:
+        project: The project.
+        home: Folder of the project in the data directory.
+        store: Database of the ledgers and certificates.
+        publish: Whether views may be written into the project.
+        published_types: Returns the question types whose certificates the user wants published into projects; called
+            when a view is about to be written.
+    """
+
+    project: Project
+    home: Path
+    store: AsyncStore
+    publish: bool = True
+    published_types: Callable[[], frozenset[QuestionType]] = all_question_types
+
+    @property
+    def artifacts(self) -> Path:
+        """Folder of the files that tools produced."""
+        return self.home / "artifacts"
