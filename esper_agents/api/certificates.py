@@ -13,7 +13,7 @@ from esper_agents.archive.changes.overrides import override, overrides
 from esper_agents.archive.changes.revocation import revoke
 from esper_agents.archive.export import export
 from esper_agents.archive.inspection import audit_log_faults, inspect_certificate
-from esper_agents.archive.publishing import find_published, publish, publish_page, record_path
+from esper_agents.archive.publishing import find_published, publish, publish_page, published_views, record_path
 from esper_agents.archive.record_audit import audit_records
 from esper_agents.archive.repair import repair
 from esper_agents.archive.search.filters import Filter
@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.trends import MetricSummary, Point
+    from esper_agents.archive.verification.gate import GateResult
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.archive.verification.verify_all import ArchiveVerification
     from esper_agents.certificates.audit.import_certificates import ImportedCertificate
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer
+    from esper_agents.certificates.views.explanation import VerdictExplanation
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
@@ -111,6 +115,66 @@ class CertificateService(Service):
         return await self._store.run(
             inspect_certificate, self._services.project, self._services.home, certificate_id, given
         )
+
+    async def verify(self, target: str = "latest", *, trusted_keys: Sequence[Signer] = ()) -> VerificationResult:
+        """Verify signature, log entry, verdict and files of a certificate; write nothing.
+
+        Args:
+            target: Its identifier, a suffix of it, `latest`, or the path of a published view or envelope.
+            trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
+
+        Raises:
+            NotFoundError: The certificate is neither in the archive nor in the published files.
+            InputFileError: The file cannot be read.
+            EvidenceError: The envelope of the view is not next to it.
+        """
+        from esper_agents.archive.verification.certificate_files import find_certificate_files
+        from esper_agents.archive.verification.verify import verify
+
+        return verify(await find_certificate_files(target, self._services.project, self._place, trusted_keys))
+
+    async def verify_all(self) -> ArchiveVerification:
+        """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
+        from esper_agents.archive.verification.verify_all import verify_all
+
+        return await verify_all(self._place)
+
+    async def gate(
+        self,
+        paths: Sequence[Path] = (),
+        *,
+        required: frozenset[Status] | None = None,
+        agents: Sequence[str] | None = None,
+        trusted_keys: Sequence[Signer] = (),
+        accepts_overrides: bool = False,
+    ) -> GateResult:
+        """Return whether valid certificates cover the files under some paths; see `check_coverage`.
+
+        Raises:
+            InputFileError: A path does not exist or contains no files to cover.
+        """
+        from esper_agents.archive.verification.gate import PASSING, REVIEWERS, gate
+
+        return await gate(
+            self._services.project,
+            self._place,
+            paths,
+            required=PASSING if required is None else required,
+            agents=REVIEWERS if agents is None else agents,
+            signers=trusted_keys,
+            accepts_overrides=accepts_overrides,
+        )
+
+    async def explain(self, certificate_id: str = "latest") -> VerdictExplanation:
+        """Return the explanation of a certificate's verdict: policy rules, findings and their evidence.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        from esper_agents.certificates.views.explanation import why
+
+        return why(await self.record(certificate_id))
 
     async def list_all(self) -> tuple[CertificateSummary, ...]:
         """Return all of the project's certificates, newest first."""
@@ -189,6 +253,11 @@ class CertificateService(Service):
     async def markdown(self, certificate_id: str) -> str:
         """Return a certificate's Markdown view, newly rendered."""
         return render_markdown(await self.record(certificate_id))
+
+    async def views(self, certificate_id: str) -> tuple[Path, ...]:
+        """Return the existing Markdown views of a certificate, in the project and in the data directory."""
+        entry = await self.get(certificate_id)
+        return published_views(self._place, entry, await self._store.run(archive.read, entry.id))
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""

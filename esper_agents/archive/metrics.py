@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.evidence_values import number_of
 from esper_agents.certificates.json_conversion import to_json
-from esper_agents.certificates.views.plain_text import plain
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
+from esper_agents.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

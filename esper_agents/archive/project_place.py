@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.status import QuestionType
+from esper_agents.paths import project_home
+from esper_agents.storage.engine import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,3 +46,9 @@ class ProjectPlace:
     def artifacts(self) -> Path:
         """Folder of the files that tools produced."""
         return self.home / "artifacts"
+
+
+def has_archive(project: Project) -> bool:
+    """Return whether a project has a database; opening a missing one would create it."""
+    url = database_url(project_home(project.key) / "esper.db")
+    return url.get_backend_name() != "sqlite" or os.path.exists(url.database or "")  # noqa: PTH110 - never raises

@@ -18,7 +18,7 @@ from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.file_names import accepted_view_names, agent_folder
 from esper_agents.certificates.views.html import render_html
 from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.certificates.views.plain_text import plain
+from esper_agents.domain.plain_text import plain
 from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 
+RECORD_SUFFIX = ".dsse.json"
+NOTICE_SUFFIX = ".notice.json"
 _SCRATCH = ".esper-"
 _LONGEST_SHOWN = 200
 # Marker near the beginning of generated memory documents.
@@ -192,6 +194,20 @@ def view_path(place: ProjectPlace, entry: CertificateSummary, issued: Certificat
     return _folder(place, issued.agent) / "certificates" / entry.view_name
 
 
+def published_views(place: ProjectPlace, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
+    """Return the existing Markdown views of a certificate, in the project and in the data directory.
+
+    Args:
+        place: Project with the places of its certificates.
+        entry: Listing row of the certificate.
+        data: The bytes of its statement.
+
+    Raises:
+        IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
+    """
+    return tuple(each for each in view_places(place, entry, parse(data)) if each.is_file())
+
+
 def page_path(view: Path) -> Path:
     """Return the path of the HTML page next to a Markdown view."""
     return view.with_suffix(".html")
@@ -207,15 +223,12 @@ def publish_page(store: Store, place: ProjectPlace, certificate_id: str) -> Path
 
 def record_path(view: Path) -> Path:
     """Return the path of the signed envelope next to a view."""
-    return view.with_suffix(".dsse.json")
+    return view.with_suffix(RECORD_SUFFIX)
 
 
 def proof_path(view: Path) -> Path:
     """Return the path of the inclusion proof next to a view."""
     return view.with_suffix(".tlog-proof")
-
-
-NOTICE_SUFFIX = ".notice.json"
 
 
 def _kept_proof(path: Path, envelope: bytes, newest: bytes) -> bytes:

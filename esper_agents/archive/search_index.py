@@ -12,7 +12,7 @@ from esper_agents.archive.metrics import metrics_of
 from esper_agents.archive.search.tokens import searched_text
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.file_names import accepted_view_names, view_names
-from esper_agents.certificates.views.plain_text import plain
+from esper_agents.domain.plain_text import plain
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.tables import certificate as table
 from esper_agents.storage.tables import (

@@ -12,7 +12,6 @@ import typer
 
 from esper_agents.cli import certificate_upkeep, reproduce
 from esper_agents.cli.certificate_filters import Before, filter_of, headline, refuse_unknown_agent, within
-from esper_agents.cli.exhibits import published_views
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
@@ -142,10 +141,10 @@ async def _record(where: Path, certificate: str) -> tuple[bytes, Override | None
 
 async def _path(where: Path, certificate: str) -> Path:
     from esper_agents.api import open_project
-    from esper_agents.archive.publishing import record_path
+    from esper_agents.archive.publishing import published_views, record_path
 
     async with open_project(where) as project:
         entry = await project.certificates.get(certificate)
         data = await project.certificates.record(entry.id)
-        whole = [each for each in published_views(project.services, entry, data) if record_path(each).is_file()]
+        whole = [each for each in published_views(project.services.place, entry, data) if record_path(each).is_file()]
         return whole[0] if whole else await project.certificates.view(entry.id)

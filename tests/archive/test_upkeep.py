@@ -13,11 +13,9 @@ from judged import FAULTY, judge
 from rows import is_shared, rows_of
 from typer.testing import CliRunner
 
-from esper_agents.api import open_project
+from esper_agents.api import open_project, verify_archive, verify_certificate
+from esper_agents.archive.verification.verify import FreshnessState
 from esper_agents.certificates.signing.dsse import read_envelope
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import FreshnessState, check
-from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.notice import NoticeKind
 from esper_agents.errors import ExitCode, IntegrityError, NotFoundError, UsageError
 
@@ -47,11 +45,11 @@ def revoked(judged, reason="the data set was mislabelled"):
 
 
 def verified(target):
-    return check(asyncio.run(find_certificate_files(str(target), None)))
+    return asyncio.run(verify_certificate(str(target), None))
 
 
 def whole(judged):
-    return asyncio.run(verify_all(judged.root))
+    return asyncio.run(verify_archive(judged.root))
 
 
 def changed(home, *statements):

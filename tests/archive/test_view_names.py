@@ -16,8 +16,8 @@ from rows import is_shared, rows_of
 from sqlalchemy import text
 from toys import calling
 
+from esper_agents.api import verify_archive
 from esper_agents.certificates.views import file_names
-from esper_agents.cli.verifying_all import verify_all
 from esper_agents.errors import EsperError, ExitCode, IntegrityError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES, database_url, open_engine
@@ -63,7 +63,7 @@ def on_project(looking, work):
 
 def soundness(looking):
     """Return how `verify --all` ends for each certificate that is not sound."""
-    whole = asyncio.run(verify_all(looking.project))
+    whole = asyncio.run(verify_archive(looking.project))
     assert whole.faults == ()
     found = {each.id: each.verified.soundness for each in whole.certificates}
     return {name: code for name, code in found.items() if code is not ExitCode.DONE}

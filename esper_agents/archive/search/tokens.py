@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.evidence_values import found_in, mapping_in
-from esper_agents.certificates.views.plain_text import plain
+from esper_agents.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

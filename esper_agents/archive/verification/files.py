@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.statement import parse
-from esper_agents.certificates.views.plain_text import plain
+from esper_agents.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import check
+from esper_agents.api import verify_certificate
 from esper_agents.errors import EsperError
 
 
@@ -23,7 +22,7 @@ def exit_code():
 
     def verify(target, where=None):
         try:
-            return int(check(asyncio.run(find_certificate_files(str(target), where))).exit_code)
+            return int(asyncio.run(verify_certificate(str(target), where)).exit_code)
         except EsperError as error:
             assert "\n" not in error.problem  # noqa: PT017 - each error of ours is an answer here
             return int(error.exit_code)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from esper_agents.api import open_project
-from esper_agents.cli.verifying_all import verify_all
+from esper_agents.api import open_project, verify_archive
 
 SUFFIXES = (".md", ".dsse.json", ".tlog-proof")
 
@@ -70,7 +69,7 @@ def test_a_damaged_file_is_never_called_good_and_hangs_nobody(judged, exit_code,
     assert exit_code(path if suffix != ".tlog-proof" else judged.view) in {2, 4, 7}
     # The archive has it all the same; what lies in the place of a copy is told, or passed over.
     assert exit_code(judged.id) in {0, 7}
-    asyncio.run(verify_all(judged.root))
+    asyncio.run(verify_archive(judged.root))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -81,7 +80,7 @@ def test_a_damaged_file_beside_a_certificate_changes_nothing(judged, exit_code, 
         DAMAGES[damage](path, path.read_bytes())
     assert exit_code(judged.view) == 0
     assert exit_code(judged.id[-12:]) == 0
-    assert asyncio.run(verify_all(judged.root)).faults == ()
+    assert asyncio.run(verify_archive(judged.root)).faults == ()
 
 
 @pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "a folder"])

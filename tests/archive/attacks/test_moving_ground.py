@@ -14,7 +14,7 @@ from archive_samples import PROJECT
 from certificate_samples import certificate, finding, source
 from judged import FAULTY
 
-from esper_agents.api import open_project
+from esper_agents.api import check_coverage, open_project, verify_certificate
 from esper_agents.archive.verification.files import SubjectState, verify_subjects
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.log.merkle import leaf_hash
@@ -22,8 +22,6 @@ from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, wr
 from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import OLD_VOCABULARY, VOCABULARY, statement
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import check
 from esper_agents.domain.finding import Location
 
 
@@ -127,15 +125,14 @@ def test_a_newer_version_cannot_be_decided_and_nonsense_is_none(judged, home, ex
 
 
 def test_a_newer_version_says_what_to_upgrade_and_stops_the_gate_undecided(judged, home):
-    from esper_agents.cli.gate.coverage import CoverageState
-    from esper_agents.cli.gate.work import gate
+    from esper_agents.archive.verification.coverage import CoverageState
     from esper_agents.domain.status import Status
 
     newer(judged, home)
     judged.view.unlink()
-    found = check(asyncio.run(find_certificate_files(str(judged.record), None)))
+    found = asyncio.run(verify_certificate(str(judged.record), None))
     assert "certificate/v2; this version of esper-agents supports" in found.genuine[-1].detail
-    coverage = asyncio.run(gate(judged.root, (), required=frozenset(Status), agents=(), signers=())).coverage
+    coverage = asyncio.run(check_coverage(judged.root, required=frozenset(Status), agents=())).coverage
     assert CoverageState.UNDECIDED in {each.standing for each in coverage if each.path.endswith(".dsse.json")}
 
 

@@ -10,14 +10,11 @@ import pytest
 from judged import judge
 from rows import rows_of
 
-from esper_agents.api import open_project
+from esper_agents.api import open_project, verify_archive, verify_certificate
 from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.certificates.notices import log_notices, notice_statement
 from esper_agents.certificates.signing.signing_key import signing_key
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import check
-from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import EntryKind, NoticeKind
 from esper_agents.domain.status import Status
@@ -45,7 +42,7 @@ def override(judged, status=Status.APPROVED, reason="the faulty path is not ship
 
 
 def verified(target):
-    return check(asyncio.run(find_certificate_files(str(target), None)))
+    return asyncio.run(verify_certificate(str(target), None))
 
 
 def noticed(judged):
@@ -83,7 +80,7 @@ def test_an_override_is_told_and_changes_neither_the_certificate_nor_what_verify
         assert (found.overridden.reason, found.overridden.is_better) == ("the faulty path is not shipped", True)
         assert found.exit_code is ExitCode.DONE
     assert {path: path.read_bytes() for path in before} == before
-    assert not asyncio.run(verify_all(judged.root)).faults
+    assert not asyncio.run(verify_archive(judged.root)).faults
 
 
 def test_without_the_archive_the_notice_beside_the_view_tells_it(judged, home, monkeypatch, tmp_path):
@@ -175,7 +172,7 @@ def test_an_override_whose_status_was_altered_is_found_and_counts_for_nothing(ju
     found = verified(judged.id)
     assert found.overridden is None
     assert found.exit_code is ExitCode.TAMPERED
-    assert asyncio.run(verify_all(judged.root)).faults
+    assert asyncio.run(verify_archive(judged.root)).faults
     with pytest.raises(IntegrityError):
         override(judged)
 

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.check import CheckOutcome
+from esper_agents.archive.verification.published_records import NOTICE_SIGNATURE
+from esper_agents.archive.verification.verify import FreshnessState
+from esper_agents.certificates.check import CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
-from esper_agents.cli.published import NOTICE_SIGNATURE
-from esper_agents.cli.verifying import FreshnessState, outcome_of
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import ExitCode
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.policy.verdict_ceiling import Policy
-    from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.certificate import Certificate
 
 # Question types that the gate counts; advice and recommendations are ignored.
@@ -192,7 +192,7 @@ def coverage_of(
     """
     about = [each for each in judged if path in each.digests]
     for each in about:
-        if outcome_of(*_groups(each.verified)) is CheckOutcome.FAILS:
+        if combine_outcomes(*_groups(each.verified)) is CheckOutcome.FAILS:
             return _told(path, agent, CoverageState.TAMPERED, each, _why_tampered(each.verified))
     aside = [each for each in about if not each.counts or path in each.narrower]
     about = [each for each in about if each.counts]

@@ -11,7 +11,9 @@ from dataclasses import replace
 import pytest
 from judged import FAULTY
 
-from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.api import verify_certificate
+from esper_agents.archive.verification.verify import FreshnessState, VerificationResult
+from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
 from esper_agents.certificates.log.merkle import leaf_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
 from esper_agents.certificates.signing.allowed_signers import read_signers
@@ -21,8 +23,6 @@ from esper_agents.certificates.signing.trusted_keys import trust
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.certificates.views.html import render_html
 from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
 from esper_agents.errors import EvidenceError, ExitCode, InputFileError, NotFoundError
 
 
@@ -40,11 +40,11 @@ def elsewhere(judged, monkeypatch, tmp_path):
 
 
 def verify(target, where=None) -> VerificationResult:
-    return check(asyncio.run(find_certificate_files(str(target), where)))
+    return asyncio.run(verify_certificate(str(target), where))
 
 
 def outcomes(found: VerificationResult):
-    groups = (outcome_of(*each) for each in (found.genuine, found.verdict, found.citations))
+    groups = (combine_outcomes(*each) for each in (found.genuine, found.verdict, found.citations))
     return (*(str(each) for each in groups), str(found.currency))
 
 
@@ -192,7 +192,7 @@ def test_a_proof_that_does_not_lead_to_the_log_fails(judged, elsewhere, home) ->
     assert failed(verify(judged.view)) == ["log"]
     judged.proof.unlink()
     found = verify(judged.view)
-    assert outcome_of(*found.complete) is CheckOutcome.CANNOT_DECIDE
+    assert combine_outcomes(*found.complete) is CheckOutcome.CANNOT_DECIDE
     assert found.exit_code is ExitCode.UNDECIDED
 
 

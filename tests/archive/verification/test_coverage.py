@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from certificate_samples import evidence, measurement, of_status, ran_tests, source
 
-from esper_agents.archive.verification.supersession import Override
-from esper_agents.certificates.check import Check, CheckOutcome
-from esper_agents.cli.gate.coverage import (
+from esper_agents.archive.verification.coverage import (
     AGAINST,
     CoverageState,
     CoveringCertificate,
@@ -16,7 +14,9 @@ from esper_agents.cli.gate.coverage import (
     exit_code,
     narrower_than_review,
 )
-from esper_agents.cli.verifying import FreshnessState, VerificationResult
+from esper_agents.archive.verification.supersession import Override
+from esper_agents.archive.verification.verify import FreshnessState, VerificationResult
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode

@@ -6,19 +6,28 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from esper_agents.archive.verification.files import SubjectState
 from esper_agents.archive.verification.signature import proof_check, read_sealed, signature_check
-from esper_agents.certificates.check import Check, CheckOutcome
-from esper_agents.errors import ExitCode
+from esper_agents.archive.verification.statement import verify_page, verify_statement, verify_subjects, verify_view
+from esper_agents.archive.verification.supersession import EndingKind
+from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
+from esper_agents.certificates.policy.rulebook import rulebook_of
+from esper_agents.certificates.statement import parse
+from esper_agents.errors import ExitCode, IntegrityError, NewerRecordError
+from esper_agents.git.process import git
+from esper_agents.git.project_state import revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from esper_agents.archive.verification.certificate_files import CertificateFiles
     from esper_agents.archive.verification.files import SubjectCheck
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
-    from esper_agents.cli.exhibits import CertificateFiles
     from esper_agents.domain.certificate import Certificate
 
+# Name of the check that compares a published file with the local archive.
+ARCHIVE_CHECK = "archive"
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
 # Checks of files that can be rewritten from the archive.
 _PUBLISHED_CHECKS = frozenset(
@@ -81,8 +90,13 @@ class VerificationResult:
     def is_repairable(self) -> bool:
         """Whether only published files fail, and `esper certificates repair` can rewrite them."""
         failed = {each.name for each in self._all if each.outcome is CheckOutcome.FAILS}
-        archived = any(each.name == "archive" and each.outcome is CheckOutcome.HOLDS for each in self.genuine)
+        archived = any(each.name == ARCHIVE_CHECK and each.outcome is CheckOutcome.HOLDS for each in self.genuine)
         return self.is_restorable and archived and bool(failed) and failed <= _PUBLISHED_CHECKS
+
+    @property
+    def is_in_archive(self) -> bool:
+        """Whether the local archive issued the certificate."""
+        return any(each.name == ARCHIVE_CHECK for each in self.genuine)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -96,7 +110,7 @@ class VerificationResult:
     @property
     def soundness(self) -> ExitCode:
         """Exit code without regard to freshness."""
-        match outcome_of(*self._all):
+        match combine_outcomes(*self._all):
             case CheckOutcome.FAILS:
                 return ExitCode.TAMPERED
             case CheckOutcome.CANNOT_DECIDE:
@@ -109,21 +123,8 @@ class VerificationResult:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
 
 
-def outcome_of(*checks: Check) -> CheckOutcome:
-    """Return the combined outcome of checks; undecided if there are none."""
-    outcomes = {each.outcome for each in checks}
-    if CheckOutcome.FAILS in outcomes:
-        return CheckOutcome.FAILS
-    return CheckOutcome.HOLDS if outcomes == {CheckOutcome.HOLDS} else CheckOutcome.CANNOT_DECIDE
-
-
-def check(exhibit: CertificateFiles) -> VerificationResult:
+def verify(exhibit: CertificateFiles) -> VerificationResult:
     """Verify the files of a certificate and return the result."""
-    from esper_agents.archive.verification.statement import verify_statement, verify_subjects
-    from esper_agents.certificates.policy.rulebook import rulebook_of
-    from esper_agents.certificates.statement import parse
-    from esper_agents.errors import IntegrityError, NewerRecordError
-
     signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
         return _unreadable(exhibit, (*exhibit.known, *signed))
@@ -190,8 +191,6 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
 
 
 def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
-    from esper_agents.archive.verification.statement import verify_page, verify_view
-
     return tuple(
         replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
         for path, page in exhibit.views
@@ -202,8 +201,6 @@ def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     """Return the citations that an unchanged file contradicts: the excerpts were never in it."""
-    from esper_agents.archive.verification.files import SubjectState
-
     return tuple(
         Check(each.name, CheckOutcome.FAILS, f"{each.detail}, though the file is what it was")
         for file in files
@@ -214,9 +211,6 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
 
 def _place_check(certificate: Certificate, root: Path) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
-    from esper_agents.git.process import git
-    from esper_agents.git.project_state import revision
-
     issued, here = certificate.revision, revision(root)
     if issued.remote and here.remote:
         same = _address(issued.remote) == _address(here.remote)
@@ -241,9 +235,6 @@ def _address(remote: str) -> str:
 
 
 def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:
-    from esper_agents.archive.verification.files import SubjectState
-    from esper_agents.archive.verification.supersession import EndingKind
-
     endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
     if EndingKind.REVOKED in endings:
         return FreshnessState.REVOKED

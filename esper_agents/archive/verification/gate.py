@@ -7,35 +7,37 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.exhibits import exhibit_of, find_certificate_files, has_archive
-from esper_agents.cli.gate.coverage import (
+from esper_agents.archive import store as archive
+from esper_agents.archive.publishing import RECORD_SUFFIX
+from esper_agents.archive.verification.certificate_files import archived_certificate, published_certificate
+from esper_agents.archive.verification.coverage import (
     CoverageState,
     CoveringCertificate,
     FileCoverage,
     coverage_of,
+    exit_code,
     narrower_than_review,
 )
-from esper_agents.cli.published import RECORD_SUFFIX
-from esper_agents.cli.verifying import check
+from esper_agents.archive.verification.verify import verify
 from esper_agents.domain.reproduction import REPRODUCE
+from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, InputFileError
-from esper_agents.git.find_project import find_project
 from esper_agents.paths import PUBLISHED
 from esper_agents.review.discover import discover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.cli.verifying import VerificationResult
     from esper_agents.domain.project import Project
-    from esper_agents.domain.status import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """Result of the gate.
+class GateResult:
+    """Coverage of files by certificates.
 
     Attributes:
         root: Project directory.
@@ -47,20 +49,32 @@ class Gate:
     coverage: tuple[FileCoverage, ...]
     certificates: int
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code for the worst coverage state."""
+        return exit_code(self.coverage)
+
+
+# Statuses that pass, and the agent whose certificates count, unless the caller names others.
+PASSING = frozenset((Status.APPROVED, Status.GO))
+REVIEWERS = ("pytorch-code-reviewer",)
+
 
 async def gate(
-    where: Path,
+    project: Project,
+    place: ProjectPlace | None,
     paths: Sequence[Path],
     *,
-    required: frozenset[Status],
-    agents: Sequence[str],
-    signers: Sequence[Signer],
+    required: frozenset[Status] = PASSING,
+    agents: Sequence[str] = REVIEWERS,
+    signers: Sequence[Signer] = (),
     accepts_overrides: bool = False,
-) -> Gate:
+) -> GateResult:
     """Return the coverage of the files under some paths; writes nothing and creates no database.
 
     Args:
-        where: Path in the project.
+        project: The project.
+        place: Archive of the project; None if it has no database.
         paths: Files and directories; the whole project if empty.
         required: Accepted statuses.
         agents: Agents that must all have covered each file; empty if any agent suffices.
@@ -70,10 +84,9 @@ async def gate(
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
     """
-    project = find_project([where], Path.cwd())
     root = Path(project.root)
     wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
-    everything = await _verified(project, signers)
+    everything = await _verified(project, place, signers)
     judged = [
         CoveringCertificate(each.verified, _digests(each.verified), accepts_overrides, _narrower(each.verified))
         for each in everything
@@ -83,7 +96,7 @@ async def gate(
     for candidate in wanted:
         digest = _digest(candidate.file, candidate.path)
         found += [coverage_of(candidate.path, digest, agent, judged, required) for agent in agents or ("",)]
-    return Gate(root, tuple(found), len(everything))
+    return GateResult(root, tuple(found), len(everything))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +107,18 @@ class _Named:
     verified: VerificationResult
 
 
-async def _verified(project: Project, signers: Sequence[Signer]) -> list[_Named]:
+async def _verified(project: Project, place: ProjectPlace | None, signers: Sequence[Signer]) -> list[_Named]:
     """Return all certificates of the archive, and published ones that the archive lacks, newest first."""
     found = []
-    if has_archive(project):
-        from esper_agents.api import open_project
-
-        async with open_project(project.root) as opened:
-            names = [each.id for each in await opened.certificates.list_all()]
-            folders: NoticeFolders = {}
-            exhibits = [await exhibit_of(name, opened, signers, folders) for name in names]
-        found = [_Named(name, check(each)) for name, each in zip(names, exhibits, strict=True)]
+    if place is not None:
+        folders: NoticeFolders = {}
+        for entry in await place.store.run(archive.everything, project.key):
+            files = await archived_certificate(entry.id, place, signers, folders)
+            found.append(_Named(entry.id, verify(files)))
     known = {each.where for each in found}
     root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
-        verified = check(await find_certificate_files(str(record), root, signers))
+        verified = verify(await published_certificate(record, project, place, signers))
         if verified.certificate is None or verified.certificate.id not in known:
             found.append(_Named(record.relative_to(root).as_posix(), verified))
     return sorted(found, key=_issued_at, reverse=True)

@@ -6,16 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.exhibits import exhibit_of, has_archive
-from esper_agents.cli.verifying import VerificationResult, check
-from esper_agents.errors import EsperError, NotFoundError
+from esper_agents.archive import store as archive
+from esper_agents.archive.inspection import audit_log_faults
+from esper_agents.archive.record_audit import audit_records
+from esper_agents.archive.verification.certificate_files import archived_certificate
+from esper_agents.archive.verification.verify import VerificationResult, verify
+from esper_agents.certificates.log.note import MOST_BYTES, read_proof
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.errors import EsperError, ExitCode
+from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.certificates.log.note import SignedNote
+
+
+_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,17 @@ class ArchiveVerification:
     is_pinned: bool
 
     @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of the worst result.
+
+        Certificates that are no longer current do not count; deleted published files count as not current.
+        """
+        exits = [each.verified.soundness for each in self.certificates]
+        exits.append(ExitCode.TAMPERED if self.faults else ExitCode.DONE)
+        exits.append(ExitCode.NOT_CURRENT if self.missing else ExitCode.DONE)
+        return min(exits, key=_WORST_FIRST.index)
+
+    @property
     def is_published(self) -> bool:
         """Whether any published file of any certificate exists; a checkout may omit all of them."""
         return any(each.verified.is_published for each in self.certificates)
@@ -62,33 +83,25 @@ class ArchiveVerification:
         return tuple(path for each in self.certificates for path in each.verified.missing)
 
 
-async def verify_all(where: Path) -> ArchiveVerification:
-    """Verify the whole archive of a project; does not create a database.
+async def verify_all(place: ProjectPlace) -> ArchiveVerification:
+    """Verify all certificates of an archive, its log, and the events and notes that the certificates sign.
 
-    Raises:
-        NotFoundError: The project has no archive.
+    Args:
+        place: The archive.
     """
-    from esper_agents.api import open_project
-    from esper_agents.git.find_project import find_project
-
-    project = find_project([where], Path.cwd())
-    if not has_archive(project):
-        raise NotFoundError("archive", project.name, (), listing="esper certificates list")
-    async with open_project(project.root) as opened:
-        names = [each.id for each in await opened.certificates.list_all()]
-        folders: NoticeFolders = {}
-        found = [NamedVerification(name, check(await exhibit_of(name, opened, folders=folders))) for name in names]
-        audit = await opened.certificates.audit_log(tuple(_published_checkpoints(Path(project.root))))
-        records = await opened.certificates.audit_records()
+    run, project = place.store.run, place.project
+    names = [each.id for each in await run(archive.everything, project.key)]
+    folders: NoticeFolders = {}
+    found = [
+        NamedVerification(name, verify(await archived_certificate(name, place, folders=folders))) for name in names
+    ]
+    audit = await run(audit_log_faults, project, tuple(_published_checkpoints(Path(project.root))))
+    records = await run(audit_records, project.key)
     faults = (*audit.faults, *records.faults.listed)
     return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 
 
 def _published_checkpoints(root: Path) -> Iterator[tuple[str, SignedNote]]:
-    from esper_agents.certificates.log.note import MOST_BYTES, read_proof
-    from esper_agents.certificates.signing.regular_file import read_plain
-    from esper_agents.paths import PUBLISHED
-
     for path in sorted((root / PUBLISHED).glob("*/certificates/*.tlog-proof")):
         try:
             file = read_plain(path, MOST_BYTES)

@@ -8,9 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.archive.changes.countersignatures import check_each
+from esper_agents.archive.published_notices import (
+    MOST_FILES,
+    notice_files,
+    notice_of,
+    passing_over_other_records,
+    sealed_files,
+    signed,
+)
+from esper_agents.archive.publishing import RECORD_SUFFIX
 from esper_agents.archive.verification.signature import signature_check
+from esper_agents.archive.verification.supersession import by_notices, by_statement, override_of
 from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.statement import parse
+from esper_agents.certificates.strict_json import MOST_BYTES
 from esper_agents.errors import InputFileError, IntegrityError
+from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +37,6 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.domain.project import Project
 
-RECORD_SUFFIX = ".dsse.json"
 NOTICE_SIGNATURE = "notice signature"
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
@@ -40,9 +54,6 @@ def published_notices(
         keyring: Trusted keys.
         known: Known entries that revoke or supersede it.
     """
-    from esper_agents.archive.published_notices import MOST_FILES, passing_over_other_records, sealed_files, signed
-    from esper_agents.archive.verification.supersession import by_notices, by_statement
-
     named = _certificate_of(data)
     if named is None:
         return ()
@@ -65,8 +76,6 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
         view: View of the certificate.
         keyring: Trusted keys.
     """
-    from esper_agents.archive.changes.countersignatures import check_each
-
     notices = _notices(data, view, keyring)
     return check_each(notices, data, keyring) if data is not None and notices else ()
 
@@ -79,16 +88,12 @@ def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Over
         view: View of the certificate.
         keyring: Trusted keys.
     """
-    from esper_agents.archive.verification.supersession import override_of
-
     notices = _notices(data, view, keyring)
     return override_of(notices, data, keyring.history) if data is not None and notices else None
 
 
 def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
     """Return the distinct signed notices next to a view about its certificate; none if it cannot be read."""
-    from esper_agents.archive.published_notices import notice_files, notice_of, sealed_files, signed
-
     named = _certificate_of(data)
     sealed = signed(sealed_files(notice_files(view), named), keyring) if named is not None else ()
     return list({each.notice.id: each for envelope in sealed for each in notice_of(envelope)}.values())
@@ -103,8 +108,6 @@ def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Che
 
 
 def _certificate_of(data: bytes | None) -> str | None:
-    from esper_agents.certificates.statement import parse
-
     try:
         return parse(data).id if data is not None else None
     except IntegrityError:
@@ -113,8 +116,6 @@ def _certificate_of(data: bytes | None) -> str | None:
 
 def published_record(project: Project, wanted: str) -> Path | None:
     """Return the only published envelope of the project whose ID has the given suffix."""
-    from esper_agents.paths import PUBLISHED
-
     end = _END.fullmatch(wanted)
     if end is None:
         return None
@@ -126,8 +127,6 @@ def published_record(project: Project, wanted: str) -> Path | None:
 
 def _identifier(record: Path, *, mentioning: str) -> str:
     """Return the certificate ID of an envelope, damaged or not; empty if the file does not contain the text."""
-    from esper_agents.certificates.statement import parse
-
     payload = _payload_in(bytes_of(record))
     if mentioning.encode() not in payload:
         return ""
@@ -153,9 +152,6 @@ def bytes_of(path: Path) -> bytes:
     Raises:
         InputFileError: The file does not exist, is not a regular file, or cannot be read.
     """
-    from esper_agents.certificates.signing.regular_file import read_plain
-    from esper_agents.certificates.strict_json import MOST_BYTES
-
     try:
         found = read_plain(path, MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:

@@ -6,11 +6,22 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.archive.published_notices import notice_of, unlogged, unlogged_check
+from esper_agents.archive.publishing import (
+    NOTICE_SUFFIX,
+    RECORD_SUFFIX,
+    notice_contents,
+    page_path,
+    proof_path,
+    record_path,
+)
+from esper_agents.archive.verification.published_records import notice_checks
 from esper_agents.archive.verification.signature import proof_check, read_sealed
+from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.signing.dsse import Envelope
 from esper_agents.certificates.signing.regular_file import read_plain
-from esper_agents.cli.published import RECORD_SUFFIX, notice_checks
+from esper_agents.certificates.strict_json import MOST_BYTES
 from esper_agents.domain.notice import NoticeKind
 
 if TYPE_CHECKING:
@@ -20,8 +31,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.inspection import CertificateInspection
     from esper_agents.archive.published_notices import SealedFile, UnloggedNotice
     from esper_agents.archive.verification.signature import Keyring
-    from esper_agents.archive.verification.supersession import SupersedingEntry
-    from esper_agents.domain.notice import LogNoticeStatement
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -68,8 +77,6 @@ def published_files(
         keyring: Trusted keys.
         shown: Formats a path for output.
     """
-    from esper_agents.archive.published_notices import unlogged, unlogged_check
-
     logged = {each.notice for each in held.notices}
     views: list[tuple[Path, bytes]] = []
     checks: list[Check] = []
@@ -85,7 +92,7 @@ def published_files(
             if isinstance(found, str):
                 checks.append(irregular_file(shown(path), found))
             elif path in expected:
-                made = tuple(_compared(path, found, expected[path], held, keyring, logged))
+                made = tuple(_compared(path, found, expected[path], held, keyring))
                 differing |= {path for each in made if each.outcome is CheckOutcome.FAILS}
                 checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
             else:
@@ -100,8 +107,6 @@ def published_files(
 
 
 def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:
-    from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry
-
     for each in lost:
         if each.is_by_good_key and each.notice.kind is NoticeKind.CERTIFICATE_REVOKED:
             yield SupersedingEntry(EndingKind.REVOKED, each.notice.id, each.notice.at, each.notice.reason)
@@ -109,8 +114,6 @@ def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:
 
 def content_of(path: Path) -> bytes | str | None:
     """Return the bytes of a published file, its file type as text if it is not regular, or None if it is missing."""
-    from esper_agents.certificates.strict_json import MOST_BYTES
-
     try:
         kind = stat.S_IFMT(path.lstat().st_mode)
         if kind != stat.S_IFREG:
@@ -129,15 +132,11 @@ def irregular_file(shown: str, what: str) -> Check:
 
 
 def _views(view: Path) -> tuple[Path, Path]:
-    from esper_agents.archive.publishing import page_path
-
     return view, page_path(view)
 
 
 def _expected(view: Path, held: CertificateInspection) -> dict[Path, bytes]:
     """Return the files next to a view with their bytes; the proof may be for an older checkpoint."""
-    from esper_agents.archive.publishing import notice_contents, proof_path, record_path
-
     if held.envelope is None:
         return {}
     records = {record_path(view): held.envelope, proof_path(view): held.proof or b""}
@@ -150,11 +149,7 @@ def _compared(
     expected: bytes,
     held: CertificateInspection,
     keyring: Keyring,
-    logged: Collection[LogNoticeStatement],
 ) -> Iterator[Check]:
-    from esper_agents.archive.published_notices import notice_of
-    from esper_agents.archive.publishing import NOTICE_SUFFIX
-
     if path.suffix == ".tlog-proof":
         yield replace(proof_check(held.envelope or b"", found, keyring), name="published proof")
         return
@@ -166,6 +161,7 @@ def _compared(
         return
     # After the repair of a lost entry, an older file may contain a different notice with this number.
     sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
+    logged = {each.notice for each in held.notices}
     is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
     if not is_logged:
         yield Check(name, CheckOutcome.FAILS, "differs from the archived certificate")

@@ -6,13 +6,17 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.archive.verification.signature import read_sealed
-from esper_agents.certificates.check import Check, CheckOutcome
-from esper_agents.cli.published import (
-    RECORD_SUFFIX,
+from esper_agents.archive import store as archive
+from esper_agents.archive.inspection import inspect_certificate
+from esper_agents.archive.inspection import keyring as trusted_keyring
+from esper_agents.archive.published_notices import notice_files, sealed_files, unlogged, unlogged_check
+from esper_agents.archive.publishing import RECORD_SUFFIX, page_path, proof_path, record_path, view_places
+from esper_agents.archive.verification.published_files import content_of, irregular_file, published_files
+from esper_agents.archive.verification.published_records import (
     bytes_of,
     notice_checks,
     published_countersignatures,
@@ -20,7 +24,10 @@ from esper_agents.cli.published import (
     published_override,
     published_record,
 )
-from esper_agents.cli.published_files import content_of, irregular_file, published_files
+from esper_agents.archive.verification.signature import read_sealed
+from esper_agents.archive.verification.verify import ARCHIVE_CHECK
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.statement import parse
 from esper_agents.errors import (
     EsperError,
     EvidenceError,
@@ -29,11 +36,12 @@ from esper_agents.errors import (
     NoCertificatesError,
     NotFoundError,
 )
+from esper_agents.git.find_project import find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.api import OpenProject
+    from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
@@ -41,9 +49,6 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.project_services import ProjectServices
-
-ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +102,33 @@ def shown_within(root: Path, path: Path) -> str:
     return str(whole.relative_to(root) if whole.is_relative_to(root) else whole)
 
 
-async def find_certificate_files(target: str, where: Path | None, given: Sequence[Signer] = ()) -> CertificateFiles:
+def project_of(target: str, where: Path | None) -> Project:
+    """Return the project that a certificate is compared with.
+
+    Args:
+        target: Certificate ID, unique suffix, `latest`, or path of a published view or envelope.
+        where: Path in the project; None for the project of the file, or the current one.
+
+    Raises:
+        InputFileError: The path in the project does not exist.
+    """
+    file = file_in(target)
+    # A missing file is reported by what reads it.
+    is_there = where is None and file is not None and os.path.exists(file)  # noqa: PTH110 - never raises
+    if file is not None and is_there and (around := find_project([file], Path.cwd())).is_git:
+        return around
+    return find_project([where or Path()], Path.cwd())
+
+
+async def find_certificate_files(
+    target: str, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+) -> CertificateFiles:
     """Return the files of the named certificate; does not create a database.
 
     Args:
         target: Certificate ID, unique suffix, `latest`, or path of a published view or envelope.
-        where: Path in the project to compare with; None for the project of the file, or the current one.
+        project: Project to compare with.
+        place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
 
     Raises:
@@ -110,70 +136,53 @@ async def find_certificate_files(target: str, where: Path | None, given: Sequenc
         InputFileError: The file cannot be read.
         EvidenceError: The envelope of the view is not next to it.
     """
-    from esper_agents.git.find_project import find_project
-
-    if target.endswith((".md", ".html", ".json")) or os.sep in target:
-        return await _of_file(Path(target).expanduser(), where, given)
-    project = find_project([where or Path()], Path.cwd())
+    file = file_in(target)
+    if file is not None:
+        return await published_certificate(file, project, place, given)
     try:
-        return await _of_archive(target, project, given)
+        return await archived_certificate(target, _required(place, target), given)
     except NotFoundError:
         published = published_record(project, target)
         if published is None:
             raise
-        return await _of_file(published, where, given)
+        return await published_certificate(published, project, place, given)
 
 
-def published_views(services: ProjectServices, entry: CertificateSummary, data: bytes) -> tuple[Path, ...]:
-    """Return the existing Markdown views of a certificate, in the project and in the data directory.
-
-    Args:
-        services: Services of the project.
-        entry: Archive entry of the certificate.
-        data: The bytes of its statement.
-
-    Raises:
-        IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
-    """
-    from esper_agents.archive.publishing import view_places
-    from esper_agents.certificates.statement import parse
-
-    return tuple(each for each in view_places(services.place, entry, parse(data)) if each.is_file())
+def _required(place: ProjectPlace | None, target: str) -> ProjectPlace:
+    if place is not None:
+        return place
+    if target == "latest":
+        raise NoCertificatesError
+    raise NotFoundError("certificate", target, (), listing="esper certificates list")
 
 
-async def _of_archive(wanted: str, project: Project, given: Sequence[Signer]) -> CertificateFiles:
-    from esper_agents.api import open_project
-
-    if not has_archive(project):
-        if wanted == "latest":
-            raise NoCertificatesError
-        raise NotFoundError("certificate", wanted, (), listing="esper certificates list")
-    async with open_project(project.root) as opened:
-        return await exhibit_of(wanted, opened, given)
+def file_in(target: str) -> Path | None:
+    """Return the published file that a target names; None if it names a certificate by ID."""
+    is_file = target.endswith((".md", ".html", ".json")) or os.sep in target
+    return Path(target).expanduser() if is_file else None
 
 
-async def exhibit_of(
-    wanted: str, opened: OpenProject, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
+async def archived_certificate(
+    wanted: str, place: ProjectPlace, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
 ) -> CertificateFiles:
-    """Return a certificate of the archive of an open project, with its published files.
+    """Return a certificate of an archive, with its published files.
 
     Args:
         wanted: Certificate ID, unique suffix, or `latest`.
-        opened: The project.
+        place: The archive.
         given: Additional trusted keys for this call.
         folders: Cached directory listings; see `published_notices.notice_files`.
 
     Raises:
         NotFoundError: The certificate does not exist.
     """
-    from esper_agents.archive.published_notices import notice_files, sealed_files
-
-    entry = await opened.certificates.get(wanted)
-    places = await _places(opened, entry)
+    entry = await place.store.run(archive.find, place.project.key, wanted)
+    places = await _places(place, entry)
+    root = Path(place.project.root)
     # Read these before the log: a notice is published after its log entry is written.
     notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
-    held, keyring = await opened.certificates.inspect(entry.id, given)
-    published = published_files(places, notices, held, keyring, partial(shown_within, opened.root))
+    held, keyring = await place.store.run(inspect_certificate, place.project, place.home, entry.id, given)
+    published = published_files(places, notices, held, keyring, partial(shown_within, root))
     return CertificateFiles(
         data=held.data,
         envelope=held.envelope,
@@ -186,29 +195,37 @@ async def exhibit_of(
         countersigned=held.countersigned,
         overridden=held.overridden,
         keyring=keyring,
-        artifacts=opened.services.home / "artifacts",
-        root=opened.root,
+        artifacts=place.artifacts,
+        root=root,
         missing=published.missing,
         is_published=published.is_published,
         is_restorable=True,
     )
 
 
-async def _places(opened: OpenProject, entry: CertificateSummary) -> tuple[Path, ...]:
+async def _places(place: ProjectPlace, entry: CertificateSummary) -> tuple[Path, ...]:
     """Return the possible paths of the view of a certificate; none if its stored name is refused, as `held` reports."""
-    from esper_agents.archive.publishing import view_places
-    from esper_agents.certificates.statement import parse
-
     try:
-        return view_places(opened.services.place, entry, parse(await opened.certificates.record(entry.id)))
+        return view_places(place, entry, parse(await place.store.run(archive.read, entry.id)))
     except IntegrityError:
         return ()
 
 
-async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> CertificateFiles:
-    from esper_agents.archive.published_notices import notice_files, sealed_files, unlogged, unlogged_check
-    from esper_agents.archive.publishing import page_path, proof_path, record_path
+async def published_certificate(
+    file: Path, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+) -> CertificateFiles:
+    """Return the certificate of a published view or envelope, with the files next to it.
 
+    Args:
+        file: The view or envelope.
+        project: Project to compare with.
+        place: Archive of the project; None if it has no database.
+        given: Additional trusted keys for this call.
+
+    Raises:
+        InputFileError: The file cannot be read.
+        EvidenceError: The envelope of the view is not next to it.
+    """
     if file.suffix == ".json" and not file.name.endswith(RECORD_SUFFIX):
         remedy = f"name a .md, .html or {RECORD_SUFFIX} file"
         raise InputFileError(str(file), "neither a view nor a record", remedy=remedy)
@@ -219,13 +236,12 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
     if not record.is_file():
         raise EvidenceError(f"the envelope of this view is not next to it: {str(record)!r}", remedy=_elsewhere(named))
     envelope = named if is_record else bytes_of(record)
-    project = _tree_of(file, where)
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
     # Read these before the log: a notice is published after its log entry is written.
     notices = sealed_files(notice_files(view), "")
-    known = await _known_of(sealed.payload, project, given, view) if not isinstance(sealed, Check) else _Known()
-    keyring = known.keyring or _keyring(project, given)
+    known = await _known_of(sealed.payload, place, given, view) if not isinstance(sealed, Check) else _Known()
+    keyring = known.keyring or trusted_keyring(project, given=given)
     # The named file may be a symlink; the files next to it must be regular files.
     pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
     irregular = [irregular_file(path.name, found) for path, found in pages.items() if isinstance(found, str)]
@@ -253,26 +269,11 @@ async def _of_file(file: Path, where: Path | None, given: Sequence[Signer]) -> C
     return replace(exhibit, later=(*exhibit.later, *further), countersigned=also, overridden=override)
 
 
-def _keyring(project: Project, given: Sequence[Signer]) -> Keyring:
-    from esper_agents.archive.inspection import keyring
-
-    return keyring(project, given=given)
-
-
 def _elsewhere(page: bytes) -> str:
     named = re.search(rb"crt_[0-9a-f]{32}", page)
     if named is None:
         return "put it there, or pass a certificate ID: run `esper certificates list`"
     return f"put it there, or run `esper certificates verify {named.group().decode()}` where it was issued"
-
-
-def _tree_of(file: Path, where: Path | None) -> Project:
-    from esper_agents.git.find_project import find_project
-
-    if where is not None:
-        return find_project([where], Path.cwd())
-    around = find_project([file], Path.cwd())
-    return around if around.is_git else find_project([], Path.cwd())
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,27 +293,20 @@ class _Known:
     is_restorable: bool = False
 
 
-async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view: Path) -> _Known:
-    from hashlib import sha256
-
-    from esper_agents.api import open_project
-    from esper_agents.certificates.statement import parse
-
+async def _known_of(data: bytes, place: ProjectPlace | None, given: Sequence[Signer], view: Path) -> _Known:
+    if place is None:
+        return _Known()
     try:
         certificate = parse(data)
-        if not has_archive(project):
-            return _Known()
-        async with open_project(project.root) as opened:
-            held, keyring = await opened.certificates.inspect(certificate.id, given)
-            artifacts = opened.services.home / "artifacts"
-            places = [each.parent.resolve() / each.name for each in await _places(opened, held.entry)]
+        held, keyring = await place.store.run(inspect_certificate, place.project, place.home, certificate.id, given)
+        views = [each.parent.resolve() / each.name for each in await _places(place, held.entry)]
     except EsperError:
         return _Known()
     entry = held.entry
-    archived = Check(ARCHIVE, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
+    archived = Check(ARCHIVE_CHECK, CheckOutcome.HOLDS, f"these are the bytes that were issued at {entry.issued_at}")
     if sha256(data).hexdigest() != entry.sha256:
         detail = f"{entry.id} was issued with sha256:{entry.sha256}, not with these bytes"
-        archived = Check(ARCHIVE, CheckOutcome.FAILS, detail)
+        archived = Check(ARCHIVE_CHECK, CheckOutcome.FAILS, detail)
     return _Known(
         checks=(archived,),
         complete=held.complete,
@@ -321,17 +315,8 @@ async def _known_of(data: bytes, project: Project, given: Sequence[Signer], view
         overridden=held.overridden,
         keyring=keyring,
         index=held.index,
-        artifacts=artifacts,
+        artifacts=place.artifacts,
         certificate=entry.id,
         notices=frozenset(each.notice for each in held.notices),
-        is_restorable=view.parent.resolve() / view.name in places,
+        is_restorable=view.parent.resolve() / view.name in views,
     )
-
-
-def has_archive(project: Project) -> bool:
-    """Return whether the database exists; opening a missing one would create it."""
-    from esper_agents.paths import project_home
-    from esper_agents.storage.engine import database_url
-
-    url = database_url(project_home(project.key) / "esper.db")
-    return url.get_backend_name() != "sqlite" or os.path.exists(url.database or "")  # noqa: PTH110 - never raises
