@@ -1,9 +1,12 @@
 """Verification of certificates, archives and coverage without an open project; writes nothing.
 
-    from esper_agents.api import verify_certificate
+    from pathlib import Path
 
-    result = await verify_certificate("docs/ai/agents/pytorch-code-reviewer/certificates/review.md")
-    print(result.currency, result.exit_code)
+    from esper_agents.api import check_coverage
+
+    result = await check_coverage(Path("~/my-model").expanduser())
+    for file in result.coverage:
+        print(file.path, file.standing, file.why)
 
 None of these functions creates a database. `project.certificates` offers the same for an open project.
 """

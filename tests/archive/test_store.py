@@ -105,9 +105,9 @@ def test_many_of_equal_time_are_paged_without_loss(archived) -> None:
 
 
 def test_where_all_conditions_are_common_they_are_met_beyond_the_first_look(archived, monkeypatch) -> None:
-    for module in ("places", "sources"):
-        monkeypatch.setattr(f"esper_agents.certificates.{module}.FIRST_LOOK", 2)
-        monkeypatch.setattr(f"esper_agents.certificates.{module}.MOST_AT_ONCE", 4)
+    for module in ("posting_lists", "filter_conditions"):
+        monkeypatch.setattr(f"esper_agents.archive.search.{module}.FIRST_LOOK", 2)
+        monkeypatch.setattr(f"esper_agents.archive.search.{module}.MOST_AT_ONCE", 4)
     monkeypatch.setattr("esper_agents.archive.search.filter_conditions._FEW", 3)
     both = made(0, agent=AGENTS[1], component="model")
     archived.add(both)
