@@ -31,13 +31,13 @@ import databases
 from databases import Question
 from sqlalchemy import URL, make_url, text
 
-from esper_agents.certificates import archive
-from esper_agents.certificates.filters import Filter
-from esper_agents.certificates.index import ending_word
-from esper_agents.certificates.search import search
+from esper_agents.archive import store as archive
+from esper_agents.archive.search.filters import Filter
+from esper_agents.archive.search.search import search
+from esper_agents.archive.search.tokens import words_of
+from esper_agents.archive.search_index import ending_word
+from esper_agents.archive.trends import trend
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.trends import trend
-from esper_agents.certificates.words import words_of
 from esper_agents.domain.status import QuestionType, Status
 from esper_agents.storage.store import Store, timestamp
 

@@ -23,7 +23,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.certificates.authenticity import Keyring, proof_check, read_sealed, signature_check
+from esper_agents.archive.verification.signature import Keyring, proof_check, read_sealed, signature_check
+from esper_agents.archive.verification.statement import verify_statement, verify_subjects
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import merkle
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
@@ -36,7 +37,6 @@ from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.signing.trusted_keys import TrustedKey, TrustedKeys, TrustOrigin
 from esper_agents.certificates.statement import PREDICATE_TYPE, parse, statement
 from esper_agents.certificates.strict_json import loads
-from esper_agents.certificates.verify import verify_statement, verify_subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,11 +15,10 @@ from unittest.mock import patch
 from crash_session import ANSWERS, PLAYBOOKS, UNREPEATABLE
 from databases import connected, settle
 
-from esper_agents.api import open_project
+from esper_agents.api import open_project, verify_archive
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement, verify_view
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.signing.dsse import read_envelope
-from esper_agents.certificates.verify import CheckOutcome, verify_statement, verify_view
-from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import CallOutcome
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from crash_session import Place
 
-    from esper_agents.orchestration.repair import RepairResult
+    from esper_agents.archive.repair import RepairResult
 
 _ROWS = "SELECT seq, session_id, frame, step, call, kind, fence, body FROM ledger ORDER BY seq"
 
@@ -196,7 +195,7 @@ def mend(place: Place) -> RepairResult:
 def _log(place: Place) -> Iterator[str]:
     """Yield what is wrong with the log and the certificate's standing in it, and what a repair still finds to do."""
     with patch.dict(os.environ, place.environment):
-        whole = asyncio.run(verify_all(place.project))
+        whole = asyncio.run(verify_archive(place.project))
     yield from (f"log: {each.kind} at {each.where}" for each in whole.faults)
     for each in whole.certificates:
         found = each.verified

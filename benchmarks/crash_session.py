@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from databases import database_of
 
 from esper_agents.api import open_project
+from esper_agents.archive import publishing as publish
 from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, ToolCall
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EvidenceError
-from esper_agents.orchestration import publish, tool_calls
+from esper_agents.orchestration import tool_calls
 from esper_agents.storage import ledger, migrate
 from esper_agents.storage.store import Store
 from esper_agents.tools.tool import ToolContext, ToolResult, tool

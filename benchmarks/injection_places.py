@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
+from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
 from esper_agents.storage.store import Store
-from esper_agents.tools.git import find_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

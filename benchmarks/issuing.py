@@ -46,14 +46,14 @@ from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.views.file_names import component_of
 from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 from esper_agents.errors import ExitCode
+from esper_agents.git.find_project import find_project
 from esper_agents.memory.words import index_words, path_key
 from esper_agents.orchestration import certify as certifying
 from esper_agents.orchestration.graph import build_graph
-from esper_agents.paths import project_home
+from esper_agents.paths import PUBLISHED, project_home
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import project
-from esper_agents.tools.git import PUBLISHED, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,6 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+# Folder of a project for published certificates and memory documents.
+PUBLISHED = "docs/ai/agents"
 _PACKAGE = Path(__file__).resolve().parent
 
 

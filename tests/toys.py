@@ -11,8 +11,8 @@ from esper_agents.api import open_project
 from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.errors import EvidenceError
+from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
-from esper_agents.tools.git import find_project
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
 EFFECTS = "effects.log"

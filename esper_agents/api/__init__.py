@@ -44,20 +44,37 @@ if TYPE_CHECKING:
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
     from esper_agents.api.tasks import TaskPlan as TaskPlan
+    from esper_agents.api.verification import check_coverage as check_coverage
+    from esper_agents.api.verification import read_trusted_keys as read_trusted_keys
+    from esper_agents.api.verification import verify_archive as verify_archive
+    from esper_agents.api.verification import verify_certificate as verify_certificate
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
-    from esper_agents.certificates.archive import CertificateSummary as CertificateSummary
+    from esper_agents.archive.export import ExportResult as ExportResult
+    from esper_agents.archive.repair import RepairResult as RepairResult
+    from esper_agents.archive.retention import Prunable as Prunable
+    from esper_agents.archive.search.filters import Filter as Filter
+    from esper_agents.archive.search.search import SearchHit as SearchHit
+    from esper_agents.archive.store import CertificateSummary as CertificateSummary
+    from esper_agents.archive.trends import MetricSummary as MetricSummary
+    from esper_agents.archive.trends import Point as Point
+    from esper_agents.archive.verification.coverage import CoverageState as CoverageState
+    from esper_agents.archive.verification.coverage import FileCoverage as FileCoverage
+    from esper_agents.archive.verification.files import SubjectCheck as SubjectCheck
+    from esper_agents.archive.verification.files import SubjectState as SubjectState
+    from esper_agents.archive.verification.gate import GateResult as GateResult
+    from esper_agents.archive.verification.supersession import Override as Override
+    from esper_agents.archive.verification.supersession import SupersedingEntry as SupersedingEntry
+    from esper_agents.archive.verification.verify import FreshnessState as FreshnessState
+    from esper_agents.archive.verification.verify import VerificationResult as VerificationResult
+    from esper_agents.archive.verification.verify_all import ArchiveVerification as ArchiveVerification
+    from esper_agents.archive.verification.verify_all import NamedVerification as NamedVerification
     from esper_agents.certificates.check import Check as Check
     from esper_agents.certificates.check import CheckOutcome as CheckOutcome
-    from esper_agents.certificates.exporting import ExportResult as ExportResult
-    from esper_agents.certificates.filters import Filter as Filter
-    from esper_agents.certificates.search import SearchHit as SearchHit
+    from esper_agents.certificates.check import combine_outcomes as combine_outcomes
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
-    from esper_agents.certificates.standing import Override as Override
-    from esper_agents.certificates.standing import SupersedingEntry as SupersedingEntry
-    from esper_agents.certificates.trends import MetricSummary as MetricSummary
-    from esper_agents.certificates.trends import Point as Point
+    from esper_agents.certificates.views.explanation import VerdictExplanation as VerdictExplanation
     from esper_agents.domain.agent_action import Ask as Ask
     from esper_agents.domain.agent_action import CallTools as CallTools
     from esper_agents.domain.agent_action import Conclude as Conclude
@@ -72,9 +89,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief as Brief
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
-    from esper_agents.orchestration.repair import RepairResult as RepairResult
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
-    from esper_agents.orchestration.retention import Prunable as Prunable
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -90,16 +105,25 @@ _NAMES = {
     "esper_agents.api.session": ("Session", "SessionResult"),
     "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
     "esper_agents.api.tasks": ("TaskPlan",),
+    "esper_agents.api.verification": ("check_coverage", "read_trusted_keys", "verify_archive", "verify_certificate"),
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
-    "esper_agents.certificates.archive": ("CertificateSummary",),
-    "esper_agents.certificates.check": ("Check", "CheckOutcome"),
-    "esper_agents.certificates.exporting": ("ExportResult",),
-    "esper_agents.certificates.filters": ("Filter",),
-    "esper_agents.certificates.search": ("SearchHit",),
+    "esper_agents.archive.export": ("ExportResult",),
+    "esper_agents.archive.repair": ("RepairResult",),
+    "esper_agents.archive.retention": ("Prunable",),
+    "esper_agents.archive.search.filters": ("Filter",),
+    "esper_agents.archive.search.search": ("SearchHit",),
+    "esper_agents.archive.store": ("CertificateSummary",),
+    "esper_agents.archive.trends": ("MetricSummary", "Point"),
+    "esper_agents.archive.verification.coverage": ("CoverageState", "FileCoverage"),
+    "esper_agents.archive.verification.files": ("SubjectCheck", "SubjectState"),
+    "esper_agents.archive.verification.gate": ("GateResult",),
+    "esper_agents.archive.verification.supersession": ("Override", "SupersedingEntry"),
+    "esper_agents.archive.verification.verify": ("FreshnessState", "VerificationResult"),
+    "esper_agents.archive.verification.verify_all": ("ArchiveVerification", "NamedVerification"),
+    "esper_agents.certificates.check": ("Check", "CheckOutcome", "combine_outcomes"),
     "esper_agents.certificates.signing.allowed_signers": ("Signer",),
-    "esper_agents.certificates.standing": ("Override", "SupersedingEntry"),
-    "esper_agents.certificates.trends": ("MetricSummary", "Point"),
+    "esper_agents.certificates.views.explanation": ("VerdictExplanation",),
     "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
     "esper_agents.domain.answer_type": ("AnswerType",),
     "esper_agents.domain.budget": ("read_budget",),
@@ -107,9 +131,7 @@ _NAMES = {
     "esper_agents.domain.frame": ("Brief",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
-    "esper_agents.orchestration.repair": ("RepairResult",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
-    "esper_agents.orchestration.retention": ("Prunable",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }
@@ -118,6 +140,7 @@ _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "U
 
 __all__ = [
     "AnswerType",
+    "ArchiveVerification",
     "Ask",
     "Brief",
     "CallTools",
@@ -126,13 +149,18 @@ __all__ = [
     "CheckOutcome",
     "Conclude",
     "Consult",
+    "CoverageState",
     "ExportResult",
+    "FileCoverage",
     "Filter",
+    "FreshnessState",
+    "GateResult",
     "HandOff",
     "ImportResult",
     "MetricSummary",
     "ModelCostPreview",
     "ModelUsage",
+    "NamedVerification",
     "OpenProject",
     "Override",
     "Panel",
@@ -148,6 +176,8 @@ __all__ = [
     "Session",
     "SessionResult",
     "Signer",
+    "SubjectCheck",
+    "SubjectState",
     "SupersedingEntry",
     "SyncProject",
     "SyncSession",
@@ -156,16 +186,23 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "VerdictExplanation",
+    "VerificationResult",
     "WorkerEvent",
+    "check_coverage",
+    "combine_outcomes",
     "commands_of",
     "open_project",
     "open_project_sync",
     "open_worker",
     "paths_among",
     "read_budget",
+    "read_trusted_keys",
     "source_file",
     "task_of",
     "tool",
+    "verify_archive",
+    "verify_certificate",
 ]
 
 

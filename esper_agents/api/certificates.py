@@ -7,44 +7,48 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.certificates import archive, trends
+from esper_agents.archive import retention, trends
+from esper_agents.archive import store as archive
+from esper_agents.archive.changes.overrides import override, overrides
+from esper_agents.archive.changes.revocation import revoke
+from esper_agents.archive.export import export
+from esper_agents.archive.inspection import audit_log_faults, inspect_certificate
+from esper_agents.archive.publishing import find_published, publish, publish_page, published_views, record_path
+from esper_agents.archive.record_audit import audit_records
+from esper_agents.archive.repair import repair
+from esper_agents.archive.search.filters import Filter
+from esper_agents.archive.search.search import search
 from esper_agents.certificates.audit.import_certificates import imported
-from esper_agents.certificates.exporting import export
-from esper_agents.certificates.filters import Filter
-from esper_agents.certificates.search import search
 from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.orchestration import retention
-from esper_agents.orchestration.holding import audit_log_faults, inspect_certificate
-from esper_agents.orchestration.overriding import override, overrides
-from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path
-from esper_agents.orchestration.record_audit import audit_records
-from esper_agents.orchestration.repair import repair
-from esper_agents.orchestration.revoking import revoke
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.archive.export import ExportResult
+    from esper_agents.archive.inspection import CertificateInspection
+    from esper_agents.archive.record_audit import RecordAudit
+    from esper_agents.archive.repair import RepairResult
+    from esper_agents.archive.retention import Prunable
+    from esper_agents.archive.search.search import SearchHit
+    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.trends import MetricSummary, Point
+    from esper_agents.archive.verification.gate import GateResult
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.archive.verification.verify_all import ArchiveVerification
     from esper_agents.certificates.audit.import_certificates import ImportedCertificate
-    from esper_agents.certificates.authenticity import Keyring
-    from esper_agents.certificates.exporting import ExportResult
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
-    from esper_agents.certificates.search import SearchHit
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.certificates.standing import Override
-    from esper_agents.certificates.trends import MetricSummary, Point
+    from esper_agents.certificates.views.explanation import VerdictExplanation
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
-    from esper_agents.orchestration.holding import CertificateInspection
-    from esper_agents.orchestration.record_audit import RecordAudit
-    from esper_agents.orchestration.repair import RepairResult
-    from esper_agents.orchestration.retention import Prunable
 
 
 class CertificateService(Service):
@@ -112,6 +116,66 @@ class CertificateService(Service):
             inspect_certificate, self._services.project, self._services.home, certificate_id, given
         )
 
+    async def verify(self, target: str = "latest", *, trusted_keys: Sequence[Signer] = ()) -> VerificationResult:
+        """Verify signature, log entry, verdict and files of a certificate; write nothing.
+
+        Args:
+            target: Its identifier, a suffix of it, `latest`, or the path of a published view or envelope.
+            trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
+
+        Raises:
+            NotFoundError: The certificate is neither in the archive nor in the published files.
+            InputFileError: The file cannot be read.
+            EvidenceError: The envelope of the view is not next to it.
+        """
+        from esper_agents.archive.verification.certificate_files import find_certificate_files
+        from esper_agents.archive.verification.verify import verify
+
+        return verify(await find_certificate_files(target, self._services.project, self._place, trusted_keys))
+
+    async def verify_all(self) -> ArchiveVerification:
+        """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
+        from esper_agents.archive.verification.verify_all import verify_all
+
+        return await verify_all(self._place)
+
+    async def gate(
+        self,
+        paths: Sequence[Path] = (),
+        *,
+        required: frozenset[Status] | None = None,
+        agents: Sequence[str] | None = None,
+        trusted_keys: Sequence[Signer] = (),
+        accepts_overrides: bool = False,
+    ) -> GateResult:
+        """Return whether valid certificates cover the files under some paths; see `check_coverage`.
+
+        Raises:
+            InputFileError: A path does not exist or contains no files to cover.
+        """
+        from esper_agents.archive.verification.gate import PASSING, REVIEWERS, gate
+
+        return await gate(
+            self._services.project,
+            self._place,
+            paths,
+            required=PASSING if required is None else required,
+            agents=REVIEWERS if agents is None else agents,
+            signers=trusted_keys,
+            accepts_overrides=accepts_overrides,
+        )
+
+    async def explain(self, certificate_id: str = "latest") -> VerdictExplanation:
+        """Return the explanation of a certificate's verdict: policy rules, findings and their evidence.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        from esper_agents.certificates.views.explanation import why
+
+        return why(await self.record(certificate_id))
+
     async def list_all(self) -> tuple[CertificateSummary, ...]:
         """Return all of the project's certificates, newest first."""
         return await self._store.run(archive.everything, self._key)
@@ -133,21 +197,21 @@ class CertificateService(Service):
         return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
-        """Rebuild everything that can be rebuilt from the log; see `orchestration.repair`.
+        """Rebuild everything that can be rebuilt from the log; see `archive.repair`.
 
         Raises:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
         run = self._store.run
-        return await run(repair, self._services, accept_rollback=accept_rollback, by=person())
+        return await run(repair, self._place, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
-        return await self._store.run(retention.prunable, self._services, days)
+        return await self._store.run(retention.prunable, self._place, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
-        return await self._store.run(retention.prune, self._services, chosen, days=days, by=person())
+        return await self._store.run(retention.prune, self._place, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
         """Revoke a certificate in the log, and publish the revocation next to its view.
@@ -156,10 +220,10 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
-        return await self._store.run(revoke, self._services, certificate_id, reason, person())
+        return await self._store.run(revoke, self._place, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
-        """Override the status of a certificate in the log by a user's decision; see `orchestration.overriding`.
+        """Override the status of a certificate in the log by a user's decision; see `archive.changes.overrides`.
 
         Raises:
             NotFoundError: The project has no such certificate.
@@ -168,7 +232,7 @@ class CertificateService(Service):
             NotCurrentError: The certificate is revoked or superseded.
         """
         run = self._store.run
-        return await run(override, self._services, certificate_id, status, reason=reason, by=person())
+        return await run(override, self._place, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
@@ -190,14 +254,19 @@ class CertificateService(Service):
         """Return a certificate's Markdown view, newly rendered."""
         return render_markdown(await self.record(certificate_id))
 
+    async def views(self, certificate_id: str) -> tuple[Path, ...]:
+        """Return the existing Markdown views of a certificate, in the project and in the data directory."""
+        entry = await self.get(certificate_id)
+        return published_views(self._place, entry, await self._store.run(archive.read, entry.id))
+
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
-        published = await self._store.run(find_published, self._services, certificate_id)
+        published = await self._store.run(find_published, self._place, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
-            await self._store.run(publish, self._services, published.issued.id)
+            await self._store.run(publish, self._place, published.issued.id)
         return published.view
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
         entry = await self.get(certificate_id)
-        return await self._store.run(publish_page, self._services, entry.id)
+        return await self._store.run(publish_page, self._place, entry.id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.api.service import Service
+from esper_agents.archive.publishing import publish_memory, write_document
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import NoteKind, NoteState
@@ -17,7 +18,6 @@ from esper_agents.memory.contradictions import contradicted
 from esper_agents.memory.document_parser import read_document
 from esper_agents.memory.freshness import FileCache
 from esper_agents.memory.search import search
-from esper_agents.orchestration.publish import publish_memory, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -78,20 +78,20 @@ class MemoryService(Service):
     async def settle(self, wanted: str, state: NoteState) -> MemoryNote:
         """Mark a follow-up as done, dropped or open again; see `memory.notes.settle_action`."""
         changed = await self._store.run(notes.settle_action, self._key, wanted, state)
-        await self._store.run(publish_memory, self._services, [changed.agent])
+        await self._store.run(publish_memory, self._place, [changed.agent])
         return changed
 
     async def forget(self, wanted: str) -> MemoryNote:
         """Delete the text of a note, and write its documents again; see `memory.redaction.forget_note`."""
         gone = await self._store.run(redaction.forget_note, self._key, wanted)
-        await self._store.run(publish_memory, self._services, [gone.agent])
+        await self._store.run(publish_memory, self._place, [gone.agent])
         return gone
 
     async def redact(self, text: str) -> RedactionResult:
         """Remove a text from every note, and write the documents again; see `memory.redaction.redact`."""
         struck = await self._store.run(redaction.redact, self._key, carried(text))
         agents = sorted({each.agent for each in struck})
-        return RedactionResult(struck, await self._store.run(publish_memory, self._services, agents))
+        return RedactionResult(struck, await self._store.run(publish_memory, self._place, agents))
 
     async def import_documents(
         self, path: Path, *, agent: str = "", kind: NoteKind | None = None

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.signing.signing_key import take_key_file
-from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
+from esper_agents.git.find_project import find_project
+from esper_agents.orchestration.project_services import ServiceOverrides, services_of
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
-from esper_agents.tools.git import find_project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.api.models import ModelService
     from esper_agents.api.sessions import SessionService
     from esper_agents.api.tasks import TaskService
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.reasoning.playbook import Play
     from esper_agents.tools.tool import Tool
 
@@ -57,10 +58,9 @@ async def open_project(
     """
     take_key_file()
     found = find_project([_expanded(path) for path in paths], Path.cwd())
-    home = project_home(found.key)
-    store = AsyncStore(Store(database_url(home / "esper.db")))
+    store = AsyncStore(Store(database_url(project_home(found.key) / "esper.db")))
     additions = ServiceOverrides(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
-    services = ProjectServices(found, home, store, publish, additions)
+    services = services_of(found, store, additions, publish=publish)
     try:
         yield OpenProject(services)
     finally:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EsperError, UsageError
-from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
-from esper_agents.paths import project_home
-from esper_agents.tools.projects import find_project
+from esper_agents.git.find_project import find_project
+from esper_agents.orchestration.project_services import ServiceOverrides, services_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.storage.store import AsyncStore
 
 # Sessions that begin later than this load agents, playbooks and settings again.
@@ -89,7 +89,7 @@ class ProjectPool:
             # The folder comes from a database row and may contain another project by now.
             if found.key != key:
                 raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
-            services = ProjectServices(found, project_home(found.key), self._store, self._publish, self._additions)
+            services = services_of(found, self._store, self._additions, publish=self._publish)
             desk = self._desks[key] = _Desk(services, now + _FRESH_S)
         return desk
 

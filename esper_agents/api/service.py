@@ -16,6 +16,7 @@ class Service:
         """Belong to a project; use the attributes of `OpenProject`."""
         self._project = project
         self._services = project.services
+        self._place = self._services.place
         self._root = Path(self._services.project.root)
         self._key = self._services.project.key
         self._store = self._services.store

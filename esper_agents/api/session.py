@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates import archive
+from esper_agents.archive import store as archive
+from esper_agents.archive.publishing import find_published
 from esper_agents.domain.ledger import RowKind, SessionCancelled
 from esper_agents.domain.session import Event, SessionState
 from esper_agents.domain.status import exit_code
 from esper_agents.errors import ExitCode
 from esper_agents.orchestration.budgets import stopped_by
-from esper_agents.orchestration.publish import find_published
 from esper_agents.orchestration.session_run import hold_lease, session_row
 from esper_agents.storage import ledger
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from esper_agents.certificates.archive import CertificateSummary
+    from esper_agents.archive.store import CertificateSummary
     from esper_agents.domain.budget import Resource
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import LedgerRow, UserQuestion
@@ -155,7 +155,7 @@ async def outcome_of(services: ProjectServices, history: SessionProjection) -> S
     entry, view = None, None
     if history.certified is not None:
         entry = await services.store.run(archive.find, services.project.key, history.certified.certificate)
-        view = (await services.store.run(find_published, services, entry.id)).view
+        view = (await services.store.run(find_published, services.place, entry.id)).view
     return SessionResult(
         session=history.session,
         state=history.state,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
+from esper_agents.archive.verified_loading import load_verified
 from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text
 from esper_agents.certificates.redaction import redacted, redaction_count
 from esper_agents.certificates.statement import parse
@@ -24,31 +25,30 @@ from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task, is_about
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.git.find_project import refuse_unusable
+from esper_agents.git.project_state import revision
 from esper_agents.orchestration import session_branches
 from esper_agents.orchestration.definition_snapshots import keep_policy
 from esper_agents.orchestration.environment import environment
-from esper_agents.orchestration.genuine import load_verified
 from esper_agents.orchestration.permission_rules import ALLOW, describe_default, digest_of_rules
 from esper_agents.orchestration.permissions import restrict, rules_for
 from esper_agents.orchestration.routing import route_of
 from esper_agents.review.discover import discover
 from esper_agents.review.source import ReviewSource, read
+from esper_agents.review.task_change import change_named, change_of_branch
 from esper_agents.storage import lease, sessions
-from esper_agents.tools.git import revision
-from esper_agents.tools.projects import refuse_unusable
-from esper_agents.tools.task_change import change_named, change_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from esper_agents.api.session import Session
+    from esper_agents.archive.verified_loading import VerifiedCertificate
     from esper_agents.domain.agent_action import ToolUse
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.change import TaskChange
     from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
-    from esper_agents.orchestration.genuine import VerifiedCertificate
 
 _FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
 # Name of the agent that verifies evidence.

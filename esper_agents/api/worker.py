@@ -14,6 +14,7 @@ from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
 from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, EsperError, StorageError
+from esper_agents.git.find_project import find_project
 from esper_agents.orchestration import drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.orchestration.session_projection import SessionProjection
@@ -22,7 +23,6 @@ from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
-from esper_agents.tools.projects import find_project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -29,6 +29,14 @@ class Check:
     detail: str
 
 
+def combine_outcomes(*checks: Check) -> CheckOutcome:
+    """Return the combined outcome of checks: failed takes precedence over undecided, and no check is undecided."""
+    outcomes = {each.outcome for each in checks}
+    if CheckOutcome.FAILS in outcomes:
+        return CheckOutcome.FAILS
+    return CheckOutcome.HOLDS if outcomes == {CheckOutcome.HOLDS} else CheckOutcome.CANNOT_DECIDE
+
+
 def claim(name: str, problems: list[str], detail: str) -> Check:
     """Return a check that holds with a detail if there are no problems, and fails with the first problems otherwise."""
     if not problems:

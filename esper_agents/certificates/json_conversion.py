@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from esper_agents.certificates.strict_json import LARGEST_INTEGER, refuse
-from esper_agents.certificates.views.plain_text import is_plain, plain
+from esper_agents.domain.plain_text import is_plain, plain
 from esper_agents.errors import IntegrityError
 
 T = TypeVar("T")

@@ -163,7 +163,7 @@ def export(
 
 def _registry(path: Path, plugins: Installed | None = None) -> Registry:
     from esper_agents.agents.registry import load_registry
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     known = plugins or _plugins(None)
     registry = load_registry(Path(find_project([path], Path.cwd()).root), plugins=known.plugins)

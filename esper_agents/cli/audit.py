@@ -59,10 +59,10 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
       esper certificates import docs/ai/agents
     """
     from esper_agents.certificates.audit.import_certificates import import_certificates
+    from esper_agents.git.find_project import find_project
     from esper_agents.paths import project_home
     from esper_agents.storage.engine import database_url
     from esper_agents.storage.store import Store
-    from esper_agents.tools.git import find_project
 
     found = _audit(paths, agent or [], days)
     project = find_project([each.expanduser() for each in paths], Path.cwd())

@@ -26,11 +26,11 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.certificates.exporting import ExportResult
-    from esper_agents.certificates.filters import Filter
-    from esper_agents.certificates.search import SearchHit
-    from esper_agents.certificates.standing import Override
-    from esper_agents.certificates.trends import MetricSummary, Point
+    from esper_agents.archive.export import ExportResult
+    from esper_agents.archive.search.filters import Filter
+    from esper_agents.archive.search.search import SearchHit
+    from esper_agents.archive.trends import MetricSummary, Point
+    from esper_agents.archive.verification.supersession import Override
 
 
 @certificates_app.command()
@@ -171,7 +171,7 @@ async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[
 
 
 def _show_metrics(found: Sequence[MetricSummary], limit: int, *, as_json: bool) -> None:
-    from esper_agents.certificates.metrics import amount_text
+    from esper_agents.archive.metrics import amount_text
 
     if as_json:
         echo_json([asdict(each) | {"newest": each.newest.id} for each in found[:limit]])
@@ -196,7 +196,7 @@ def _show_metrics(found: Sequence[MetricSummary], limit: int, *, as_json: bool) 
 
 
 def _show_trend(metric: str, points: Sequence[Point]) -> None:
-    from esper_agents.certificates.metrics import amount_text, spark_line
+    from esper_agents.archive.metrics import amount_text, spark_line
 
     if not points:
         echo("no certificate that is wanted has that number on record")

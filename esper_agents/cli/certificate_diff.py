@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.api import OpenProject
-    from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.certificates.difference import CertificateDiff
+    from esper_agents.archive.certificate_diff import CertificateDiff
+    from esper_agents.archive.store import CertificateSummary
     from esper_agents.domain.finding import Finding
 
 _MOST_LISTED = 40
@@ -63,7 +63,7 @@ def diff(
 
 async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
     from esper_agents.api import open_project
-    from esper_agents.certificates.difference import diff_certificates
+    from esper_agents.archive.certificate_diff import diff_certificates
 
     async with open_project(where) as project:
         if second:
@@ -83,7 +83,7 @@ async def _pair(project: OpenProject, given: CertificateSummary) -> list[Certifi
     Raises:
         UsageError: The component has only this certificate.
     """
-    from esper_agents.certificates.filters import Filter
+    from esper_agents.archive.search.filters import Filter
 
     wanted = Filter(component=given.component)
     (latest,) = await project.certificates.list(wanted=wanted, limit=1)
@@ -116,7 +116,7 @@ def _list_files(found: CertificateDiff) -> None:
 
 
 def _list_numbers(found: CertificateDiff) -> None:
-    from esper_agents.certificates.metrics import amount_text
+    from esper_agents.archive.metrics import amount_text
 
     def written(amounts: tuple[float, ...]) -> str:
         return " and ".join(map(amount_text, amounts)) or "not there"

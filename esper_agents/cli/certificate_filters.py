@@ -10,8 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from esper_agents.api.project import OpenProject
-    from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.certificates.filters import Filter
+    from esper_agents.archive.search.filters import Filter
+    from esper_agents.archive.store import CertificateSummary
 
 Statuses = Annotated[
     list[str] | None,
@@ -61,7 +61,7 @@ def filter_of(
         NotFoundError: A status does not exist.
         UsageError: A date or commit is not valid.
     """
-    from esper_agents.certificates.filters import Filter, commit_of, since_of, statuses_of, until_of
+    from esper_agents.archive.search.filters import Filter, commit_of, since_of, statuses_of, until_of
 
     return Filter(
         statuses=statuses_of(statuses or ()),

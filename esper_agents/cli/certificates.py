@@ -12,16 +12,15 @@ import typer
 
 from esper_agents.cli import certificate_upkeep, reproduce
 from esper_agents.cli.certificate_filters import Before, filter_of, headline, refuse_unknown_agent, within
-from esper_agents.cli.exhibits import published_views
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
 from esper_agents.cli.verify import verify
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.certificates.filters import Filter
-    from esper_agents.certificates.standing import Override
+    from esper_agents.archive.search.filters import Filter
+    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.verification.supersession import Override
 
 certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
@@ -109,7 +108,7 @@ def path(
     Examples:
       less $(esper certificates path)
     """
-    from esper_agents.orchestration.publish import record_path
+    from esper_agents.archive.publishing import record_path
 
     view = asyncio.run(_path(project, certificate))
     if as_json:
@@ -142,10 +141,10 @@ async def _record(where: Path, certificate: str) -> tuple[bytes, Override | None
 
 async def _path(where: Path, certificate: str) -> Path:
     from esper_agents.api import open_project
-    from esper_agents.orchestration.publish import record_path
+    from esper_agents.archive.publishing import published_views, record_path
 
     async with open_project(where) as project:
         entry = await project.certificates.get(certificate)
         data = await project.certificates.record(entry.id)
-        whole = [each for each in published_views(project.services, entry, data) if record_path(each).is_file()]
+        whole = [each for each in published_views(project.services.place, entry, data) if record_path(each).is_file()]
         return whole[0] if whole else await project.certificates.view(entry.id)

@@ -18,7 +18,7 @@ from esper_agents.errors import UsageError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from esper_agents.orchestration.retention import Prunable
+    from esper_agents.archive.retention import Prunable
     from esper_agents.storage.maintenance import DatabaseStatus
 
 
@@ -225,8 +225,8 @@ def _size(size_bytes: int) -> str:
 
 
 def _home(project: Path) -> Path:
+    from esper_agents.git.find_project import find_project
     from esper_agents.paths import project_home
-    from esper_agents.tools.projects import find_project
 
     return project_home(find_project([project.expanduser()], Path.cwd()).key)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
+    from esper_agents.archive.publishing import PublishingPlace
     from esper_agents.cli.environment_checks import Folder, Versions
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.publish import PublishingPlace
     from esper_agents.orchestration.settings import PermissionSettings
 
 LEAST_FREE_BYTES = 100 * 10**6
@@ -101,9 +101,9 @@ async def examine(where: Path) -> HealthReport:
         InputFileError: The path does not exist.
     """
     from esper_agents.agents.registry import load_registry
-    from esper_agents.orchestration.publish import place_of
+    from esper_agents.archive.publishing import place_of
+    from esper_agents.git.find_project import find_project
     from esper_agents.paths import project_home
-    from esper_agents.tools.git import find_project
     from esper_agents.tools.registry import load_tools
 
     project = find_project([where], Path.cwd())

@@ -17,9 +17,9 @@ from esper_agents.errors import UsageError
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
+    from esper_agents.archive.changes.key_changes import ChangeReason
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.project import Project
-    from esper_agents.orchestration.key_changes import ChangeReason
 
 keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trusted keys")
 
@@ -135,8 +135,8 @@ def rotate(
     Examples:
       esper keys rotate --reason "once a year"
     """
+    from esper_agents.archive.changes.key_changes import rotate as change
     from esper_agents.certificates.signing.signing_key import as_ssh, key_id_of
-    from esper_agents.orchestration.key_changes import rotate as change
 
     done = change(home(), _said(reason))
     if as_json:
@@ -163,8 +163,8 @@ def revoke(
     Examples:
       esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"
     """
+    from esper_agents.archive.changes.key_changes import revoke as change
     from esper_agents.certificates.signing.signing_key import key_id_of
-    from esper_agents.orchestration.key_changes import revoke as change
 
     done = change(home(), _ed25519(key), _said(reason), project_key=_project(project).key)
     if as_json:
@@ -177,9 +177,9 @@ def revoke(
 
 
 def _ed25519(text: str) -> bytes:
+    from esper_agents.archive.changes.key_changes import known_key
     from esper_agents.certificates.signing.key_input import claimed_signer
     from esper_agents.certificates.signing.public_keys import is_key_id
-    from esper_agents.orchestration.key_changes import known_key
 
     raw = known_key(home(), text) if is_key_id(text) else claimed_signer(text, "anybody").raw
     if not raw:
@@ -188,8 +188,8 @@ def _ed25519(text: str) -> bytes:
 
 
 def _said(reason: str) -> ChangeReason:
+    from esper_agents.archive.changes.key_changes import ChangeReason
     from esper_agents.certificates.signing.key_input import this_user
-    from esper_agents.orchestration.key_changes import ChangeReason
 
     return ChangeReason(this_user(), reason)
 
@@ -229,7 +229,7 @@ def _signer(text: str, name: str) -> Signer:
 
 
 def _project(where: Path) -> Project:
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     return find_project([where], Path.cwd())
 
@@ -244,7 +244,7 @@ def _named(name: str) -> str:
 
 
 def _origin(project: Path) -> str:
-    from esper_agents.orchestration.logs import origin_of
+    from esper_agents.archive.log_discovery import origin_of
 
     found = origin_of(home(), _project(project))
     if not found:

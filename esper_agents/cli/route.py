@@ -42,7 +42,7 @@ def route(
     from esper_agents.agents.plugin_store import installed_plugins
     from esper_agents.agents.registry import load_registry
     from esper_agents.agents.router import Router
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     files = file or []
     code = "\n".join(_read(path) for path in files)

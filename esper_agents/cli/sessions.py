@@ -181,7 +181,7 @@ def state_of(each: SessionSummary) -> str:
 
 async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int) -> _Found:
     from esper_agents.api import open_project
-    from esper_agents.certificates.filters import since_of
+    from esper_agents.archive.search.filters import since_of
     from esper_agents.storage.sessions import SessionFilter
 
     wanted = SessionFilter(states, agent, since_of(since) if since else "")

@@ -121,7 +121,7 @@ def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
     from esper_agents.agents.plugin_store import plugins_with
     from esper_agents.agents.skill_folders import skill_folders
     from esper_agents.agents.skill_library import load_skills
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     known = plugins_with(plugin_dirs or [])
     folders = skill_folders(known.plugins)

@@ -10,25 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.certificates.check import CheckOutcome
-from esper_agents.cli.exhibits import ARCHIVE, find_certificate_files
+from esper_agents.api import CheckOutcome, combine_outcomes
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
-from esper_agents.cli.verifying import FreshnessState, VerificationResult, check, outcome_of
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.check import Check
-    from esper_agents.cli.verifying_all import ArchiveVerification
+    from esper_agents.api import ArchiveVerification, Check, VerificationResult
     from esper_agents.domain.certificate import Certificate
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-# With --all, the worst certificate determines the exit code. Certificates that are no longer current are listed but do
-# not count; deleted published files count.
 _MOST_SHOWN = 20
-_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
 
 
 def verify(
@@ -55,9 +49,11 @@ def verify(
       esper certificates verify code_review_train_20260131_093000_12faba12a09f.md
       esper certificates verify --all
     """
+    from esper_agents.api import verify_certificate
+
     if everything:
         raise typer.Exit(_verify_all(project or Path(), as_json=as_json))
-    verified = check(asyncio.run(find_certificate_files(certificate, project)))
+    verified = asyncio.run(verify_certificate(certificate, project))
     if as_json:
         echo_json(_as_data(verified))
     else:
@@ -66,13 +62,10 @@ def verify(
 
 
 def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
-    from esper_agents.cli.verifying_all import verify_all
+    from esper_agents.api import verify_archive
 
-    whole = asyncio.run(verify_all(where))
-    exits = [each.verified.soundness for each in whole.certificates]
-    exits.append(ExitCode.TAMPERED if whole.faults else ExitCode.DONE)
-    exits.append(ExitCode.NOT_CURRENT if whole.missing else ExitCode.DONE)
-    code = min(exits, key=_WORST_FIRST.index)
+    whole = asyncio.run(verify_archive(where))
+    code = whole.exit_code
     if as_json:
         certificates = [{"id": each.id, **_as_data(each.verified)} for each in whole.certificates]
         faults = [asdict(each) for each in whole.faults]
@@ -89,7 +82,7 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     for each in whole.certificates:
         found = each.verified
         words = (("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict))
-        told = ", ".join(f"{name} {outcome_of(*checks)}" for name, checks in words)
+        told = ", ".join(f"{name} {combine_outcomes(*checks)}" for name, checks in words)
         outline(f"{each.id}: {told}, {found.currency}")
         if found.overridden is not None:
             outline(str(found.overridden), 1)
@@ -131,7 +124,7 @@ def _report(verified: VerificationResult) -> None:
     if verified.overridden is not None:
         outline(str(verified.overridden))
     _report_group("genuine", verified.genuine)
-    if not any(each.name == ARCHIVE for each in verified.genuine):
+    if not verified.is_in_archive:
         outline("not in the local archive; verified by signature and inclusion proof only", 1)
     _report_group("complete", verified.complete)
     if verified.missing and verified.is_published:
@@ -147,7 +140,7 @@ def _report(verified: VerificationResult) -> None:
 
 
 def _report_group(label: str, checks: tuple[Check, ...]) -> None:
-    whole = outcome_of(*checks)
+    whole = combine_outcomes(*checks)
     outline(f"{label}: {whole}")
     for each in checks:
         # If not all checks passed, each line states its result.
@@ -157,7 +150,7 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
 
 
 def _report_currency(verified: VerificationResult) -> None:
-    from esper_agents.certificates.subjects import SubjectState
+    from esper_agents.api import SubjectState
 
     outline(f"current: {verified.currency} in {verified.root}")
     for later in verified.later:
@@ -182,6 +175,8 @@ def _short(text: str) -> str:
 
 
 def _next(verified: VerificationResult) -> str:
+    from esper_agents.api import FreshnessState
+
     issued = verified.certificate
     if verified.is_repairable:
         return "esper certificates repair"
@@ -195,13 +190,15 @@ def _next(verified: VerificationResult) -> str:
 
 
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
-    if outcome_of(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
+    from esper_agents.api import FreshnessState
+
+    if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
     if verified.currency is FreshnessState.CANNOT_DECIDE:
         return "pass the certified checkout with --project, and make its files readable"
-    if outcome_of(*verified.citations) is CheckOutcome.CANNOT_DECIDE:
+    if combine_outcomes(*verified.citations) is CheckOutcome.CANNOT_DECIDE:
         return "compare the lines that it cites with the files yourself: esper certificates show"
-    if outcome_of(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
+    if combine_outcomes(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
         return f"check it with what issued it: pip install {_issuer(issued)}"
     return "delete the view and regenerate it: esper certificates path"
 
@@ -213,14 +210,14 @@ def _issuer(issued: Certificate) -> str:
 
 def _as_data(verified: VerificationResult) -> dict[str, Any]:
     def group(checks: tuple[Check, ...]) -> dict[str, Any]:
-        return {"outcome": outcome_of(*checks), "checks": [asdict(each) for each in checks]}
+        return {"outcome": combine_outcomes(*checks), "checks": [asdict(each) for each in checks]}
 
     return {
         "certificate": verified.certificate.id if verified.certificate else None,
         "status": verified.certificate.verdict.status if verified.certificate else None,
         "overridden": asdict(verified.overridden) if verified.overridden else None,
         "genuine": group(verified.genuine),
-        "is_in_archive": any(each.name == ARCHIVE for each in verified.genuine),
+        "is_in_archive": verified.is_in_archive,
         "complete": group(verified.complete),
         "missing": [str(each) for each in verified.missing],
         "countersigned": [asdict(each) for each in verified.countersigned],

@@ -14,7 +14,7 @@ from esper_agents.cli.terminal import echo_json
 if TYPE_CHECKING:
     import typer
 
-_INDENT = 2
+    from esper_agents.api import VerdictExplanation
 
 
 def register(app: typer.Typer) -> None:
@@ -35,14 +35,12 @@ def why(
       esper why
       esper why 12faba12a09f
     """
-    from esper_agents.certificates.views import explanation as reasons
-
-    tree = reasons.why(asyncio.run(_record(project, certificate)))
+    tree = asyncio.run(_explain(project, certificate))
     if as_json:
         echo_json(asdict(tree))
         return
-    for line in reasons.lines(tree):
-        _show(line.lstrip(), (len(line) - len(line.lstrip())) // _INDENT)
+    for depth, text in tree.outline():
+        _show(text, depth)
 
 
 def _show(text: str, depth: int) -> None:
@@ -53,8 +51,8 @@ def _show(text: str, depth: int) -> None:
         outline(text, depth)
 
 
-async def _record(where: Path, certificate: str) -> bytes:
+async def _explain(where: Path, certificate: str) -> VerdictExplanation:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.certificates.record(certificate)
+        return await project.certificates.explain(certificate)

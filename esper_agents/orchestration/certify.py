@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates import archive
+from esper_agents.archive import store as archive
+from esper_agents.archive.publishing import publish
 from esper_agents.certificates.log_entry import enter_unlogged, sign_and_log
 from esper_agents.certificates.policy import rulebook
 from esper_agents.certificates.statement import parse, statement
@@ -14,7 +15,6 @@ from esper_agents.domain.session import SessionState
 from esper_agents.memory import notes
 from esper_agents.memory.lessons import gap_action, lessons
 from esper_agents.orchestration.build_certificate import certificate
-from esper_agents.orchestration.publish import publish
 from esper_agents.orchestration.session_run import session_row
 from esper_agents.storage import ledger, session_search_index
 
@@ -36,9 +36,9 @@ async def certify(run: SessionRun) -> None:
     data = statement(certificate(run.history, frame))
     issued = parse(data)
     if run.history.certified is None:
-        rulebook.keep(run.services.home / "artifacts")
+        rulebook.keep(run.services.place.artifacts)
         await run.transact(lambda store: _issue(store, run, issued, data))
-    await run.services.store.run(publish, run.services, issued.id)
+    await run.services.store.run(publish, run.services.place, issued.id)
 
 
 def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> Appended:

@@ -47,7 +47,7 @@ def keep_definition(services: ProjectServices, agent: Agent, reasoner: str = PLA
 
     Bytes that cannot be read or stored are skipped: the work does not depend on them.
     """
-    artifacts, playbooks = Artifacts(artifacts_of(services)), Artifacts(playbooks_of(services))
+    artifacts, playbooks = Artifacts(services.place.artifacts), Artifacts(playbooks_of(services))
     texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
     texts += [(artifacts, skill_text(services, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
     source = services.reasoner(agent.name, reasoner)
@@ -63,7 +63,7 @@ def keep_definition(services: ProjectServices, agent: Agent, reasoner: str = PLA
 
 def keep_policy(services: ProjectServices) -> str:
     """Store the policy and the trigger table of question types, and return the policy's digest."""
-    rulebook.keep(artifacts_of(services))
+    rulebook.keep(services.place.artifacts)
     return services.policy.sha256
 
 
@@ -81,7 +81,7 @@ def skill_text(services: ProjectServices, name: str) -> bytes:
 
 def kept_text(services: ProjectServices, digest: str) -> bytes | None:
     """Return the stored bytes with a digest, or None."""
-    return _found(artifacts_of(services), digest) or kept_playbook(services, digest)
+    return _found(services.place.artifacts, digest) or kept_playbook(services, digest)
 
 
 def kept_playbook(services: ProjectServices, digest: str) -> bytes | None:
@@ -90,11 +90,6 @@ def kept_playbook(services: ProjectServices, digest: str) -> bytes | None:
     It is executed, so it is never read from the artifacts, which the project and its code can write.
     """
     return _found(playbooks_of(services), digest)
-
-
-def artifacts_of(services: ProjectServices) -> Path:
-    """Return the folder of a project's artifacts."""
-    return services.home / "artifacts"
 
 
 def playbooks_of(services: ProjectServices) -> Path:

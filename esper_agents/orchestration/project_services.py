@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.archive.project_place import ProjectPlace
 from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, SECOND_OPINION
 from esper_agents.tools.tool import ToolContext
 
@@ -60,23 +61,55 @@ class ServiceOverrides:
     plugins: tuple[Path, ...] = ()
 
 
+def services_of(project: Project, store: AsyncStore, additions: ServiceOverrides, *, publish: bool) -> ProjectServices:
+    """Return the services of a project in a database.
+
+    Args:
+        project: The project.
+        store: Database of its ledgers and certificates.
+        additions: Services added by the calling program.
+        publish: Whether views may be written into the project.
+    """
+    from esper_agents.paths import project_home
+
+    # Read once: a repair publishes every certificate.
+    place = ProjectPlace(project, project_home(project.key), store, publish, cache(_published_types))
+    return ProjectServices(place, additions)
+
+
+def _published_types() -> frozenset[QuestionType]:
+    from esper_agents.orchestration.settings import load_published
+    from esper_agents.paths import home
+
+    return load_published(home())
+
+
 @dataclass(frozen=True)
 class ProjectServices:
     """Services of one project.
 
     Attributes:
-        project: Project of the sessions.
-        home: Folder of the project in the data directory.
-        store: Database of the ledgers.
-        publish: Whether views may be written into the project.
+        place: Project with its data folder and database.
         additions: Services added by the calling program.
     """
 
-    project: Project
-    home: Path
-    store: AsyncStore
-    publish: bool
+    place: ProjectPlace
     additions: ServiceOverrides
+
+    @property
+    def project(self) -> Project:
+        """Project of the sessions."""
+        return self.place.project
+
+    @property
+    def home(self) -> Path:
+        """Folder of the project in the data directory."""
+        return self.place.home
+
+    @property
+    def store(self) -> AsyncStore:
+        """Database of the ledgers."""
+        return self.place.store
 
     @cached_property
     def tools(self) -> ToolRegistry:
@@ -129,14 +162,6 @@ class ProjectServices:
         return load_settings(home(), Path(self.project.root))
 
     @cached_property
-    def published_types(self) -> frozenset[QuestionType]:
-        """Question types whose certificates the user wants published into projects."""
-        from esper_agents.orchestration.settings import load_published
-        from esper_agents.paths import home
-
-        return load_published(home())
-
-    @cached_property
     def router(self) -> Router:
         """Router that selects the agent of a task."""
         from esper_agents.agents.router import Router
@@ -167,7 +192,7 @@ class ProjectServices:
 
     def record(self, certificate: str) -> bytes:
         """Return the bytes of an authentic certificate of the project; see `genuine`."""
-        from esper_agents.orchestration.genuine import load_verified
+        from esper_agents.archive.verified_loading import load_verified
 
         return load_verified(self.store.store, self.project, self.home, certificate).data
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import source_file
 from esper_agents.errors import EsperError, EvidenceError
-from esper_agents.safe_git import git, toplevel
+from esper_agents.git.process import git, toplevel
+from esper_agents.git.revisions import checkout
 from esper_agents.torchlab.remove_tree import remove
-from esper_agents.torchlab.revisions import checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

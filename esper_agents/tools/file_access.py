@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.signing.signing_key import secret_places
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import EvidenceError
+from esper_agents.git.process import git
 from esper_agents.paths import home
-from esper_agents.safe_git import git
 from esper_agents.tools.secret_stores import secret_store
 
 if TYPE_CHECKING:

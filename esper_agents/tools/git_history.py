@@ -1,4 +1,4 @@
-"""Git history of the project: commits, their changes, and the last author of a line."""
+"""Git state and history of the project: commits, their changes, and the last author of a line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import EvidenceError
-from esper_agents.safe_git import configured, git
+from esper_agents.git.process import configured, git
+from esper_agents.git.project_state import revision as project_revision
+from esper_agents.git.revisions import commit_of, repository
 from esper_agents.tools.file_access import is_private, readable
 from esper_agents.tools.model_output import cut, kept_text
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
-from esper_agents.torchlab.revisions import commit_of, repository
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,17 @@ _DIFF = (
 )
 # Larger files count as binary.
 _BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
+
+
+@tool("git-state", risk=Risk.LOW, repeatable=True, rerun=lambda _: "git rev-parse HEAD && git status --short")
+async def git_state(context: ToolContext) -> ToolResult:
+    """Show the current commit of the project and the files that differ from it."""
+    now = project_revision(context.root)
+    output = {"commit": now.commit, "tree": now.tree, "branch": now.branch, "dirty": list(now.dirty)}
+    if not now.is_git:
+        return ToolResult("not under git", output)
+    dirt = number_of(len(now.dirty), "changed file") if now.dirty else "clean"
+    return ToolResult(f"commit {now.commit[:12] or 'none yet'}, {dirt}", output)
 
 
 def _paths(arguments: JsonObject) -> str:

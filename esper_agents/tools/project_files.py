@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import EvidenceError
+from esper_agents.git.files import ignored_files, listed_files
+from esper_agents.git.process import toplevel
 from esper_agents.review.discover import LEFT_OUT
-from esper_agents.safe_git import git, toplevel
 from esper_agents.tools.file_access import is_ignored, is_private, readable
 
 if TYPE_CHECKING:
@@ -59,12 +60,9 @@ def withheld_in(context: ToolContext, path: str = ".") -> dict[str, str]:
     if target.is_file() or toplevel(root) is None:
         return {}
     inside = f":(literal){target.relative_to(root).as_posix()}"
-    others = ("ls-files", "-z", "--others", "--exclude-standard")
-    known = git(root, *others, "--cached", "--", inside) or ""
-    ignored = git(root, *others, "--ignored", "--directory", "--", inside) or ""
-    private = {each: "its name is that of a secret" for each in known.split("\0") if each and is_private(each)}
+    private = {each: "its name is that of a secret" for each in listed_files(root, inside) or () if is_private(each)}
     # Users do not name environments, caches and generated folders.
-    told = [each for each in ignored.split("\0") if each and not _is_of_programs(root, each)]
+    told = [each for each in ignored_files(root, inside) or () if not _is_of_programs(root, each)]
     return private | dict.fromkeys(told, "git ignores it")
 
 
@@ -74,11 +72,11 @@ def _is_of_programs(root: Path, path: str) -> bool:
     return any(_is_left_out(root / each) for each in folders)
 
 
-def _known_to_git(root: Path, inside: str) -> Iterator[str]:
-    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", f":(literal){inside}")
+def _known_to_git(root: Path, inside: str) -> list[str]:
+    listed = listed_files(root, f":(literal){inside}")
     if listed is None:
         raise EvidenceError("git cannot list the project's files", remedy="run `git status` in the project")
-    yield from (each for each in listed.split("\0") if each)
+    return listed
 
 
 def _walked(root: Path, folder: Path) -> Iterator[str]:

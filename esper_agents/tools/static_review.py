@@ -13,10 +13,10 @@ from esper_agents.domain.finding import Category, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 from esper_agents.review.catalogue import catalogue, providers
+from esper_agents.review.changed_sources import change_since
 from esper_agents.review.changes import review_change
 from esper_agents.review.engine import ReviewReport, review
 from esper_agents.review.rule import RuntimeExpectation
-from esper_agents.tools.git_diff import change_since
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import UsageError
+from esper_agents.paths import PUBLISHED
 from esper_agents.tools import measurement_codes, measurement_comparison
-from esper_agents.tools.git import PUBLISHED
 from esper_agents.tools.measurement_tools import claim, command, definition, measure, outlined, spec, trimmed
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -115,9 +115,9 @@ def _number(text: str) -> float | None:
 
 def _base(context: ToolContext, base: str, candidate: str, stack: ExitStack) -> BaseRevision:
     """Yield the project at a revision, in a separate folder, and the files that differ from it."""
-    from esper_agents.torchlab.changed_files import changed
+    from esper_agents.git.changed_files import changed
+    from esper_agents.git.revisions import checkout
     from esper_agents.torchlab.compare.change_control import BaseRevision
-    from esper_agents.torchlab.revisions import checkout
 
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="esper-base-")))
     found = checkout(context.root, base, folder / "base")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.safe_git import ignored_paths
+from esper_agents.git.process import ignored_paths
 from esper_agents.tools.file_access import is_private
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 
 from esper_agents.api.project_pool import ProjectPool
 from esper_agents.errors import UsageError
+from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.project_services import ServiceOverrides
-from esper_agents.tools.projects import find_project
 
 
 @pytest.mark.parametrize("key", ["one", "../../outside"])

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from toys import Toybox, agent_file, calling, calls
 
+from esper_agents.api import verify_archive
 from esper_agents.api.worker import open_worker
 from esper_agents.api.worker_events import WorkerEventKind
-from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, StorageError
@@ -359,7 +359,7 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
     assert sorted(said(one, WorkerEventKind.ENDED) + said(other, WorkerEventKind.ENDED)) == sorted(names)
     async with looking.open() as opened:
         seconds = {each.issued_at[:19] for each in await opened.certificates.list()}
-    whole = await verify_all(looking.project)
+    whole = await verify_archive(looking.project)
     assert len(seconds) == 1
     assert whole.faults == ()
     assert [each.verified.soundness for each in whole.certificates] == [ExitCode.DONE] * 12

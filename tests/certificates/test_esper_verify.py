@@ -15,7 +15,7 @@ import pytest
 from certificate_samples import certificate, of_status
 from judged import FAULTY
 
-from esper_agents.api import open_project
+from esper_agents.api import open_project, verify_certificate
 from esper_agents.certificates.log.merkle import leaf_hash, node_hash
 from esper_agents.certificates.log.note import Checkpoint, signed_checkpoint, write_proof
 from esper_agents.certificates.notices import notice_statement
@@ -24,8 +24,6 @@ from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, envelope_bytes,
 from esper_agents.certificates.signing.signing_key import as_pem, as_ssh, signing_key
 from esper_agents.certificates.statement import statement
 from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.cli.exhibits import find_certificate_files
-from esper_agents.cli.verifying import check
 from esper_agents.domain.status import STANCES, QuestionType, Status, status_for
 from esper_agents.errors import NewerRecordError
 from esper_agents.paths import data_folder
@@ -82,7 +80,7 @@ def ours(target, home, monkeypatch, tmp_path):
     shutil.copytree(home / "keys", tmp_path / "clone" / "keys", dirs_exist_ok=True)
     with monkeypatch.context() as there:
         there.setenv("ESPER_HOME", str(tmp_path / "clone"))
-        return int(check(asyncio.run(find_certificate_files(str(target), None))).exit_code)
+        return int(asyncio.run(verify_certificate(str(target), None)).exit_code)
 
 
 @pytest.fixture
@@ -180,7 +178,7 @@ def test_a_key_that_nobody_gave_decides_nothing(judged, stranger, home, monkeypa
     found = said_by("--key", as_ssh(stranger.public_key), judged.view)
     assert found.words == ("cannot decide", "cannot decide", "valid")
     monkeypatch.setenv("ESPER_HOME", str(tmp_path / "stranger"))
-    assert found.code == int(check(asyncio.run(find_certificate_files(str(judged.view), None))).exit_code) == 4
+    assert found.code == int(asyncio.run(verify_certificate(str(judged.view), None)).exit_code) == 4
 
 
 @pytest.mark.parametrize(

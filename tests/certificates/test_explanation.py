@@ -6,10 +6,14 @@ import pytest
 from certificate_samples import certificate, critical, every_text, evidence, finding, full, of_status
 
 from esper_agents.certificates.statement import normal, statement
-from esper_agents.certificates.views.explanation import lines, why
+from esper_agents.certificates.views.explanation import why
 from esper_agents.domain.finding import Location
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
+
+
+def lines(tree):
+    return tuple("  " * depth + text for depth, text in tree.outline())
 
 
 def test_the_tree_goes_from_the_status_to_the_evidence():

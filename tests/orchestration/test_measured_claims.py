@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from toys import calls
 
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import CheckOutcome, verify_statement
 from esper_agents.domain.agent_action import Conclude, SupportedClaim
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
 from esper_agents.domain.ledger import Refusal

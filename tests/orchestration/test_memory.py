@@ -6,7 +6,7 @@ from toys import calls
 from esper_agents.domain.agent_action import Conclude, HandOff, SupportedClaim
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.memory import NoteKind, NoteState
-from esper_agents.tools.git import PUBLISHED
+from esper_agents.paths import PUBLISHED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import update
 from toys import calling
 
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
-from esper_agents.certificates.verify import CheckOutcome, verify_statement
 from esper_agents.domain.agent_action import Consult, HandOff, Panel
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.session import SessionState

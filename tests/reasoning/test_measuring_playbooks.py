@@ -12,9 +12,9 @@ import pytest
 from torch_toys import FILES, SIZE, anyio_backend, bench, needs_torch, write  # noqa: F401 - fixtures
 
 from esper_agents.api import open_project
+from esper_agents.archive.verification.statement import CheckOutcome, verify_statement
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import statement
-from esper_agents.certificates.verify import CheckOutcome, verify_statement
 from esper_agents.domain.agent_action import Move
 from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.codec import encode
@@ -23,11 +23,11 @@ from esper_agents.domain.finding import Confidence
 from esper_agents.domain.memory import NoteKind
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
+from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.frame_start import brief_of
 from esper_agents.orchestration.project_services import ProjectServices
 from esper_agents.paths import project_home
 from esper_agents.reasoning.target_choice import NONE_OF_THEM
-from esper_agents.tools.git import find_project
 
 pytestmark = [pytest.mark.anyio, needs_torch]
 ENGINEER = "pytorch-ultimate-performance-engineer"

@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 from toys import calls
 
+from esper_agents.archive.verification.statement import verify_statement
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.statement import parse
-from esper_agents.certificates.verify import verify_statement
 from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.relation import Relation, RelationKind

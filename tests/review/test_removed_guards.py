@@ -159,7 +159,9 @@ def test_a_deleted_test_file_names_its_tests_and_a_moved_test_is_not_reported():
         "the change deletes the test `test_two_runs_agree`",
     ]
     moved = {"tests/test_all.py": "import os\n\n" + dedent(TESTS) + "\n\ndef test_more():\n    assert os\n"}
-    assert removed_guards({"tests/test_loss.py": dedent(TESTS)}, moved, ["tests/test_loss.py", "tests/test_all.py"]) == ()
+    assert (
+        removed_guards({"tests/test_loss.py": dedent(TESTS)}, moved, ["tests/test_loss.py", "tests/test_all.py"]) == ()
+    )
 
 
 def test_a_review_of_a_change_reports_them_with_what_the_change_introduces():

@@ -14,8 +14,8 @@ import pytest
 
 from esper_agents.domain.evidence import source_file
 from esper_agents.domain.project import GitRevision
+from esper_agents.git.project_state import revision
 from esper_agents.tools.certified_tree import scratch_tree
-from esper_agents.tools.git import revision
 
 NO_COMMIT = GitRevision("", "", "", "", is_git=False, dirty=())
 HOLD = """

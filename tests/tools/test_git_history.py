@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.domain.evidence import source_file
 from esper_agents.errors import EsperError, UsageError
-from esper_agents.tools.git_history import git_blame, git_log, git_show
+from esper_agents.tools.git_history import git_blame, git_log, git_show, git_state
 from esper_agents.tools.tool import ToolContext
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +150,12 @@ async def test_the_commands_beside_them_say_the_same(history):
     assert "+b = 3" in said(git_show.rerun({"paths": ["b.py"]}))
     assert "+two = 22" in said(git_show.rerun({"revision": "HEAD"}))
     assert len(said(git_blame.rerun({"path": "a.py"})).splitlines()) == 2
+
+
+async def test_the_tool_tells_the_commit_and_what_differs(project, git, shell):
+    found = await git_state.run(ToolContext(project), {})
+    assert found.output["commit"] == git(project, "rev-parse", "HEAD")
+    assert found.summary == f"commit {found.output['commit'][:12]}, clean"
+    (project / "train.py").write_text("x = 2\n")
+    assert (await git_state.run(ToolContext(project), {})).output["dirty"] == ["train.py"]
+    assert shell(git_state.rerun({})) == [found.output["commit"], " M train.py"]

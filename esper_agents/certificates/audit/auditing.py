@@ -15,14 +15,14 @@ from esper_agents.certificates.audit.date_spans import moment_in_name, read_mome
 from esper_agents.certificates.audit.document import DocumentKind, FreehandCertificate
 from esper_agents.certificates.audit.document_parser import MEMORY, STAMPED, looks_like_certificate, read_document
 from esper_agents.certificates.audit.files import UnreadableError, find_documents, read_bytes
-from esper_agents.certificates.audit.history import GitHistory
 from esper_agents.certificates.audit.problem import AuditProblem, undecided
 from esper_agents.certificates.audit.status import read_status
 from esper_agents.certificates.audit.subject import AuditContext, StatedConclusion, Subject
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.views.file_names import slugify
 from esper_agents.errors import ExitCode, InputFileError
-from esper_agents.safe_git import toplevel
+from esper_agents.git.history import GitHistory
+from esper_agents.git.process import toplevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.audit.history import GitHistory
     from esper_agents.certificates.audit.subject import Subject
+    from esper_agents.git.history import GitHistory
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _OUTSIDE = ("/etc/", "/usr/", "/opt/", "/tmp/", "/var/", "/proc/", "/sys/", "/dev/", "/root/.", "~/.")  # noqa: S108

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.audit.document import DocumentKind
 from esper_agents.certificates.audit.files import UnreadableError, read_bytes
-from esper_agents.certificates.views.plain_text import plain
 from esper_agents.domain.identifier import Prefix, new_id
+from esper_agents.domain.plain_text import plain
 from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:

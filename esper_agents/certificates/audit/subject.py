@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from esper_agents.certificates.audit.date_spans import DateSpan
     from esper_agents.certificates.audit.document import FreehandCertificate
-    from esper_agents.certificates.audit.history import DocumentCommit, GitHistory
     from esper_agents.domain.status import Status
+    from esper_agents.git.history import DocumentCommit, GitHistory
 
 # Tolerance for clock differences and for the time between writing and committing.
 AFTER = timedelta(minutes=10)

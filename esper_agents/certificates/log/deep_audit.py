@@ -13,8 +13,8 @@ from esper_agents.certificates.log.transparency_log import log_of
 from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, Envelope, envelope_bytes, is_signed_by
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.strict_json import loads
-from esper_agents.certificates.views.plain_text import plain
 from esper_agents.domain.notice import EntryKind
+from esper_agents.domain.plain_text import plain
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.tables import certificate, log_entry
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.certificates.policy.question_type import change_asked, speed_up_asked
-from esper_agents.certificates.views.plain_text import plain
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
 from esper_agents.domain.evidence import CallOutcome, Evidence, coverage_rows
 from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+from esper_agents.domain.plain_text import plain
 from esper_agents.domain.task import is_about
 
 if TYPE_CHECKING:

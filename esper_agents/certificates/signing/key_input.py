@@ -11,7 +11,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
-from esper_agents.certificates.signing.allowed_signers import NAMESPACE, Signer, is_principal, read_signer, signer_of
+from esper_agents.certificates.signing.allowed_signers import (
+    NAMESPACE,
+    Signer,
+    is_principal,
+    read_signer,
+    read_signers,
+    signer_of,
+)
 from esper_agents.certificates.signing.public_keys import as_ssh, read_public_key
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import IntegrityError, UsageError
@@ -45,6 +52,23 @@ def claimed_signer(key: str, name: str) -> Signer:
     if not is_principal(signer.principal):
         raise UsageError("the key has no owner name of letters, digits and ._+@=:/~- only", remedy="add --name NAME")
     return signer
+
+
+def signers_in(text: str) -> tuple[Signer, ...]:
+    """Parse one public key, or all keys of an allowed_signers file.
+
+    Args:
+        text: As for `claimed_signer`, or the path of an allowed_signers file.
+
+    Raises:
+        UsageError: A key is malformed, weak or private.
+    """
+    file = Path(text).expanduser()
+    if not text.startswith("ssh-") and file.is_file():
+        found = read_signers(file.read_bytes(), str(file))
+        if found.signers and not found.refused:
+            return found.signers
+    return (claimed_signer(text, "given"),)
 
 
 def fingerprint(signer: Signer) -> str:

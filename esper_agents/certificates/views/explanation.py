@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.verdict import AppliedPolicyRule, Verdict
 
-_INDENT = "  "
 _LONGEST = 300
 
 
@@ -64,6 +63,10 @@ class VerdictExplanation:
     lines: tuple[WhyLine, ...]
     evidence: tuple[Evidence, ...]
 
+    def outline(self) -> tuple[tuple[int, str], ...]:
+        """Return the tree as depths and lines of plain text; long lists are cut, control characters escaped."""
+        return tuple((depth, shortened(visible(text), _LONGEST)) for depth, text in _walk(self))
+
 
 def why(data: bytes) -> VerdictExplanation:
     """Return the explanation of a certificate's verdict.
@@ -80,11 +83,6 @@ def why(data: bytes) -> VerdictExplanation:
             each for each in certificate.evidence if each.outcome is CallOutcome.COMPLETED and each.examined
         ),
     )
-
-
-def lines(tree: VerdictExplanation) -> tuple[str, ...]:
-    """Return the tree as indented lines of plain text; long lists are cut, control characters escaped."""
-    return tuple(_INDENT * depth + shortened(visible(text), _LONGEST) for depth, text in _walk(tree))
 
 
 def _walk(tree: VerdictExplanation) -> Iterator[tuple[int, str]]:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.gate.coverage import CoverageState, exit_code
-from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
@@ -21,10 +19,8 @@ from esper_agents.domain.status import Status
 from esper_agents.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.cli.gate.work import Gate
+    from esper_agents.api import GateResult
 
-_ENOUGH = ("APPROVED", "GO")
 _REVIEWER = "pytorch-code-reviewer"
 _NEVER_COUNTED = frozenset((Status.RECOMMEND, Status.DO_NOT_RECOMMEND, Status.ADVISORY_ONLY))
 _MOST_SHOWN = 50
@@ -79,19 +75,20 @@ def gate(
       esper gate src --require APPROVED --require CONDITIONALLY_APPROVED --agent pytorch-code-reviewer
       esper gate --trust keys/team --summary gate.md --sarif gate.sarif --junit gate.xml
     """
-    from esper_agents.cli.gate.work import gate as look
+    from esper_agents.api import check_coverage, read_trusted_keys
+    from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 
-    required = frozenset(_status(each) for each in require or _ENOUGH)
-    signers = [signer for each in trust or () for signer in _signers(each)]
-    asked = look(
-        project,
-        paths or (),
-        required=required,
-        agents=agent or (_REVIEWER,),
-        signers=signers,
-        accepts_overrides=accept_overrides,
+    required = frozenset(_status(each) for each in require) if require else None
+    found = asyncio.run(
+        check_coverage(
+            project,
+            paths or (),
+            required=required,
+            agents=agent or None,
+            trusted_keys=[signer for each in trust or () for signer in read_trusted_keys(each)],
+            accepts_overrides=accept_overrides,
+        )
     )
-    found = asyncio.run(asked)
     for file, text in (
         (summary, as_markdown(found.coverage)),
         (sarif, json.dumps(as_sarif(found.coverage), indent=2) + "\n"),
@@ -99,16 +96,17 @@ def gate(
     ):
         if file is not None:
             _write(file, text)
-    code = exit_code(found.coverage)
     if as_json:
         coverage = [asdict(each) for each in found.coverage]
-        echo_json({"root": str(found.root), "coverage": coverage, "exit_code": int(code)})
+        echo_json({"root": str(found.root), "coverage": coverage, "exit_code": int(found.exit_code)})
     else:
         _report(found)
-    raise typer.Exit(code)
+    raise typer.Exit(found.exit_code)
 
 
-def _report(found: Gate) -> None:
+def _report(found: GateResult) -> None:
+    from esper_agents.api import CoverageState
+
     worst = list(CoverageState)
     bad = [each for each in found.coverage if each.standing is not CoverageState.COVERED]
     bad.sort(key=lambda each: (worst.index(each.standing), each.path))
@@ -141,18 +139,6 @@ def _status(text: str) -> Status:
         counted = ", ".join(each for each in Status if each not in _NEVER_COUNTED)
         raise UsageError(f"--require {status}: the gate counts approvals and go/no-go only", remedy=f"one of {counted}")
     return status
-
-
-def _signers(text: str) -> tuple[Signer, ...]:
-    from esper_agents.certificates.signing.allowed_signers import read_signers
-    from esper_agents.certificates.signing.key_input import claimed_signer
-
-    file = Path(text).expanduser()
-    if not text.startswith("ssh-") and file.is_file():
-        found = read_signers(file.read_bytes(), str(file))
-        if found.signers and not found.refused:
-            return found.signers
-    return (claimed_signer(text, "given"),)
 
 
 def _write(file: Path, text: str) -> None:

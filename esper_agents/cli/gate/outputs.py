@@ -7,11 +7,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from esper_agents.certificates.views.plain_text import plain
-from esper_agents.cli.gate.coverage import CoverageState, FileCoverage
+from esper_agents.api import CoverageState
+from esper_agents.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from esper_agents.api import FileCoverage
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _RULES = {

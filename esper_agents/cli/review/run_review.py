@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.git.find_project import find_project
 from esper_agents.review.outcome import ReviewOutcome
-from esper_agents.tools.projects import find_project
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Category
@@ -97,8 +97,8 @@ def _report(asked: ReviewOptions, root: Path) -> ReviewReport:
 
 def _difference(asked: ReviewOptions, root: Path) -> DiffReview:
     from esper_agents.agents.companions import declared_companions
+    from esper_agents.review.changed_sources import change_since, staged_change
     from esper_agents.review.changes import review_change
-    from esper_agents.tools.git_diff import change_since, staged_change
 
     paths = _relative(asked, root)
     change = staged_change(root, paths) if asked.is_staged else change_since(root, asked.revision, paths)

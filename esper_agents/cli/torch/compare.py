@@ -169,8 +169,8 @@ def _base(place: TargetProject, revision: str, target: TargetSpec) -> Iterator[B
     if not revision:
         yield None
         return
-    from esper_agents.torchlab.changed_files import changed
-    from esper_agents.torchlab.revisions import checkout
+    from esper_agents.git.changed_files import changed
+    from esper_agents.git.revisions import checkout
 
     folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
     try:

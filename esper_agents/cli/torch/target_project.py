@@ -46,7 +46,7 @@ def place_of(target: str, here: Path) -> TargetProject:
         InputFileError: The file does not exist.
         UsageError: The text is not a valid target.
     """
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     where, colon, name = target.rpartition(":")
     if not colon or not where or not name:
@@ -60,7 +60,7 @@ def place_of(target: str, here: Path) -> TargetProject:
 
 def place_here(here: Path) -> TargetProject:
     """Return the project of the current directory, for commands without a target."""
-    from esper_agents.tools.git import find_project
+    from esper_agents.git.find_project import find_project
 
     found = find_project([], here)
     return TargetProject(Path(found.root), project_home(found.key), here, "")

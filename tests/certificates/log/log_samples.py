@@ -9,7 +9,7 @@ from hashlib import sha256
 from certificate_samples import certificate
 from sqlalchemy import delete, insert, select, text
 
-from esper_agents.certificates import archive
+from esper_agents.archive import store as archive
 from esper_agents.certificates.log import merkle, pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
 from esper_agents.certificates.log.deep_audit import deep_audit

@@ -13,8 +13,11 @@ from log_samples import notice_bytes, notice_id
 from sqlalchemy import create_engine, select, text, update
 
 from alembic import command
-from esper_agents.certificates import archive
-from esper_agents.certificates.authenticity import Keyring, proof_check
+from esper_agents.archive import log_discovery as logs
+from esper_agents.archive import store as archive
+from esper_agents.archive.changes import key_changes
+from esper_agents.archive.changes.key_changes import ChangeReason, revoke, rotate
+from esper_agents.archive.verification.signature import Keyring, proof_check
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.log import merkle, pins, transparency_log
 from esper_agents.certificates.log.audit_log import audit_log
@@ -36,8 +39,6 @@ from esper_agents.domain.session import Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 from esper_agents.errors import IntegrityError, NotFoundError, StorageError
-from esper_agents.orchestration import key_changes, logs
-from esper_agents.orchestration.key_changes import ChangeReason, revoke, rotate
 from esper_agents.paths import data_folder
 from esper_agents.storage import migrate, sessions
 from esper_agents.storage.engine import WRITES

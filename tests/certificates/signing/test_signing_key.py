@@ -28,7 +28,7 @@ from esper_agents.certificates.signing.signing_key import (
     take_key_file,
 )
 from esper_agents.errors import BusyError, EsperError, StorageError, UsageError
-from esper_agents.safe_git import running_git
+from esper_agents.git.process import running_git
 from esper_agents.storage import locks
 from esper_agents.torchlab import sandbox
 

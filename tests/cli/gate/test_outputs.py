@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.cli.gate.coverage import CoverageState, FileCoverage
+from esper_agents.archive.verification.coverage import CoverageState, FileCoverage
 from esper_agents.cli.gate.outputs import as_junit, as_markdown, as_sarif
 
 HOSTILE = (

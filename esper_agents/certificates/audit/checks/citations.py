@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.audit.document import Citation, DocumentLine, FreehandCertificate
-    from esper_agents.certificates.audit.history import GitHistory
     from esper_agents.certificates.audit.subject import AuditContext, Subject
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Artifact
+    from esper_agents.git.history import GitHistory
 
 MEANING = {
     "artifact-unknown": "it names an artifact that the evidence of its record does not have",

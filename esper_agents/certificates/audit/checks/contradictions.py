@@ -12,9 +12,9 @@ from esper_agents.certificates.audit.status import AGAINST, FOR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.audit.history import GitHistory
     from esper_agents.certificates.audit.subject import AuditContext, StatedConclusion, Subject
     from esper_agents.domain.status import Status
+    from esper_agents.git.history import GitHistory
 
 MEANING = {
     "status-contradicts": "an earlier certificate on the same component and the same code concludes the opposite, "

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from esper_agents.certificates.audit.history import DocumentCommit
     from esper_agents.certificates.audit.subject import AuditContext, Subject
+    from esper_agents.git.history import DocumentCommit
 
 MEANING = {
     "date-format": "a date is not written YYYY-MM-DD HH:MM:SS UTC, or does not exist",

@@ -1,0 +1,1 @@
+"""Later changes of certificates and keys, each appended to the log as a signed notice."""

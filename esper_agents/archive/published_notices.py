@@ -1,0 +1,185 @@
+"""Signed notices in published files that the log does not contain."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.archive.publishing import NOTICE_SUFFIX
+from esper_agents.archive.verification.signature import NO_INDEX, read_sealed, signature_check
+from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.notices import read_notice
+from esper_agents.certificates.signing.dsse import Envelope, is_signed_by
+from esper_agents.certificates.signing.key_history import LogNotice
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.strict_json import MOST_BYTES
+from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
+from esper_agents.errors import IntegrityError, NewerRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from esper_agents.archive.verification.signature import Keyring
+
+# Notice files of listed folders, by folder and stem of the view.
+NoticeFolders = dict["Path", dict[str, list["Path"]]]
+MOST_FILES = 5000
+PUBLISHED_NOTICE = "published notice"
+_NAMES = {
+    NoticeKind.CERTIFICATE_REVOKED: "revocation",
+    NoticeKind.OVERRIDDEN: "override",
+    NoticeKind.COUNTERSIGNED: "countersignature",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFile:
+    """Published file with a signed envelope.
+
+    Attributes:
+        path: Path of the file.
+        envelope: Parsed envelope; its signature is not verified.
+    """
+
+    path: Path
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class UnloggedNotice:
+    """Notice about a certificate that a known key signed but the log does not contain.
+
+    Attributes:
+        path: Published file.
+        notice: The notice.
+        is_by_good_key: Whether its key is trusted and valid now; otherwise the key has been retired.
+    """
+
+    path: Path
+    notice: LogNoticeStatement
+    is_by_good_key: bool
+
+    def __str__(self) -> str:
+        """Return the notice in one line."""
+        reason = f": {self.notice.reason}" if self.notice.reason else ""
+        return f"the {_NAMES[self.notice.kind]} {self.notice.id} of {self.notice.at[:10]}{reason}"
+
+
+def notice_files(view: Path, folders: NoticeFolders | None = None) -> list[Path]:
+    """Return the notice files of a view, sorted by name; at most 5,000.
+
+    Args:
+        view: Markdown view, which need not exist.
+        folders: Cache of listed folders; a caller that asks for many views passes one, so each folder is listed once.
+    """
+    listed = {} if folders is None else folders
+    if view.parent not in listed:
+        listed[view.parent] = _by_stem(view.parent)
+    return sorted(listed[view.parent].get(view.stem, ()))[:MOST_FILES]
+
+
+def _by_stem(folder: Path) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    try:
+        for path in folder.iterdir():
+            if path.name.endswith(NOTICE_SUFFIX):
+                found.setdefault(path.name.removesuffix(NOTICE_SUFFIX).rpartition(".")[0], []).append(path)
+    except OSError:
+        return {}
+    return found
+
+
+def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ...]:
+    """Return the envelopes in files whose payload mentions a text.
+
+    A pipe, folder, device or dangling link in place of a file is skipped.
+    """
+    return tuple(
+        SealedFile(path, sealed)
+        for path in paths
+        if isinstance(sealed := _read(path), Envelope) and mentioning.encode() in sealed.payload
+    )
+
+
+def signed(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Envelope]:
+    """Yield the envelopes with a valid signature of a trusted, currently valid key."""
+    for each in files:
+        if signature_check(each.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
+            yield each.envelope
+
+
+def notice_of(sealed: Envelope) -> Iterator[LogNotice]:
+    """Yield the notice in a published envelope, with an unknown log index.
+
+    Raises:
+        NewerRecordError: The notice has a newer version, and may end a certificate.
+    """
+    with passing_over_other_records():
+        yield LogNotice(NO_INDEX, read_notice(sealed.payload), sealed)
+
+
+@contextmanager
+def passing_over_other_records() -> Iterator[None]:
+    """Skip signed records of other types, except those of a newer version, which may end a certificate."""
+    try:
+        yield
+    except NewerRecordError:
+        raise
+    except IntegrityError:
+        return
+
+
+def unlogged(
+    files: Iterable[SealedFile], certificate_id: str, logged: Collection[LogNoticeStatement], keyring: Keyring
+) -> Iterator[UnloggedNotice]:
+    """Yield the notices about a certificate that the log does not contain, oldest first.
+
+    Notices of unknown or revoked keys are ignored. Read the files before the log: a notice is published after it was
+    logged.
+
+    Args:
+        files: Published files that may contain notices.
+        certificate_id: ID of the certificate.
+        logged: Notices about it that the log contains.
+        keyring: Accepted keys.
+    """
+    found: dict[LogNoticeStatement, UnloggedNotice] = {}
+    for file in files:
+        span = keyring.history.spans.get(file.envelope.key_id)
+        is_known = span is not None and span.ended_by is not NoticeKind.KEY_REVOKED
+        is_about_it = certificate_id.encode() in file.envelope.payload
+        if span is None or not (is_known and is_about_it and is_signed_by(file.envelope, span.public_key)):
+            continue
+        for each in _readable(file.envelope):
+            is_of_it = each.notice.certificate == certificate_id and each.notice.kind in _NAMES
+            if is_of_it and each.notice not in logged:
+                found.setdefault(each.notice, UnloggedNotice(file.path, each.notice, span.last is None))
+    yield from sorted(found.values(), key=lambda one: (one.notice.at, one.notice.id))
+
+
+def _readable(sealed: Envelope) -> Iterator[LogNotice]:
+    # Notices of a newer version are ignored, as in the log.
+    with suppress(NewerRecordError):
+        yield from notice_of(sealed)
+
+
+def unlogged_check(found: UnloggedNotice) -> Check:
+    """Return the check result of an unlogged notice: the log lost it, or its key is no longer valid."""
+    if not found.is_by_good_key:
+        detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
+        return Check(PUBLISHED_NOTICE, CheckOutcome.CANNOT_DECIDE, detail)
+    detail = (
+        f"{found.path.name}: {found} is signed by a trusted key and is not in the log: the data directory is older than"
+        " the published files; restore the newer one, or run `esper certificates repair` to enter it again"
+    )
+    return Check(PUBLISHED_NOTICE, CheckOutcome.FAILS, detail)
+
+
+def _read(path: Path) -> Envelope | Check | None:
+    try:
+        found = read_plain(path, MOST_BYTES)
+    except (OSError, ValueError):
+        return None
+    return read_sealed(found.data) if found is not None else None

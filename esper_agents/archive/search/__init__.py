@@ -1,0 +1,1 @@
+"""Search of certificates by filter, words and metric."""

@@ -1,0 +1,1 @@
+"""Verification of certificates: signature, log, verdict, certified files and coverage."""

@@ -1,0 +1,343 @@
+"""Coverage of files by valid certificates, with the status that counts for each file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from esper_agents.archive.verification.published_records import NOTICE_SIGNATURE
+from esper_agents.archive.verification.verify import FreshnessState
+from esper_agents.certificates.check import CheckOutcome, combine_outcomes
+from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.status import QuestionType, Status
+from esper_agents.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.certificates.check import Check
+    from esper_agents.certificates.policy.verdict_ceiling import Policy
+    from esper_agents.domain.certificate import Certificate
+
+# Question types that the gate counts; advice and recommendations are ignored.
+COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
+# Negative statuses of the counted question types.
+AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
+_REVIEW, _TESTS = "static-review", "run-tests"
+_PASSED, _FAILED = "passed", "failed"
+_NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
+
+
+class CoverageState(StrEnum):
+    """Coverage state of a file, from worst to best."""
+
+    TAMPERED = "tampered"
+    AGAINST = "against"
+    OTHER_STATUS = "other status"
+    NOT_CURRENT = "not current"
+    UNCOVERED = "uncovered"
+    UNDECIDED = "undecided"
+    COVERED = "covered"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCoverage:
+    """Coverage of one file by the certificates of one agent.
+
+    Attributes:
+        path: Path relative to the project.
+        agent: Agent whose certificates count; empty for all agents.
+        standing: Coverage state.
+        certificate: ID of the decisive certificate; empty if there is none.
+        status: Status of that certificate or of its override; empty if there is none.
+        why: Reason in one line.
+    """
+
+    path: str
+    agent: str
+    standing: CoverageState
+    certificate: str
+    status: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringCertificate:
+    """Verified certificate that may cover files; lists have the newest first.
+
+    Attributes:
+        verified: Verification result of the certificate.
+        digests: Examined files by path, with the sha256 of every version that was read.
+        accepts_overrides: Whether an override may improve the status.
+        narrower: Files that were only partly reviewed, by path, with a description of the reviewed part.
+    """
+
+    verified: VerificationResult
+    digests: dict[str, frozenset[str]]
+    accepts_overrides: bool = False
+    narrower: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the gate counts the question type of the certificate."""
+        issued = self.verified.certificate
+        return issued is not None and issued.verdict.kind in COUNTED
+
+    @property
+    def override(self) -> Override | None:
+        """Override that counts: one that worsens the status always, one that improves it only if accepted."""
+        found = self.verified.overridden
+        return found if found and (self.accepts_overrides or not found.is_better) else None
+
+    @property
+    def status(self) -> str:
+        """Status that counts; empty if there is no certificate."""
+        if self.override:
+            return self.override.status
+        return self.verified.certificate.verdict.status if self.verified.certificate else ""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Open conditions of the verdict; an accepted override that improves the status waives them."""
+        is_waived = self.override is not None and self.override.is_better
+        return self.verified.certificate.verdict.conditions if self.verified.certificate and not is_waived else ()
+
+    @property
+    def said(self) -> str:
+        """Text about the override; empty if there is none."""
+        found = self.verified.overridden
+        if found is None:
+            return ""
+        return str(found) if self.override else f"{found} (which counts only with --accept-overrides)"
+
+
+def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
+    """Return the exit code for the worst coverage state."""
+    found = {each.standing for each in coverage}
+    return _code(next((each for each in CoverageState if each in found), CoverageState.COVERED))
+
+
+def _code(standing: CoverageState) -> ExitCode:
+    match standing:
+        case CoverageState.TAMPERED:
+            return ExitCode.TAMPERED
+        case CoverageState.AGAINST | CoverageState.OTHER_STATUS:
+            return ExitCode.AGAINST
+        case CoverageState.NOT_CURRENT | CoverageState.UNCOVERED:
+            return ExitCode.NOT_CURRENT
+        case CoverageState.UNDECIDED:
+            return ExitCode.UNDECIDED
+        case CoverageState.COVERED:
+            return ExitCode.DONE
+
+
+def narrower_than_review(certificate: Certificate) -> dict[str, str]:
+    """Return the files that a certificate reviewed only in part, by path, with a description of the reviewed part.
+
+    A file was reviewed completely if a completed static review of the file, or of a parent directory, ran the rules of
+    all categories on the recorded content and was not limited to a change.
+    """
+    partial: dict[tuple[str, str], str] = {}
+    whole: set[tuple[str, str]] = set()
+    for each in certificate.evidence:
+        if each.tool != _REVIEW or each.outcome is not CallOutcome.COMPLETED:
+            continue
+        named = [PurePosixPath(str(path)) for path in each.arguments.get("paths") or ()]
+        categories = ", ".join(str(one) for one in each.arguments.get("categories") or ())
+        since = str(each.arguments.get("since") or "")
+        for file in each.examined:
+            key = (file.path, file.sha256)
+            if not any(PurePosixPath(file.path).is_relative_to(path) for path in named):
+                partial.setdefault(key, "read as context of another file")
+            elif categories:
+                partial[key] = f"reviewed for {categories} only"
+            elif since:
+                partial[key] = f"reviewed for what changed since {since} only"
+            else:
+                whole.add(key)
+    read = [(each.path, each.sha256) for each in certificate.examined]
+    return {key[0]: partial.get(key, "read, not reviewed") for key in read if key not in whole}
+
+
+def coverage_of(
+    path: str, sha256: str, agent: str, judged: Sequence[CoveringCertificate], required: frozenset[Status]
+) -> FileCoverage:
+    """Return the coverage of a file.
+
+    The newest certificate about the current content decides, and only if it is valid as a whole: a verdict on several
+    files is void once one of them has changed. A certificate that is not authentic always fails the gate, and so does a
+    negative verdict on the current content that the same agent has not replaced since.
+
+    Certificates of question types other than approval and go/no-go count neither for nor against the file. A
+    certificate that is narrower than a review does not cover it.
+
+    For tests, the newest certificate about the current content in which they ran decides: a failed run counts until a
+    later run passes, regardless of verdicts without a test run.
+
+    An override counts if it worsens the status; one that improves it counts only if that is accepted.
+    A status that the current policy does not allow for the recorded evidence does not count.
+
+    Args:
+        path: Path relative to the project.
+        sha256: Digest of the current content.
+        agent: Agent whose certificates count; empty for all agents.
+        judged: Certificates, newest first.
+        required: Accepted statuses.
+    """
+    about = [each for each in judged if path in each.digests]
+    for each in about:
+        if combine_outcomes(*_groups(each.verified)) is CheckOutcome.FAILS:
+            return _told(path, agent, CoverageState.TAMPERED, each, _why_tampered(each.verified))
+    aside = [each for each in about if not each.counts or path in each.narrower]
+    about = [each for each in about if each.counts]
+    same = [each for each in about if sha256 in each.digests[path]]
+    vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
+    reviews = [each for each in vouched if path not in each.narrower]
+    if against := _against(path, agent, same, vouched, reviews):
+        return against
+    named = [each for each in reviews if not agent or _agent(each) == agent]
+    own = [each for each in named if not _excess(each)]
+    if not own:
+        about, same = ([each for each in found if path not in each.narrower] for found in (about, same))
+        found = _uncovered(path, agent, about, same, named)
+        said = _not_counted(path, agent, aside)
+        return replace(found, why=f"{found.why}; {said}") if said else found
+    wanted = " or ".join(sorted(required))
+    if own[0].status not in required:
+        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
+    conditions = own[0].conditions
+    if conditions and Status.CONDITIONALLY_APPROVED not in required:
+        why = f"status {own[0].status} has an open condition, required is {wanted} without one: {conditions[0]}"
+        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
+    return _told(path, agent, CoverageState.COVERED, own[0], "")
+
+
+def _against(
+    path: str,
+    agent: str,
+    same: Sequence[CoveringCertificate],
+    vouched: Sequence[CoveringCertificate],
+    reviews: Sequence[CoveringCertificate],
+) -> FileCoverage | None:
+    """Return the coverage of a file if a negative verdict or failed tests apply to its current content; else None."""
+    # A later review of a part does not replace an earlier review of the whole file.
+    for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
+        for each in newest.values():
+            if each.status in AGAINST:
+                return _told(path, agent, CoverageState.AGAINST, each, f"{each.status} stands against it")
+    if failing := _failing_tests(same):
+        why = "the tests failed on these bytes, and no later run of them passed; submit again with --allow run-tests"
+        return _told(path, agent, CoverageState.AGAINST, failing, why)
+    return None
+
+
+def _failing_tests(same: Sequence[CoveringCertificate]) -> CoveringCertificate | None:
+    """Return the newest certificate with a test run, if the tests failed; None if an override covers it.
+
+    One that a later certificate superseded still says how the tests came out; one that is revoked or stale does not.
+    """
+    for each in same:
+        issued, verified = each.verified.certificate, each.verified
+        if issued is None or verified.soundness is not ExitCode.DONE:
+            continue
+        if verified.currency not in {FreshnessState.VALID, FreshnessState.SUPERSEDED}:
+            continue
+        ran = {
+            str(one.output.get("outcome", ""))
+            for one in issued.evidence
+            if one.tool == _TESTS and one.outcome is CallOutcome.COMPLETED
+        }
+        if _FAILED in ran:
+            return None if each.override is not None and each.override.is_better else each
+        if _PASSED in ran:
+            return None
+    return None
+
+
+@cache
+def _policy_today() -> Policy:
+    return load_policy()
+
+
+def _excess(judged: CoveringCertificate) -> str:
+    """Return why the status of a certificate exceeds the current policy for its evidence; empty if it does not.
+
+    An accepted override is not subject to the policy.
+    """
+    issued = judged.verified.certificate
+    if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in COUNTED:
+        return ""
+    kind, stance, today = issued.verdict.kind, issued.verdict.stance, ceiling_of(_policy_today(), issued)
+    if worst(kind, stance, today.stance) is stance:
+        return ""
+    reason = "; ".join(line.because for line in today.lines if line.stance is today.stance)
+    return f"it does not count: {judged.status}, and today's policy allows {today.status} at most, because {reason}"
+
+
+def _uncovered(
+    path: str,
+    agent: str,
+    about: Sequence[CoveringCertificate],
+    same: Sequence[CoveringCertificate],
+    uncounted: Sequence[CoveringCertificate],
+) -> FileCoverage:
+    if uncounted:
+        return _told(path, agent, CoverageState.NOT_CURRENT, uncounted[0], _excess(uncounted[0]))
+
+    def newest(found: Sequence[CoveringCertificate]) -> CoveringCertificate | None:
+        return next((each for each in found if not agent or _agent(each) == agent), None)
+
+    unsure = newest([each for each in same if each.verified.exit_code is ExitCode.UNDECIDED])
+    if unsure is not None:
+        why = "not signed by a trusted key, or verification is incomplete"
+        return _told(path, agent, CoverageState.UNDECIDED, unsure, why)
+    if ended := newest(same):
+        what = (
+            "another file in the same certificate has changed"
+            if ended.verified.currency is FreshnessState.STALE
+            else "it has ended"
+        )
+        return _told(path, agent, CoverageState.NOT_CURRENT, ended, f"it is {ended.verified.currency}: {what}")
+    if older := newest(about):
+        return _told(path, agent, CoverageState.NOT_CURRENT, older, "the file has changed since")
+    by = f" by {agent}" if agent else ""
+    return FileCoverage(path, agent, CoverageState.UNCOVERED, "", "", f"no certificate{by} covers it")
+
+
+def _not_counted(path: str, agent: str, aside: Sequence[CoveringCertificate]) -> str:
+    """Return why the newest certificate about a file does not count; empty if there is none."""
+    found = next((each for each in aside if not agent or _agent(each) == agent), next(iter(aside), None))
+    issued = found.verified.certificate if found is not None else None
+    if found is None or issued is None:
+        return ""
+    if not found.counts:
+        kind = "advice" if issued.verdict.kind is QuestionType.ADVICE else f"a {issued.verdict.kind}"
+        return f"{issued.id} by {issued.agent} is {kind}, which does not count"
+    return f"{issued.id} by {issued.agent} does not cover it: the file was {found.narrower[path]}"
+
+
+def _groups(verified: VerificationResult) -> tuple[Check, ...]:
+    return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
+
+
+def _why_tampered(verified: VerificationResult) -> str:
+    """Return why a certificate is not authentic; for a notice missing in the log, its name and the fix."""
+    failed = (each for each in _groups(verified) if each.outcome is CheckOutcome.FAILS and each.name in _NOTICE_CHECKS)
+    return next((each.detail for each in failed), "it is not what was issued")
+
+
+def _told(path: str, agent: str, standing: CoverageState, by: CoveringCertificate, why: str) -> FileCoverage:
+    issued = by.verified.certificate
+    told = "; ".join(each for each in (why, by.said) if each)
+    return FileCoverage(path, agent, standing, issued.id if issued else "", by.status, told)
+
+
+def _agent(judged: CoveringCertificate) -> str:
+    issued = judged.verified.certificate
+    return issued.agent if issued else ""

@@ -1,0 +1,165 @@
+"""Read published certificate files, and the notices and countersignatures next to them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.archive.changes.countersignatures import check_each
+from esper_agents.archive.published_notices import (
+    MOST_FILES,
+    notice_files,
+    notice_of,
+    passing_over_other_records,
+    sealed_files,
+    signed,
+)
+from esper_agents.archive.publishing import RECORD_SUFFIX
+from esper_agents.archive.verification.signature import signature_check
+from esper_agents.archive.verification.supersession import by_notices, by_statement, override_of
+from esper_agents.certificates.check import CheckOutcome
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.statement import parse
+from esper_agents.certificates.strict_json import MOST_BYTES
+from esper_agents.errors import InputFileError, IntegrityError
+from esper_agents.paths import PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.archive.published_notices import SealedFile
+    from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
+    from esper_agents.certificates.check import Check
+    from esper_agents.certificates.signing.key_history import LogNotice
+    from esper_agents.domain.project import Project
+
+NOTICE_SIGNATURE = "notice signature"
+_PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
+_OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
+_END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
+
+
+def published_notices(
+    data: bytes | None, view: Path, keyring: Keyring, known: tuple[SupersedingEntry, ...]
+) -> tuple[SupersedingEntry, ...]:
+    """Return the published notices that revoke a certificate and the published certificates that supersede it.
+
+    Args:
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
+        known: Known entries that revoke or supersede it.
+    """
+    named = _certificate_of(data)
+    if named is None:
+        return ()
+    found: list[SupersedingEntry] = []
+    for notice in _notices(data, view, keyring):
+        found += by_notices([notice], named, keyring.history)
+    records = sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
+    for sealed in signed(sealed_files(records, named), keyring):
+        with passing_over_other_records():
+            found += by_statement(sealed.payload, named)
+    told = {each.by for each in known}
+    return tuple(each for each in dict.fromkeys(found) if each.by not in told)
+
+
+def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring) -> tuple[Check, ...]:
+    """Return the checks of the countersignatures next to a view.
+
+    Args:
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
+    """
+    notices = _notices(data, view, keyring)
+    return check_each(notices, data, keyring) if data is not None and notices else ()
+
+
+def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Override | None:
+    """Return the override of the status by a notice next to a view.
+
+    Args:
+        data: Statement of the certificate; None if it is not available.
+        view: View of the certificate.
+        keyring: Trusted keys.
+    """
+    notices = _notices(data, view, keyring)
+    return override_of(notices, data, keyring.history) if data is not None and notices else None
+
+
+def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
+    """Return the distinct signed notices next to a view about its certificate; none if it cannot be read."""
+    named = _certificate_of(data)
+    sealed = signed(sealed_files(notice_files(view), named), keyring) if named is not None else ()
+    return list({each.notice.id: each for envelope in sealed for each in notice_of(envelope)}.values())
+
+
+def notice_checks(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Check]:
+    """Yield a failed check for each notice next to a view whose signature does not match its key."""
+    for file in files:
+        found = signature_check(file.envelope, keyring, None)
+        if found.outcome is CheckOutcome.FAILS:
+            yield replace(found, name=NOTICE_SIGNATURE, detail=f"{file.path.name}: {found.detail}")
+
+
+def _certificate_of(data: bytes | None) -> str | None:
+    try:
+        return parse(data).id if data is not None else None
+    except IntegrityError:
+        return None
+
+
+def published_record(project: Project, wanted: str) -> Path | None:
+    """Return the only published envelope of the project whose ID has the given suffix."""
+    end = _END.fullmatch(wanted)
+    if end is None:
+        return None
+    known = sorted((Path(project.root) / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}"))
+    files = [path for path in known if path.is_file()]
+    matches = [path for path in files if _identifier(path, mentioning=end.group(1)).endswith(end.group(1))]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _identifier(record: Path, *, mentioning: str) -> str:
+    """Return the certificate ID of an envelope, damaged or not; empty if the file does not contain the text."""
+    payload = _payload_in(bytes_of(record))
+    if mentioning.encode() not in payload:
+        return ""
+    try:
+        return parse(payload).id
+    except IntegrityError:
+        named = _OWN_ID.findall(payload)
+        return named[-1].decode() if named else ""
+
+
+def _payload_in(data: bytes) -> bytes:
+    """Return the payload of an envelope, as far as it can be decoded."""
+    found = _PAYLOAD.search(data)
+    if found is None:
+        return b""
+    text = found.group(1)
+    return base64.b64decode(text + b"=" * (-len(text) % 4))
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return the bytes of a file, at most one more than the size limit of an envelope.
+
+    Raises:
+        InputFileError: The file does not exist, is not a regular file, or cannot be read.
+    """
+    try:
+        found = read_plain(path, MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise InputFileError(str(path), "no such file", remedy="correct the path, or name an identifier") from error
+    except OSError as error:
+        problem = (error.strerror or "cannot be read").lower()
+        raise InputFileError(str(path), problem, remedy="make the file readable") from error
+    if found is None:
+        remedy = "name a published view or record, or write it again: esper certificates repair"
+        raise InputFileError(str(path), "not a regular file", remedy=remedy)
+    return found.data

@@ -1,0 +1,249 @@
+"""Verification of one certificate against its envelope, log, evidence and files; writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from esper_agents.archive.verification.files import SubjectState
+from esper_agents.archive.verification.signature import proof_check, read_sealed, signature_check
+from esper_agents.archive.verification.statement import verify_page, verify_statement, verify_subjects, verify_view
+from esper_agents.archive.verification.supersession import EndingKind
+from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
+from esper_agents.certificates.policy.rulebook import rulebook_of
+from esper_agents.certificates.statement import parse
+from esper_agents.errors import ExitCode, IntegrityError, NewerRecordError
+from esper_agents.git.process import git
+from esper_agents.git.project_state import revision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from esper_agents.archive.verification.certificate_files import CertificateFiles
+    from esper_agents.archive.verification.files import SubjectCheck
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
+    from esper_agents.domain.certificate import Certificate
+
+# Name of the check that compares a published file with the local archive.
+ARCHIVE_CHECK = "archive"
+_VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
+# Checks of files that can be rewritten from the archive.
+_PUBLISHED_CHECKS = frozenset(
+    ("view", "hash in the view", "published file", "published record", "published proof", "published notice")
+)
+
+
+class FreshnessState(StrEnum):
+    """Freshness of a certificate relative to the current files."""
+
+    VALID = "valid"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    REVOKED = "revoked"
+    CANNOT_DECIDE = "cannot decide"
+
+
+_ENDED = frozenset((FreshnessState.STALE, FreshnessState.SUPERSEDED, FreshnessState.REVOKED))
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationResult:
+    """Result of the verification of a certificate.
+
+    Attributes:
+        certificate: Content of the certificate; None if the statement is missing or not valid.
+        genuine: Checks of signature, log entry and views.
+        complete: Checks for missing log entries, artifacts and published files.
+        verdict: Checks that the verdict follows from the recorded evidence.
+        citations: Checks that citations match the files that were read.
+        currency: Freshness relative to the current files.
+        place: Check that the project is the certified repository.
+        later: Log entries that revoke or supersede the certificate.
+        files: Checks of the certified files.
+        root: Project directory that was compared.
+        countersigned: Checks of countersignatures; reported, but not counted.
+        overridden: Override of the status; reported, but not counted.
+        missing: Published files that do not exist.
+        is_published: Whether any published file exists.
+        is_restorable: Whether `esper certificates repair` can rewrite the published files.
+    """
+
+    certificate: Certificate | None
+    genuine: tuple[Check, ...]
+    complete: tuple[Check, ...]
+    verdict: tuple[Check, ...]
+    citations: tuple[Check, ...]
+    currency: FreshnessState
+    place: Check | None
+    later: tuple[SupersedingEntry, ...]
+    files: tuple[SubjectCheck, ...]
+    root: Path
+    countersigned: tuple[Check, ...] = ()
+    overridden: Override | None = None
+    missing: tuple[Path, ...] = ()
+    is_published: bool = True
+    is_restorable: bool = False
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether only published files fail, and `esper certificates repair` can rewrite them."""
+        failed = {each.name for each in self._all if each.outcome is CheckOutcome.FAILS}
+        archived = any(each.name == ARCHIVE_CHECK and each.outcome is CheckOutcome.HOLDS for each in self.genuine)
+        return self.is_restorable and archived and bool(failed) and failed <= _PUBLISHED_CHECKS
+
+    @property
+    def is_in_archive(self) -> bool:
+        """Whether the local archive issued the certificate."""
+        return any(each.name == ARCHIVE_CHECK for each in self.genuine)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code: modified takes precedence over not current, and that over undecided."""
+        if self.soundness is ExitCode.TAMPERED:
+            return ExitCode.TAMPERED
+        if self.currency in _ENDED:
+            return ExitCode.NOT_CURRENT
+        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else self.soundness
+
+    @property
+    def soundness(self) -> ExitCode:
+        """Exit code without regard to freshness."""
+        match combine_outcomes(*self._all):
+            case CheckOutcome.FAILS:
+                return ExitCode.TAMPERED
+            case CheckOutcome.CANNOT_DECIDE:
+                return ExitCode.UNDECIDED
+            case CheckOutcome.HOLDS:
+                return ExitCode.DONE
+
+    @property
+    def _all(self) -> tuple[Check, ...]:
+        return (*self.genuine, *self.complete, *self.verdict, *self.citations)
+
+
+def verify(exhibit: CertificateFiles) -> VerificationResult:
+    """Verify the files of a certificate and return the result."""
+    signed = tuple(_sealed_checks(exhibit))
+    if exhibit.data is None:
+        return _unreadable(exhibit, (*exhibit.known, *signed))
+    try:
+        certificate = parse(exhibit.data)
+    except IntegrityError as error:
+        outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
+        return _unreadable(exhibit, (*exhibit.known, *signed, Check("record", outcome, error.problem)))
+    book = rulebook_of(certificate, exhibit.artifacts)
+    made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
+    files = verify_subjects(exhibit.data, exhibit.root)
+    place = _place_check(certificate, exhibit.root)
+    return VerificationResult(
+        certificate=certificate,
+        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
+        complete=exhibit.complete or tuple(_published_checks(exhibit)),
+        verdict=tuple(each for name, each in made.items() if name in _VERDICT_CHECKS),
+        citations=(made["citations"], *_misquoted(files)),
+        currency=_currency(exhibit, certificate.project, files, place),
+        place=place,
+        later=exhibit.later,
+        files=files,
+        root=exhibit.root,
+        countersigned=exhibit.countersigned,
+        overridden=exhibit.overridden,
+        missing=exhibit.missing,
+        is_published=exhibit.is_published,
+        is_restorable=exhibit.is_restorable,
+    )
+
+
+def _unreadable(exhibit: CertificateFiles, genuine: tuple[Check, ...]) -> VerificationResult:
+    return VerificationResult(
+        certificate=None,
+        genuine=genuine,
+        complete=(),
+        verdict=(),
+        citations=(),
+        currency=FreshnessState.CANNOT_DECIDE,
+        place=None,
+        later=(),
+        files=(),
+        root=exhibit.root,
+    )
+
+
+def _sealed_checks(exhibit: CertificateFiles) -> Iterator[Check]:
+    if exhibit.envelope is None:
+        return
+    sealed = read_sealed(exhibit.envelope)
+    if isinstance(sealed, Check):
+        yield sealed
+        return
+    yield signature_check(sealed, exhibit.keyring, exhibit.index)
+    yield proof_check(exhibit.envelope, exhibit.proof, exhibit.keyring)
+
+
+def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
+    """Check that the published files of a certificate without local archive are complete."""
+    is_viewed = any(path.suffix == ".md" for path, _ in exhibit.views)
+    missing = [name for name, there in (("its view", is_viewed), ("its proof", exhibit.proof)) if not there]
+    detail = f"{' and '.join(missing)} is not next to it" if missing else "its view and its proof are next to it"
+    yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
+
+
+def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
+    return tuple(
+        replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
+        for path, page in exhibit.views
+        for each in (verify_page if path.suffix == ".html" else verify_view)(data, page.decode("utf-8", "replace"))
+        if each.name != "record"
+    )
+
+
+def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
+    """Return the citations that an unchanged file contradicts: the excerpts were never in it."""
+    return tuple(
+        Check(each.name, CheckOutcome.FAILS, f"{each.detail}, though the file is what it was")
+        for file in files
+        for each in file.citations
+        if file.state is SubjectState.VALID and each.outcome is CheckOutcome.FAILS
+    )
+
+
+def _place_check(certificate: Certificate, root: Path) -> Check:
+    """Check that a project is the certified repository; another repository may contain the same files."""
+    issued, here = certificate.revision, revision(root)
+    if issued.remote and here.remote:
+        same = _address(issued.remote) == _address(here.remote)
+        detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
+        return Check(
+            "repository", CheckOutcome.HOLDS if same else CheckOutcome.CANNOT_DECIDE, here.remote if same else detail
+        )
+    if not issued.commit or not here.is_git:
+        return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
+    if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
+        return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
+    if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":
+        return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
+    detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
+    return Check("repository", CheckOutcome.CANNOT_DECIDE, detail)
+
+
+def _address(remote: str) -> str:
+    """Return host and path of a repository URL, independent of the protocol."""
+    bare = remote.partition("://")[2] or remote.replace(":", "/", 1)
+    return bare.rpartition("@")[2].removesuffix("/").removesuffix(".git").lower()
+
+
+def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:
+    endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
+    if EndingKind.REVOKED in endings:
+        return FreshnessState.REVOKED
+    if EndingKind.SUPERSEDED in endings:
+        return FreshnessState.SUPERSEDED
+    # Another project: missing files prove nothing.
+    is_elsewhere = states == {SubjectState.MISSING} and exhibit.root.name != project
+    if place.outcome is not CheckOutcome.HOLDS or is_elsewhere:
+        return FreshnessState.CANNOT_DECIDE
+    if states & {SubjectState.STALE, SubjectState.MISSING}:
+        return FreshnessState.STALE
+    return FreshnessState.CANNOT_DECIDE if SubjectState.UNREADABLE in states else FreshnessState.VALID

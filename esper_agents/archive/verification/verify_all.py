@@ -1,0 +1,111 @@
+"""Verification of all certificates of a project and of its transparency log; writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.archive import store as archive
+from esper_agents.archive.inspection import audit_log_faults
+from esper_agents.archive.record_audit import audit_records
+from esper_agents.archive.verification.certificate_files import archived_certificate
+from esper_agents.archive.verification.verify import VerificationResult, verify
+from esper_agents.certificates.log.note import MOST_BYTES, read_proof
+from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.errors import EsperError, ExitCode
+from esper_agents.paths import PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.archive.project_place import ProjectPlace
+    from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.certificates.log.faults import Fault
+    from esper_agents.certificates.log.note import SignedNote
+
+
+_WORST_FIRST = (ExitCode.TAMPERED, ExitCode.NOT_CURRENT, ExitCode.UNDECIDED, ExitCode.DONE)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedVerification:
+    """Verification result of a certificate with its ID.
+
+    Attributes:
+        id: Certificate ID in the archive.
+        verified: Verification result.
+    """
+
+    id: str
+    verified: VerificationResult
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveVerification:
+    """Verification result of the archive of a project.
+
+    Attributes:
+        certificates: Results of all certificates of the project, newest first.
+        entries: Number of log entries.
+        faults: Faults of the log, the index, and the signed events and notes.
+        uncovered: Number of certificates of version 0.1.0, which signed neither events nor notes.
+        is_pinned: Whether a pinned checkpoint exists; without it, the loss of the newest entries is not detectable.
+    """
+
+    certificates: tuple[NamedVerification, ...]
+    entries: int
+    faults: tuple[Fault, ...]
+    uncovered: int
+    is_pinned: bool
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of the worst result.
+
+        Certificates that are no longer current do not count; deleted published files count as not current.
+        """
+        exits = [each.verified.soundness for each in self.certificates]
+        exits.append(ExitCode.TAMPERED if self.faults else ExitCode.DONE)
+        exits.append(ExitCode.NOT_CURRENT if self.missing else ExitCode.DONE)
+        return min(exits, key=_WORST_FIRST.index)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether any published file of any certificate exists; a checkout may omit all of them."""
+        return any(each.verified.is_published for each in self.certificates)
+
+    @property
+    def missing(self) -> tuple[Path, ...]:
+        """Published files that were deleted; none if the project has no published certificate."""
+        if not self.is_published:
+            return ()
+        return tuple(path for each in self.certificates for path in each.verified.missing)
+
+
+async def verify_all(place: ProjectPlace) -> ArchiveVerification:
+    """Verify all certificates of an archive, its log, and the events and notes that the certificates sign.
+
+    Args:
+        place: The archive.
+    """
+    run, project = place.store.run, place.project
+    names = [each.id for each in await run(archive.everything, project.key)]
+    folders: NoticeFolders = {}
+    found = [
+        NamedVerification(name, verify(await archived_certificate(name, place, folders=folders))) for name in names
+    ]
+    audit = await run(audit_log_faults, project, tuple(_published_checkpoints(Path(project.root))))
+    records = await run(audit_records, project.key)
+    faults = (*audit.faults, *records.faults.listed)
+    return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
+
+
+def _published_checkpoints(root: Path) -> Iterator[tuple[str, SignedNote]]:
+    for path in sorted((root / PUBLISHED).glob("*/certificates/*.tlog-proof")):
+        try:
+            file = read_plain(path, MOST_BYTES)
+            if file is not None:
+                yield str(path.relative_to(root)), read_proof(file.data).note
+        except (EsperError, OSError):
+            continue
