@@ -31,9 +31,35 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.renamed import aliases
 
 if TYPE_CHECKING:
+    from esper_agents.api.certificates import PublishedPaths as PublishedPaths
     from esper_agents.api.commands import commands_of as commands_of
     from esper_agents.api.commands import paths_among as paths_among
     from esper_agents.api.commands import task_of as task_of
+    from esper_agents.api.database import DatabaseBackup as DatabaseBackup
+    from esper_agents.api.database import back_up_database as back_up_database
+    from esper_agents.api.database import database_status as database_status
+    from esper_agents.api.database import upgrade_database as upgrade_database
+    from esper_agents.api.database import vacuum_database as vacuum_database
+    from esper_agents.api.document_audit import audit_documents as audit_documents
+    from esper_agents.api.document_audit import audit_problem_meanings as audit_problem_meanings
+    from esper_agents.api.filters import read_filter as read_filter
+    from esper_agents.api.filters import read_session_filter as read_session_filter
+    from esper_agents.api.health_checks import DatabaseContents as DatabaseContents
+    from esper_agents.api.health_checks import HealthProblem as HealthProblem
+    from esper_agents.api.health_checks import HealthReport as HealthReport
+    from esper_agents.api.health_checks import check_health as check_health
+    from esper_agents.api.keys import AcceptedKeys as AcceptedKeys
+    from esper_agents.api.keys import KeyListing as KeyListing
+    from esper_agents.api.keys import KeyTrust as KeyTrust
+    from esper_agents.api.keys import PublicKey as PublicKey
+    from esper_agents.api.keys import RevokedKey as RevokedKey
+    from esper_agents.api.keys import RotatedKeys as RotatedKeys
+    from esper_agents.api.keys import accept_project_keys as accept_project_keys
+    from esper_agents.api.keys import export_key as export_key
+    from esper_agents.api.keys import list_keys as list_keys
+    from esper_agents.api.keys import revoke_key as revoke_key
+    from esper_agents.api.keys import rotate_key as rotate_key
+    from esper_agents.api.keys import trust_key as trust_key
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -48,11 +74,19 @@ if TYPE_CHECKING:
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
     from esper_agents.certificates.archive import CertificateSummary as CertificateSummary
+    from esper_agents.certificates.audit.auditing import AuditedDocument as AuditedDocument
+    from esper_agents.certificates.audit.auditing import DocumentAudit as DocumentAudit
+    from esper_agents.certificates.audit.import_certificates import ImportCount as ImportCount
+    from esper_agents.certificates.audit.import_certificates import ImportedCertificate as ImportedCertificate
     from esper_agents.certificates.check import Check as Check
     from esper_agents.certificates.check import CheckOutcome as CheckOutcome
+    from esper_agents.certificates.difference import CertificateDiff as CertificateDiff
     from esper_agents.certificates.exporting import ExportResult as ExportResult
     from esper_agents.certificates.filters import Filter as Filter
+    from esper_agents.certificates.metrics import amount_text as amount_text
+    from esper_agents.certificates.metrics import spark_line as spark_line
     from esper_agents.certificates.search import SearchHit as SearchHit
+    from esper_agents.certificates.signing.allowed_signers import RefusedLine as RefusedLine
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
     from esper_agents.certificates.standing import Override as Override
     from esper_agents.certificates.standing import SupersedingEntry as SupersedingEntry
@@ -75,6 +109,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.repair import RepairResult as RepairResult
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
     from esper_agents.orchestration.retention import Prunable as Prunable
+    from esper_agents.storage.maintenance import DatabaseStatus as DatabaseStatus
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -83,7 +118,32 @@ if TYPE_CHECKING:
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
+    "esper_agents.api.certificates": ("PublishedPaths",),
     "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
+    "esper_agents.api.database": (
+        "DatabaseBackup",
+        "back_up_database",
+        "database_status",
+        "upgrade_database",
+        "vacuum_database",
+    ),
+    "esper_agents.api.document_audit": ("audit_documents", "audit_problem_meanings"),
+    "esper_agents.api.filters": ("read_filter", "read_session_filter"),
+    "esper_agents.api.health_checks": ("DatabaseContents", "HealthProblem", "HealthReport", "check_health"),
+    "esper_agents.api.keys": (
+        "AcceptedKeys",
+        "KeyListing",
+        "KeyTrust",
+        "PublicKey",
+        "RevokedKey",
+        "RotatedKeys",
+        "accept_project_keys",
+        "export_key",
+        "list_keys",
+        "revoke_key",
+        "rotate_key",
+        "trust_key",
+    ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
@@ -93,11 +153,15 @@ _NAMES = {
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
     "esper_agents.certificates.archive": ("CertificateSummary",),
+    "esper_agents.certificates.audit.auditing": ("AuditedDocument", "DocumentAudit"),
+    "esper_agents.certificates.audit.import_certificates": ("ImportCount", "ImportedCertificate"),
     "esper_agents.certificates.check": ("Check", "CheckOutcome"),
+    "esper_agents.certificates.difference": ("CertificateDiff",),
     "esper_agents.certificates.exporting": ("ExportResult",),
     "esper_agents.certificates.filters": ("Filter",),
+    "esper_agents.certificates.metrics": ("amount_text", "spark_line"),
     "esper_agents.certificates.search": ("SearchHit",),
-    "esper_agents.certificates.signing.allowed_signers": ("Signer",),
+    "esper_agents.certificates.signing.allowed_signers": ("RefusedLine", "Signer"),
     "esper_agents.certificates.standing": ("Override", "SupersedingEntry"),
     "esper_agents.certificates.trends": ("MetricSummary", "Point"),
     "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
@@ -110,6 +174,7 @@ _NAMES = {
     "esper_agents.orchestration.repair": ("RepairResult",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
     "esper_agents.orchestration.retention": ("Prunable",),
+    "esper_agents.storage.maintenance": ("DatabaseStatus",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }
@@ -117,19 +182,32 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
+    "AcceptedKeys",
     "AnswerType",
     "Ask",
+    "AuditedDocument",
     "Brief",
     "CallTools",
+    "CertificateDiff",
     "CertificateSummary",
     "Check",
     "CheckOutcome",
     "Conclude",
     "Consult",
+    "DatabaseBackup",
+    "DatabaseContents",
+    "DatabaseStatus",
+    "DocumentAudit",
     "ExportResult",
     "Filter",
     "HandOff",
+    "HealthProblem",
+    "HealthReport",
+    "ImportCount",
     "ImportResult",
+    "ImportedCertificate",
+    "KeyListing",
+    "KeyTrust",
     "MetricSummary",
     "ModelCostPreview",
     "ModelUsage",
@@ -139,11 +217,16 @@ __all__ = [
     "PendingQuestion",
     "Point",
     "Prunable",
+    "PublicKey",
+    "PublishedPaths",
     "QueueWorker",
     "RedactionResult",
+    "RefusedLine",
     "RepairResult",
     "ReplayResult",
+    "RevokedKey",
     "Risk",
+    "RotatedKeys",
     "SearchHit",
     "Session",
     "SessionResult",
@@ -157,15 +240,32 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "WorkerEvent",
+    "accept_project_keys",
+    "amount_text",
+    "audit_documents",
+    "audit_problem_meanings",
+    "back_up_database",
+    "check_health",
     "commands_of",
+    "database_status",
+    "export_key",
+    "list_keys",
     "open_project",
     "open_project_sync",
     "open_worker",
     "paths_among",
     "read_budget",
+    "read_filter",
+    "read_session_filter",
+    "revoke_key",
+    "rotate_key",
     "source_file",
+    "spark_line",
     "task_of",
     "tool",
+    "trust_key",
+    "upgrade_database",
+    "vacuum_database",
 ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
@@ -15,10 +16,11 @@ from esper_agents.certificates.search import search
 from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.markdown import render_markdown
+from esper_agents.errors import UsageError
 from esper_agents.orchestration import retention
 from esper_agents.orchestration.holding import audit_log_faults, inspect_certificate
 from esper_agents.orchestration.overriding import override, overrides
-from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path
+from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path, view_places
 from esper_agents.orchestration.record_audit import audit_records
 from esper_agents.orchestration.repair import repair
 from esper_agents.orchestration.revoking import revoke
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.certificates.archive import CertificateSummary
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
+    from esper_agents.certificates.audit.auditing import DocumentAudit
+    from esper_agents.certificates.audit.import_certificates import ImportCount, ImportedCertificate
     from esper_agents.certificates.authenticity import Keyring
+    from esper_agents.certificates.difference import CertificateDiff
     from esper_agents.certificates.exporting import ExportResult
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
@@ -47,6 +51,19 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.retention import Prunable
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedPaths:
+    """Files of a published certificate.
+
+    Attributes:
+        view: Markdown view.
+        envelope: Signed envelope.
+    """
+
+    view: Path
+    envelope: Path
+
+
 class CertificateService(Service):
     """Certificate operations of an open project, including its transparency log."""
 
@@ -60,14 +77,22 @@ class CertificateService(Service):
             wanted: Only certificates that match this filter.
             before: Only certificates listed after this identifier.
             limit: Maximum number of certificates.
+
+        Raises:
+            NotFoundError: No certificate matches, and there is no agent of that name.
         """
         asked = wanted or Filter()
         asked = replace(asked, agent=agent) if agent else asked
-        return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+        found = await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+        return found or self._none(asked)
 
     async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[SearchHit, ...]:
-        """Return the certificates that contain all words of a filter, newest first, with the matching passages."""
-        return await self._store.run(search, self._key, wanted, before=before, limit=limit)
+        """Return the certificates that contain all words of a filter, newest first, with the matching passages.
+
+        Raises:
+            NotFoundError: No certificate matches, and there is no agent of that name.
+        """
+        return await self._store.run(search, self._key, wanted, before=before, limit=limit) or self._none(wanted)
 
     async def metrics(self, wanted: Filter | None = None) -> tuple[MetricSummary, ...]:
         """Return the metrics recorded in the project's newest certificates, most frequent first."""
@@ -77,9 +102,16 @@ class CertificateService(Service):
         """Return the newest values of a metric over the project's certificates, oldest first.
 
         Raises:
-            NotFoundError: No certificate has that metric, or the name is ambiguous.
+            NotFoundError: No certificate has that metric, the name is ambiguous, or there is no agent of that name.
         """
-        return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
+        asked = wanted or Filter()
+        return await self._store.run(trends.trend, self._key, metric, asked, limit=limit) or self._none(asked)
+
+    def _none(self, wanted: Filter) -> tuple[()]:
+        """Return no certificates; an agent that does not exist is an error."""
+        if wanted.agent:
+            self._services.agents.get(wanted.agent)
+        return ()
 
     async def export(self, wanted: Filter, to: Path) -> ExportResult:
         """Export certificates, with everything needed to verify them elsewhere, to a `.tar` file or a new folder.
@@ -201,3 +233,90 @@ class CertificateService(Service):
         """Write a certificate's HTML page in the current layout, and return its path."""
         entry = await self.get(certificate_id)
         return await self._store.run(publish_page, self._services, entry.id)
+
+    async def text(self, certificate_id: str, *, width: int = 100) -> str:
+        """Return a certificate as text for a terminal.
+
+        Args:
+            certificate_id: Its identifier, a suffix of it, or `latest`.
+            width: Columns of the terminal.
+        """
+        from esper_agents.certificates.views.markdown import render_text
+
+        return render_text(await self.record(certificate_id), width)
+
+    async def published(self, certificate_id: str) -> PublishedPaths:
+        """Return the published view of a certificate with its envelope; rewrite them if one is missing.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        entry = await self.get(certificate_id)
+        views = view_places(self._services, entry, await self.read(entry.id))
+        complete = (each for each in views if each.is_file() and record_path(each).is_file())
+        view = next(complete, None) or await self.view(entry.id)
+        return PublishedPaths(view, record_path(view))
+
+    async def diff(self, first: str, second: str = "") -> CertificateDiff:
+        """Compare two certificates of one component.
+
+        Args:
+            first: The older certificate.
+            second: The newer one; if omitted, the latest of the component. The latest is compared with its predecessor.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            UsageError: The certificates are the same or of different components, or the component has only one.
+        """
+        from esper_agents.certificates.difference import diff_certificates
+
+        given = await self.get(first)
+        older, newer = (given, await self.get(second)) if second else await self._neighbour(given)
+        if older.id == newer.id:
+            remedy = f"name another one: esper certificates list --component {quote(older.component)}"
+            raise UsageError(f"both are {older.id}", remedy=remedy)
+        return diff_certificates(await self.read(older.id), await self.read(newer.id))
+
+    async def _neighbour(self, given: CertificateSummary) -> tuple[CertificateSummary, CertificateSummary]:
+        """Return a certificate and the latest one of its component, or its predecessor if it is the latest."""
+        wanted = Filter(component=given.component)
+        (latest,) = await self.list(wanted=wanted, limit=1)
+        if latest.id != given.id:
+            return given, latest
+        before = await self.list(wanted=wanted, before=given.id, limit=1)
+        if not before:
+            problem = f"{given.id} is the only certificate of {given.component!r}"
+            raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")
+        return before[0], given
+
+    async def countersign(self, certificate_id: str, key_file: Path, reason: str = "") -> LogNoticeStatement:
+        """Add the user's SSH signature to a certificate, in the log and next to the view.
+
+        Args:
+            certificate_id: Its identifier, a suffix of it, or `latest`.
+            key_file: SSH private key, or the public half of a key in an SSH agent.
+            reason: Reason, stored in the log.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The certificate was modified, or the log is inconsistent.
+            UsageError: The key cannot sign, or has countersigned this certificate before.
+            EvidenceError: ssh-keygen is not installed.
+        """
+        from esper_agents.certificates.signing.key_input import this_user
+        from esper_agents.orchestration.countersigning import Countersigner, countersign_certificate
+
+        entry = await self.get(certificate_id)
+        by = Countersigner(key_file, this_user(), reason, home())
+        return await self._store.run(countersign_certificate, self._services, entry.id, by)
+
+    async def import_documents(self, audit: DocumentAudit) -> ImportCount:
+        """Import hand-written certificates, unverified, with the result of their audit.
+
+        Args:
+            audit: Result of `audit_documents`; a file that was imported before is skipped.
+        """
+        from esper_agents.certificates.audit.import_certificates import import_certificates
+
+        return await self._store.run(import_certificates, self._services.project, self._root, audit.documents)

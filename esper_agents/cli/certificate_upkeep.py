@@ -18,8 +18,8 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from esper_agents.api import RepairResult
     from esper_agents.domain.notice import LogNoticeStatement
-    from esper_agents.orchestration.repair import RepairResult
 
 
 def add_to(group: typer.Typer) -> None:
