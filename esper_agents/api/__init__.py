@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
     from esper_agents.api.tasks import TaskPlan as TaskPlan
+    from esper_agents.api.traces import SessionTrace as SessionTrace
+    from esper_agents.api.traces import collector_url as collector_url
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
@@ -85,9 +87,12 @@ if TYPE_CHECKING:
     from esper_agents.certificates.filters import Filter as Filter
     from esper_agents.certificates.metrics import amount_text as amount_text
     from esper_agents.certificates.metrics import spark_line as spark_line
+    from esper_agents.certificates.redaction import redacted as redacted
+    from esper_agents.certificates.redaction import secrets_of as secrets_of
     from esper_agents.certificates.search import SearchHit as SearchHit
     from esper_agents.certificates.signing.allowed_signers import RefusedLine as RefusedLine
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
+    from esper_agents.certificates.signing.signing_key import take_key_file as take_key_file
     from esper_agents.certificates.standing import Override as Override
     from esper_agents.certificates.standing import SupersedingEntry as SupersedingEntry
     from esper_agents.certificates.trends import MetricSummary as MetricSummary
@@ -104,8 +109,11 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import Risk as Risk
     from esper_agents.domain.evidence import source_file as source_file
     from esper_agents.domain.frame import Brief as Brief
+    from esper_agents.learning.model_wording import Wording as Wording
+    from esper_agents.learning.report import Retrospect as Retrospect
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
+    from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.repair import RepairResult as RepairResult
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
     from esper_agents.orchestration.retention import Prunable as Prunable
@@ -150,6 +158,7 @@ _NAMES = {
     "esper_agents.api.session": ("Session", "SessionResult"),
     "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
     "esper_agents.api.tasks": ("TaskPlan",),
+    "esper_agents.api.traces": ("SessionTrace", "collector_url"),
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
     "esper_agents.certificates.archive": ("CertificateSummary",),
@@ -160,8 +169,10 @@ _NAMES = {
     "esper_agents.certificates.exporting": ("ExportResult",),
     "esper_agents.certificates.filters": ("Filter",),
     "esper_agents.certificates.metrics": ("amount_text", "spark_line"),
+    "esper_agents.certificates.redaction": ("redacted", "secrets_of"),
     "esper_agents.certificates.search": ("SearchHit",),
     "esper_agents.certificates.signing.allowed_signers": ("RefusedLine", "Signer"),
+    "esper_agents.certificates.signing.signing_key": ("take_key_file",),
     "esper_agents.certificates.standing": ("Override", "SupersedingEntry"),
     "esper_agents.certificates.trends": ("MetricSummary", "Point"),
     "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
@@ -169,8 +180,11 @@ _NAMES = {
     "esper_agents.domain.budget": ("read_budget",),
     "esper_agents.domain.evidence": ("Risk", "source_file"),
     "esper_agents.domain.frame": ("Brief",),
+    "esper_agents.learning.model_wording": ("Wording",),
+    "esper_agents.learning.report": ("Retrospect",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
+    "esper_agents.orchestration.drift": ("ChangedError",),
     "esper_agents.orchestration.repair": ("RepairResult",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
     "esper_agents.orchestration.retention": ("Prunable",),
@@ -190,6 +204,7 @@ __all__ = [
     "CallTools",
     "CertificateDiff",
     "CertificateSummary",
+    "ChangedError",
     "Check",
     "CheckOutcome",
     "Conclude",
@@ -224,12 +239,14 @@ __all__ = [
     "RefusedLine",
     "RepairResult",
     "ReplayResult",
+    "Retrospect",
     "RevokedKey",
     "Risk",
     "RotatedKeys",
     "SearchHit",
     "Session",
     "SessionResult",
+    "SessionTrace",
     "Signer",
     "SupersedingEntry",
     "SyncProject",
@@ -239,6 +256,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "Wording",
     "WorkerEvent",
     "accept_project_keys",
     "amount_text",
@@ -246,6 +264,7 @@ __all__ = [
     "audit_problem_meanings",
     "back_up_database",
     "check_health",
+    "collector_url",
     "commands_of",
     "database_status",
     "export_key",
@@ -257,10 +276,13 @@ __all__ = [
     "read_budget",
     "read_filter",
     "read_session_filter",
+    "redacted",
     "revoke_key",
     "rotate_key",
+    "secrets_of",
     "source_file",
     "spark_line",
+    "take_key_file",
     "task_of",
     "tool",
     "trust_key",

@@ -39,7 +39,7 @@ class DatabaseBackup:
     pins: Path
 
 
-def database_status(where: Path = _HERE) -> DatabaseStatus:
+def database_status(where: str | Path = _HERE) -> DatabaseStatus:
     """Return the status of the database of a project; create and migrate nothing.
 
     Args:
@@ -52,7 +52,7 @@ def database_status(where: Path = _HERE) -> DatabaseStatus:
     return maintenance.status(_url(where))
 
 
-def upgrade_database(where: Path = _HERE) -> Upgraded:
+def upgrade_database(where: str | Path = _HERE) -> Upgraded:
     """Migrate the database of a project to the current schema; create it if there is none.
 
     Raises:
@@ -62,7 +62,7 @@ def upgrade_database(where: Path = _HERE) -> Upgraded:
     return maintenance.upgrade(_url(where))
 
 
-def back_up_database(file: Path, where: Path = _HERE) -> DatabaseBackup:
+def back_up_database(file: str | Path, where: str | Path = _HERE) -> DatabaseBackup:
     """Copy the SQLite database of a project to a new file, even while it is in use, and check the copy.
 
     Args:
@@ -73,11 +73,11 @@ def back_up_database(file: Path, where: Path = _HERE) -> DatabaseBackup:
         UsageError: The file exists, or the database is a PostgreSQL database.
         StorageError: There is no database, or the copy cannot be written or is damaged.
     """
-    done = back_up(_url(where), file)
+    done = back_up(_url(where), Path(file))
     return DatabaseBackup(done, _folder(where) / "artifacts", home() / "keys", home() / "pins")
 
 
-def vacuum_database(where: Path = _HERE) -> Vacuumed:
+def vacuum_database(where: str | Path = _HERE) -> Vacuumed:
     """Reclaim the unused space of the database of a project, and optimize its full-text index.
 
     Raises:
@@ -90,9 +90,9 @@ def vacuum_database(where: Path = _HERE) -> Vacuumed:
     return maintenance.vacuum(url)
 
 
-def _folder(where: Path) -> Path:
-    return project_home(find_project([where.expanduser()], Path.cwd()).key)
+def _folder(where: str | Path) -> Path:
+    return project_home(find_project([Path(where).expanduser()], Path.cwd()).key)
 
 
-def _url(where: Path) -> URL:
+def _url(where: str | Path) -> URL:
     return database_url(_folder(where) / "esper.db")

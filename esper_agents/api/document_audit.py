@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.audit.auditing import DocumentAudit
 
 
-def audit_documents(paths: Sequence[Path], *, agents: Iterable[str] = (), days: int = 7) -> DocumentAudit:
+def audit_documents(paths: Sequence[str | Path], *, agents: Iterable[str] = (), days: int = 7) -> DocumentAudit:
     """Check hand-written certificates and memory documents against the files and git; execute nothing.
 
     Args:
@@ -35,7 +35,9 @@ def audit_documents(paths: Sequence[Path], *, agents: Iterable[str] = (), days: 
     def known(root: Path | None) -> frozenset[str]:
         return frozenset(load_registry(root).agents) | names
 
-    return audit(paths, AuditContext(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd())
+    return audit(
+        [Path(path) for path in paths], AuditContext(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd()
+    )
 
 
 def audit_problem_meanings() -> dict[str, str]:

@@ -92,7 +92,7 @@ class HealthReport:
     problems: tuple[HealthProblem, ...]
 
 
-async def check_health(where: Path = _HERE) -> HealthReport:
+async def check_health(where: str | Path = _HERE) -> HealthReport:
     """Return the health report of a project.
 
     Args:
@@ -107,7 +107,7 @@ async def check_health(where: Path = _HERE) -> HealthReport:
     from esper_agents.tools.git import find_project
     from esper_agents.tools.registry import load_tools
 
-    project = find_project([where], Path.cwd())
+    project = find_project([Path(where).expanduser()], Path.cwd())
     home = project_home(project.key)
     versions, folder, registry = find_versions(), look_at_folder(home), load_registry(Path(project.root))
     database, problems = await _look_at_database(project, home)

@@ -134,7 +134,7 @@ class RevokedKey:
     introduced: tuple[str, ...]
 
 
-def list_keys(where: Path = _HERE) -> KeyListing:
+def list_keys(where: str | Path = _HERE) -> KeyListing:
     """Return the signing key and the trusted keys; create no key.
 
     Args:
@@ -158,7 +158,7 @@ def list_keys(where: Path = _HERE) -> KeyListing:
     )
 
 
-def export_key(form: KeyFormat = KeyFormat.SSH, name: str = "", where: Path = _HERE) -> str:
+def export_key(form: KeyFormat = KeyFormat.SSH, name: str = "", where: str | Path = _HERE) -> str:
     """Return the public signing key as text; the key is created if there is none.
 
     Args:
@@ -196,7 +196,7 @@ def trust_key(key: str, name: str = "") -> KeyTrust:
     return KeyTrust(_public(signer), is_new, trusted_keys.home_file(home()))
 
 
-def accept_project_keys(where: Path = _HERE) -> AcceptedKeys:
+def accept_project_keys(where: str | Path = _HERE) -> AcceptedKeys:
     """Trust the current content of a project's `.esper/trusted_keys`; a changed file must be accepted again.
 
     Raises:
@@ -227,7 +227,7 @@ def rotate_key(reason: str = "") -> RotatedKeys:
     return RotatedKeys(_own(done.old), _own(done.new), done.logs)
 
 
-def revoke_key(key: str, reason: str, where: Path = _HERE) -> RevokedKey:
+def revoke_key(key: str, reason: str, where: str | Path = _HERE) -> RevokedKey:
     """Revoke a key in all logs that know it, and in the log of a project; see `key_changes.revoke`.
 
     Args:
@@ -257,8 +257,8 @@ def _own(public_key: bytes) -> PublicKey:
     return PublicKey(this_user(), key_id_of(public_key), text.partition(" ")[0], text)
 
 
-def _project(where: Path) -> Project:
-    return find_project([where], Path.cwd())
+def _project(where: str | Path) -> Project:
+    return find_project([Path(where).expanduser()], Path.cwd())
 
 
 def _owner(name: str) -> str:
@@ -267,7 +267,7 @@ def _owner(name: str) -> str:
     return name or this_user()
 
 
-def _origin(where: Path) -> str:
+def _origin(where: str | Path) -> str:
     found = origin_of(home(), _project(where))
     if not found:
         raise UsageError("no certificate was issued here yet, so the log has no name", remedy="say one with --name")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from esper_agents.api.session import SessionResult
+    from esper_agents.api.traces import SessionTrace
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.orchestration.drift import Drift
     from esper_agents.orchestration.graph import Graph
@@ -107,6 +108,22 @@ class SessionService(Service):
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
         """Return a session's events, in order."""
         return tuple(event_of(row) for row in await self._store.run(ledger.read, session_id))
+
+    async def trace(self, session_id: str, *, with_content: bool = False) -> SessionTrace:
+        """Return the OpenTelemetry spans of a session up to its latest event.
+
+        Args:
+            session_id: The session.
+            with_content: Include requests, messages, tool arguments and results, without secrets.
+
+        Raises:
+            NotFoundError: The project has no such session.
+        """
+        from esper_agents.api.traces import SessionTrace
+        from esper_agents.observing.ledger_spans import spans_of
+
+        found = await self.get(session_id)
+        return SessionTrace(found.id, spans_of(found, await self.timeline(found.id), with_content=with_content))
 
     async def watch(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield a session's events while a process runs it.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, redact, width
 from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.usage import expense_of
-from esper_agents.reasoning.reasoner import ProgramNotice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -152,7 +152,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     os.environ.pop("LANGCHAIN_TRACING", None)
     import typer
 
-    from esper_agents.certificates.signing.signing_key import take_key_file
+    from esper_agents.api import take_key_file
     from esper_agents.cli.terminal import report
     from esper_agents.errors import EsperError, ExitCode, StorageError
 

@@ -180,11 +180,9 @@ def state_of(each: SessionSummary) -> str:
 
 
 async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int) -> _Found:
-    from esper_agents.api import open_project
-    from esper_agents.certificates.filters import since_of
-    from esper_agents.storage.sessions import SessionFilter
+    from esper_agents.api import open_project, read_session_filter
 
-    wanted = SessionFilter(states, agent, since_of(since) if since else "")
+    wanted = read_session_filter(states=states, agent=agent, since=since)
     async with open_project(where) as project:
         return await _with_costs(project, await project.sessions.list(wanted=wanted, limit=limit))
 
