@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.certificates import archive, trends
-from esper_agents.certificates.audit.import_certificates import imported
-from esper_agents.certificates.exporting import export
+from esper_agents.certificates import archive
 from esper_agents.certificates.filters import Filter
-from esper_agents.certificates.search import search
-from esper_agents.certificates.signing.trusted_keys import trusted
-from esper_agents.certificates.statement import parse
-from esper_agents.certificates.views.markdown import render_markdown
 from esper_agents.errors import UsageError
-from esper_agents.orchestration import retention
-from esper_agents.orchestration.holding import audit_log_faults, inspect_certificate
-from esper_agents.orchestration.overriding import override, overrides
-from esper_agents.orchestration.publish import find_published, publish, publish_page, record_path, view_places
-from esper_agents.orchestration.record_audit import audit_records
-from esper_agents.orchestration.repair import repair
-from esper_agents.orchestration.revoking import revoke
-from esper_agents.paths import home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,10 +76,14 @@ class CertificateService(Service):
         Raises:
             NotFoundError: No certificate matches, and there is no agent of that name.
         """
+        from esper_agents.certificates.search import search
+
         return await self._store.run(search, self._key, wanted, before=before, limit=limit) or self._none(wanted)
 
     async def metrics(self, wanted: Filter | None = None) -> tuple[MetricSummary, ...]:
         """Return the metrics recorded in the project's newest certificates, most frequent first."""
+        from esper_agents.certificates import trends
+
         return await self._store.run(trends.recorded, self._key, wanted or Filter())
 
     async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
@@ -104,6 +92,8 @@ class CertificateService(Service):
         Raises:
             NotFoundError: No certificate has that metric, the name is ambiguous, or there is no agent of that name.
         """
+        from esper_agents.certificates import trends
+
         asked = wanted or Filter()
         return await self._store.run(trends.trend, self._key, metric, asked, limit=limit) or self._none(asked)
 
@@ -119,6 +109,10 @@ class CertificateService(Service):
         Raises:
             UsageError: The destination exists already.
         """
+        from esper_agents.certificates.exporting import export
+        from esper_agents.certificates.signing.trusted_keys import trusted
+        from esper_agents.paths import home
+
         public_key = trusted(home(), self._root, self._key).public_key
         return await self._store.run(export, self._key, wanted, to, public_key)
 
@@ -140,6 +134,8 @@ class CertificateService(Service):
         Raises:
             NotFoundError: The project has no such certificate.
         """
+        from esper_agents.orchestration.holding import inspect_certificate
+
         return await self._store.run(
             inspect_certificate, self._services.project, self._services.home, certificate_id, given
         )
@@ -150,6 +146,8 @@ class CertificateService(Service):
 
     async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
         """Return imported third-party certificates, newest first; they are not verified."""
+        from esper_agents.certificates.audit.import_certificates import imported
+
         return await self._store.run(imported, self._key, limit=limit)
 
     async def audit_log(self, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
@@ -158,10 +156,14 @@ class CertificateService(Service):
         Args:
             published: Checkpoints from other places, with their locations.
         """
+        from esper_agents.orchestration.holding import audit_log_faults
+
         return await self._store.run(audit_log_faults, self._services.project, published)
 
     async def audit_records(self) -> RecordAudit:
         """Return the certified sessions whose events or notes differ from the digests in their certificates."""
+        from esper_agents.orchestration.record_audit import audit_records
+
         return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
@@ -170,15 +172,23 @@ class CertificateService(Service):
         Raises:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration.repair import repair
+
         run = self._store.run
         return await run(repair, self._services, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
+        from esper_agents.orchestration import retention
+
         return await self._store.run(retention.prunable, self._services, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration import retention
+
         return await self._store.run(retention.prune, self._services, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
@@ -188,6 +198,9 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration.revoking import revoke
+
         return await self._store.run(revoke, self._services, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
@@ -199,11 +212,16 @@ class CertificateService(Service):
             IntegrityError: The certificate was modified.
             NotCurrentError: The certificate is revoked or superseded.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration.overriding import override
+
         run = self._store.run
         return await run(override, self._services, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
+        from esper_agents.orchestration.overriding import overrides
+
         return await self._store.run(overrides, self._services.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
@@ -216,14 +234,20 @@ class CertificateService(Service):
 
     async def read(self, certificate_id: str) -> Certificate:
         """Return a certificate as typed data; see `record`."""
+        from esper_agents.certificates.statement import parse
+
         return parse(await self.record(certificate_id))
 
     async def markdown(self, certificate_id: str) -> str:
         """Return a certificate's Markdown view, newly rendered."""
+        from esper_agents.certificates.views.markdown import render_markdown
+
         return render_markdown(await self.record(certificate_id))
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
+        from esper_agents.orchestration.publish import find_published, publish, record_path
+
         published = await self._store.run(find_published, self._services, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
             await self._store.run(publish, self._services, published.issued.id)
@@ -231,6 +255,8 @@ class CertificateService(Service):
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
+        from esper_agents.orchestration.publish import publish_page
+
         entry = await self.get(certificate_id)
         return await self._store.run(publish_page, self._services, entry.id)
 
@@ -252,6 +278,8 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             IntegrityError: The bytes were modified.
         """
+        from esper_agents.orchestration.publish import record_path, view_places
+
         entry = await self.get(certificate_id)
         views = view_places(self._services, entry, await self.read(entry.id))
         complete = (each for each in views if each.is_file() and record_path(each).is_file())
@@ -269,6 +297,8 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             UsageError: The certificates are the same or of different components, or the component has only one.
         """
+        from shlex import quote
+
         from esper_agents.certificates.difference import diff_certificates
 
         given = await self.get(first)
@@ -306,6 +336,7 @@ class CertificateService(Service):
         """
         from esper_agents.certificates.signing.key_input import this_user
         from esper_agents.orchestration.countersigning import Countersigner, countersign_certificate
+        from esper_agents.paths import home
 
         entry = await self.get(certificate_id)
         by = Countersigner(key_file, this_user(), reason, home())

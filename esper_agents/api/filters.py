@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.filters import Filter, commit_of, since_of, statuses_of, until_of
-from esper_agents.storage.sessions import SessionFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.domain.session import SessionState
+    from esper_agents.storage.sessions import SessionFilter
 
 
 def read_filter(
@@ -63,4 +63,6 @@ def read_session_filter(*, states: Iterable[SessionState] = (), agent: str = "",
     Raises:
         UsageError: The date is not valid.
     """
+    from esper_agents.storage.sessions import SessionFilter
+
     return SessionFilter(tuple(states), agent, since_of(since) if since else "")

@@ -104,7 +104,7 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
     from esper_agents.agents.registry import load_registry
     from esper_agents.orchestration.publish import place_of
     from esper_agents.paths import project_home
-    from esper_agents.tools.git import find_project
+    from esper_agents.tools.projects import find_project
     from esper_agents.tools.registry import load_tools
 
     project = find_project([Path(where).expanduser()], Path.cwd())

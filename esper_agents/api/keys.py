@@ -20,7 +20,7 @@ from esper_agents.orchestration import key_changes
 from esper_agents.orchestration.key_changes import ChangeReason
 from esper_agents.orchestration.logs import origin_of
 from esper_agents.paths import home
-from esper_agents.tools.git import find_project
+from esper_agents.tools.projects import find_project
 
 if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import RefusedLine, Signer

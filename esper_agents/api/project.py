@@ -12,7 +12,7 @@ from esper_agents.orchestration.project_services import ProjectServices, Service
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import AsyncStore, Store
-from esper_agents.tools.git import find_project
+from esper_agents.tools.projects import find_project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli import certificate_upkeep, reproduce
 from esper_agents.cli.certificate_filters import Before, filter_of, headline, within
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
-from esper_agents.cli.verify import verify
 
 if TYPE_CHECKING:
     from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths
@@ -25,9 +23,6 @@ certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and mana
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    certificates_app.command()(verify)
-    certificate_upkeep.add_to(certificates_app)
-    reproduce.add_to(certificates_app)
     app.add_typer(certificates_app, name="certificates")
 
 

@@ -15,7 +15,6 @@ from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, SessionArgument, YesOption
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
-from esper_agents.cli.timeline import timeline
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.usage import dollars
@@ -118,6 +117,8 @@ def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_
     Examples:
       esper sessions show latest
     """
+    from esper_agents.cli.timeline import timeline
+
     found, events = asyncio.run(_show(session, project))
     if as_json:
         echo_json({"session": _as_data(found), "events": [asdict(each) for each in events]})
