@@ -31,9 +31,35 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.renamed import aliases
 
 if TYPE_CHECKING:
+    from esper_agents.api.certificates import PublishedPaths as PublishedPaths
     from esper_agents.api.commands import commands_of as commands_of
     from esper_agents.api.commands import paths_among as paths_among
     from esper_agents.api.commands import task_of as task_of
+    from esper_agents.api.database import DatabaseBackup as DatabaseBackup
+    from esper_agents.api.database import back_up_database as back_up_database
+    from esper_agents.api.database import database_status as database_status
+    from esper_agents.api.database import upgrade_database as upgrade_database
+    from esper_agents.api.database import vacuum_database as vacuum_database
+    from esper_agents.api.document_audit import audit_documents as audit_documents
+    from esper_agents.api.document_audit import audit_problem_meanings as audit_problem_meanings
+    from esper_agents.api.filters import read_filter as read_filter
+    from esper_agents.api.filters import read_session_filter as read_session_filter
+    from esper_agents.api.health_checks import DatabaseContents as DatabaseContents
+    from esper_agents.api.health_checks import HealthProblem as HealthProblem
+    from esper_agents.api.health_checks import HealthReport as HealthReport
+    from esper_agents.api.health_checks import check_health as check_health
+    from esper_agents.api.keys import AcceptedKeys as AcceptedKeys
+    from esper_agents.api.keys import KeyListing as KeyListing
+    from esper_agents.api.keys import KeyTrust as KeyTrust
+    from esper_agents.api.keys import PublicKey as PublicKey
+    from esper_agents.api.keys import RevokedKey as RevokedKey
+    from esper_agents.api.keys import RotatedKeys as RotatedKeys
+    from esper_agents.api.keys import accept_project_keys as accept_project_keys
+    from esper_agents.api.keys import export_key as export_key
+    from esper_agents.api.keys import list_keys as list_keys
+    from esper_agents.api.keys import revoke_key as revoke_key
+    from esper_agents.api.keys import rotate_key as rotate_key
+    from esper_agents.api.keys import trust_key as trust_key
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -44,6 +70,8 @@ if TYPE_CHECKING:
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
     from esper_agents.api.tasks import TaskPlan as TaskPlan
+    from esper_agents.api.traces import SessionTrace as SessionTrace
+    from esper_agents.api.traces import collector_url as collector_url
     from esper_agents.api.verification import check_coverage as check_coverage
     from esper_agents.api.verification import read_trusted_keys as read_trusted_keys
     from esper_agents.api.verification import verify_archive as verify_archive
@@ -51,7 +79,10 @@ if TYPE_CHECKING:
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
+    from esper_agents.archive.certificate_diff import CertificateDiff as CertificateDiff
     from esper_agents.archive.export import ExportResult as ExportResult
+    from esper_agents.archive.metrics import amount_text as amount_text
+    from esper_agents.archive.metrics import spark_line as spark_line
     from esper_agents.archive.repair import RepairResult as RepairResult
     from esper_agents.archive.retention import Prunable as Prunable
     from esper_agents.archive.search.filters import Filter as Filter
@@ -70,10 +101,18 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.verify import VerificationResult as VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification as ArchiveVerification
     from esper_agents.archive.verification.verify_all import NamedVerification as NamedVerification
+    from esper_agents.certificates.audit.auditing import AuditedDocument as AuditedDocument
+    from esper_agents.certificates.audit.auditing import DocumentAudit as DocumentAudit
+    from esper_agents.certificates.audit.import_certificates import ImportCount as ImportCount
+    from esper_agents.certificates.audit.import_certificates import ImportedCertificate as ImportedCertificate
     from esper_agents.certificates.check import Check as Check
     from esper_agents.certificates.check import CheckOutcome as CheckOutcome
     from esper_agents.certificates.check import combine_outcomes as combine_outcomes
+    from esper_agents.certificates.redaction import redacted as redacted
+    from esper_agents.certificates.redaction import secrets_of as secrets_of
+    from esper_agents.certificates.signing.allowed_signers import RefusedLine as RefusedLine
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
+    from esper_agents.certificates.signing.signing_key import take_key_file as take_key_file
     from esper_agents.certificates.views.explanation import VerdictExplanation as VerdictExplanation
     from esper_agents.domain.agent_action import Ask as Ask
     from esper_agents.domain.agent_action import CallTools as CallTools
@@ -87,9 +126,13 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import Risk as Risk
     from esper_agents.domain.evidence import source_file as source_file
     from esper_agents.domain.frame import Brief as Brief
+    from esper_agents.learning.model_wording import Wording as Wording
+    from esper_agents.learning.report import Retrospect as Retrospect
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
+    from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
+    from esper_agents.storage.maintenance import DatabaseStatus as DatabaseStatus
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -98,17 +141,45 @@ if TYPE_CHECKING:
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
+    "esper_agents.api.certificates": ("PublishedPaths",),
     "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
+    "esper_agents.api.database": (
+        "DatabaseBackup",
+        "back_up_database",
+        "database_status",
+        "upgrade_database",
+        "vacuum_database",
+    ),
+    "esper_agents.api.document_audit": ("audit_documents", "audit_problem_meanings"),
+    "esper_agents.api.filters": ("read_filter", "read_session_filter"),
+    "esper_agents.api.health_checks": ("DatabaseContents", "HealthProblem", "HealthReport", "check_health"),
+    "esper_agents.api.keys": (
+        "AcceptedKeys",
+        "KeyListing",
+        "KeyTrust",
+        "PublicKey",
+        "RevokedKey",
+        "RotatedKeys",
+        "accept_project_keys",
+        "export_key",
+        "list_keys",
+        "revoke_key",
+        "rotate_key",
+        "trust_key",
+    ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
     "esper_agents.api.session": ("Session", "SessionResult"),
     "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
     "esper_agents.api.tasks": ("TaskPlan",),
+    "esper_agents.api.traces": ("SessionTrace", "collector_url"),
     "esper_agents.api.verification": ("check_coverage", "read_trusted_keys", "verify_archive", "verify_certificate"),
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
+    "esper_agents.archive.certificate_diff": ("CertificateDiff",),
     "esper_agents.archive.export": ("ExportResult",),
+    "esper_agents.archive.metrics": ("amount_text", "spark_line"),
     "esper_agents.archive.repair": ("RepairResult",),
     "esper_agents.archive.retention": ("Prunable",),
     "esper_agents.archive.search.filters": ("Filter",),
@@ -121,17 +192,25 @@ _NAMES = {
     "esper_agents.archive.verification.supersession": ("Override", "SupersedingEntry"),
     "esper_agents.archive.verification.verify": ("FreshnessState", "VerificationResult"),
     "esper_agents.archive.verification.verify_all": ("ArchiveVerification", "NamedVerification"),
+    "esper_agents.certificates.audit.auditing": ("AuditedDocument", "DocumentAudit"),
+    "esper_agents.certificates.audit.import_certificates": ("ImportCount", "ImportedCertificate"),
     "esper_agents.certificates.check": ("Check", "CheckOutcome", "combine_outcomes"),
-    "esper_agents.certificates.signing.allowed_signers": ("Signer",),
+    "esper_agents.certificates.redaction": ("redacted", "secrets_of"),
+    "esper_agents.certificates.signing.allowed_signers": ("RefusedLine", "Signer"),
+    "esper_agents.certificates.signing.signing_key": ("take_key_file",),
     "esper_agents.certificates.views.explanation": ("VerdictExplanation",),
     "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
     "esper_agents.domain.answer_type": ("AnswerType",),
     "esper_agents.domain.budget": ("read_budget",),
     "esper_agents.domain.evidence": ("Risk", "source_file"),
     "esper_agents.domain.frame": ("Brief",),
+    "esper_agents.learning.model_wording": ("Wording",),
+    "esper_agents.learning.report": ("Retrospect",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
+    "esper_agents.orchestration.drift": ("ChangedError",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
+    "esper_agents.storage.maintenance": ("DatabaseStatus",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }
@@ -139,24 +218,38 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
+    "AcceptedKeys",
     "AnswerType",
     "ArchiveVerification",
     "Ask",
+    "AuditedDocument",
     "Brief",
     "CallTools",
+    "CertificateDiff",
     "CertificateSummary",
+    "ChangedError",
     "Check",
     "CheckOutcome",
     "Conclude",
     "Consult",
     "CoverageState",
+    "DatabaseBackup",
+    "DatabaseContents",
+    "DatabaseStatus",
+    "DocumentAudit",
     "ExportResult",
     "FileCoverage",
     "Filter",
     "FreshnessState",
     "GateResult",
     "HandOff",
+    "HealthProblem",
+    "HealthReport",
+    "ImportCount",
     "ImportResult",
+    "ImportedCertificate",
+    "KeyListing",
+    "KeyTrust",
     "MetricSummary",
     "ModelCostPreview",
     "ModelUsage",
@@ -167,14 +260,21 @@ __all__ = [
     "PendingQuestion",
     "Point",
     "Prunable",
+    "PublicKey",
+    "PublishedPaths",
     "QueueWorker",
     "RedactionResult",
+    "RefusedLine",
     "RepairResult",
     "ReplayResult",
+    "Retrospect",
+    "RevokedKey",
     "Risk",
+    "RotatedKeys",
     "SearchHit",
     "Session",
     "SessionResult",
+    "SessionTrace",
     "Signer",
     "SubjectCheck",
     "SubjectState",
@@ -188,19 +288,41 @@ __all__ = [
     "ToolResult",
     "VerdictExplanation",
     "VerificationResult",
+    "Wording",
     "WorkerEvent",
+    "accept_project_keys",
+    "amount_text",
+    "audit_documents",
+    "audit_problem_meanings",
+    "back_up_database",
     "check_coverage",
+    "check_health",
+    "collector_url",
     "combine_outcomes",
     "commands_of",
+    "database_status",
+    "export_key",
+    "list_keys",
     "open_project",
     "open_project_sync",
     "open_worker",
     "paths_among",
     "read_budget",
+    "read_filter",
+    "read_session_filter",
     "read_trusted_keys",
+    "redacted",
+    "revoke_key",
+    "rotate_key",
+    "secrets_of",
     "source_file",
+    "spark_line",
+    "take_key_file",
     "task_of",
     "tool",
+    "trust_key",
+    "upgrade_database",
+    "vacuum_database",
     "verify_archive",
     "verify_certificate",
 ]

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.archive import retention, trends
-from esper_agents.archive import store as archive
-from esper_agents.archive.changes.overrides import override, overrides
-from esper_agents.archive.changes.revocation import revoke
-from esper_agents.archive.export import export
-from esper_agents.archive.inspection import audit_log_faults, inspect_certificate
-from esper_agents.archive.publishing import find_published, publish, publish_page, published_views, record_path
-from esper_agents.archive.record_audit import audit_records
-from esper_agents.archive.repair import repair
 from esper_agents.archive.search.filters import Filter
-from esper_agents.archive.search.search import search
-from esper_agents.certificates.audit.import_certificates import imported
-from esper_agents.certificates.signing.trusted_keys import trusted
-from esper_agents.certificates.statement import parse
-from esper_agents.certificates.views.markdown import render_markdown
-from esper_agents.paths import home
+from esper_agents.certificates import archive
+from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from esper_agents.archive.certificate_diff import CertificateDiff
     from esper_agents.archive.export import ExportResult
     from esper_agents.archive.inspection import CertificateInspection
     from esper_agents.archive.record_audit import RecordAudit
@@ -41,7 +28,8 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
+    from esper_agents.certificates.audit.auditing import DocumentAudit
+    from esper_agents.certificates.audit.import_certificates import ImportCount, ImportedCertificate
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer
@@ -49,6 +37,19 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPaths:
+    """Files of a published certificate.
+
+    Attributes:
+        view: Markdown view.
+        envelope: Signed envelope.
+    """
+
+    view: Path
+    envelope: Path
 
 
 class CertificateService(Service):
@@ -64,26 +65,47 @@ class CertificateService(Service):
             wanted: Only certificates that match this filter.
             before: Only certificates listed after this identifier.
             limit: Maximum number of certificates.
+
+        Raises:
+            NotFoundError: No certificate matches, and there is no agent of that name.
         """
         asked = wanted or Filter()
         asked = replace(asked, agent=agent) if agent else asked
-        return await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+        found = await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+        return found or self._none(asked)
 
     async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[SearchHit, ...]:
-        """Return the certificates that contain all words of a filter, newest first, with the matching passages."""
-        return await self._store.run(search, self._key, wanted, before=before, limit=limit)
+        """Return the certificates that contain all words of a filter, newest first, with the matching passages.
+
+        Raises:
+            NotFoundError: No certificate matches, and there is no agent of that name.
+        """
+        from esper_agents.archive.search.search import search
+
+        return await self._store.run(search, self._key, wanted, before=before, limit=limit) or self._none(wanted)
 
     async def metrics(self, wanted: Filter | None = None) -> tuple[MetricSummary, ...]:
         """Return the metrics recorded in the project's newest certificates, most frequent first."""
+        from esper_agents.archive import trends
+
         return await self._store.run(trends.recorded, self._key, wanted or Filter())
 
     async def trend(self, metric: str, wanted: Filter | None = None, *, limit: int = 50) -> tuple[Point, ...]:
         """Return the newest values of a metric over the project's certificates, oldest first.
 
         Raises:
-            NotFoundError: No certificate has that metric, or the name is ambiguous.
+            NotFoundError: No certificate has that metric, the name is ambiguous, or there is no agent of that name.
         """
-        return await self._store.run(trends.trend, self._key, metric, wanted or Filter(), limit=limit)
+        from esper_agents.archive import trends
+
+        asked = wanted or Filter()
+        return await self._store.run(trends.trend, self._key, metric, asked, limit=limit) or self._none(asked)
+
+    def _none(self, wanted: Filter) -> tuple[()]:
+        """Return no certificates; an agent that does not exist is an error."""
+        if wanted.agent:
+            self._services.agents.get(wanted.agent)
+        return ()
 
     async def export(self, wanted: Filter, to: Path) -> ExportResult:
         """Export certificates, with everything needed to verify them elsewhere, to a `.tar` file or a new folder.
@@ -91,6 +113,10 @@ class CertificateService(Service):
         Raises:
             UsageError: The destination exists already.
         """
+        from esper_agents.archive.export import export
+        from esper_agents.certificates.signing.trusted_keys import trusted
+        from esper_agents.paths import home
+
         public_key = trusted(home(), self._root, self._key).public_key
         return await self._store.run(export, self._key, wanted, to, public_key)
 
@@ -112,9 +138,21 @@ class CertificateService(Service):
         Raises:
             NotFoundError: The project has no such certificate.
         """
+        from esper_agents.archive.inspection import inspect_certificate
+
         return await self._store.run(
             inspect_certificate, self._services.project, self._services.home, certificate_id, given
         )
+
+    async def list_all(self) -> tuple[CertificateSummary, ...]:
+        """Return all of the project's certificates, newest first."""
+        return await self._store.run(archive.everything, self._key)
+
+    async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
+        """Return imported third-party certificates, newest first; they are not verified."""
+        from esper_agents.certificates.audit.import_certificates import imported
+
+        return await self._store.run(imported, self._key, limit=limit)
 
     async def verify(self, target: str = "latest", *, trusted_keys: Sequence[Signer] = ()) -> VerificationResult:
         """Verify signature, log entry, verdict and files of a certificate; write nothing.
@@ -176,24 +214,20 @@ class CertificateService(Service):
 
         return why(await self.record(certificate_id))
 
-    async def list_all(self) -> tuple[CertificateSummary, ...]:
-        """Return all of the project's certificates, newest first."""
-        return await self._store.run(archive.everything, self._key)
-
-    async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
-        """Return imported third-party certificates, newest first; they are not verified."""
-        return await self._store.run(imported, self._key, limit=limit)
-
     async def audit_log(self, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
         """Return the problems of the project's transparency log.
 
         Args:
             published: Checkpoints from other places, with their locations.
         """
+        from esper_agents.archive.inspection import audit_log_faults
+
         return await self._store.run(audit_log_faults, self._services.project, published)
 
     async def audit_records(self) -> RecordAudit:
         """Return the certified sessions whose events or notes differ from the digests in their certificates."""
+        from esper_agents.archive.record_audit import audit_records
+
         return await self._store.run(audit_records, self._key)
 
     async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
@@ -202,15 +236,23 @@ class CertificateService(Service):
         Raises:
             IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.archive.repair import repair
+
         run = self._store.run
         return await run(repair, self._place, accept_rollback=accept_rollback, by=person())
 
     async def prunable(self, *, days: int) -> Prunable:
         """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
+        from esper_agents.archive import retention
+
         return await self._store.run(retention.prunable, self._place, days)
 
     async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
         """Remove the data listed by `prunable` that is still unused, and return what was removed."""
+        from esper_agents.api.current_user import person
+        from esper_agents.archive import retention
+
         return await self._store.run(retention.prune, self._place, chosen, days=days, by=person())
 
     async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
@@ -220,6 +262,9 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             UsageError: No reason is given.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.archive.changes.revocation import revoke
+
         return await self._store.run(revoke, self._place, certificate_id, reason, person())
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
@@ -231,11 +276,16 @@ class CertificateService(Service):
             IntegrityError: The certificate was modified.
             NotCurrentError: The certificate is revoked or superseded.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.archive.changes.overrides import override
+
         run = self._store.run
         return await run(override, self._place, certificate_id, status, reason=reason, by=person())
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
+        from esper_agents.archive.changes.overrides import overrides
+
         return await self._store.run(overrides, self._services.project, entries)
 
     async def record(self, certificate_id: str) -> bytes:
@@ -248,19 +298,28 @@ class CertificateService(Service):
 
     async def read(self, certificate_id: str) -> Certificate:
         """Return a certificate as typed data; see `record`."""
+        from esper_agents.certificates.statement import parse
+
         return parse(await self.record(certificate_id))
 
     async def markdown(self, certificate_id: str) -> str:
         """Return a certificate's Markdown view, newly rendered."""
+        from esper_agents.certificates.views.markdown import render_markdown
+
         return render_markdown(await self.record(certificate_id))
 
     async def views(self, certificate_id: str) -> tuple[Path, ...]:
         """Return the existing Markdown views of a certificate, in the project and in the data directory."""
+        from esper_agents.archive import store as archive
+        from esper_agents.archive.publishing import published_views
+
         entry = await self.get(certificate_id)
         return published_views(self._place, entry, await self._store.run(archive.read, entry.id))
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
+        from esper_agents.archive.publishing import find_published, publish, record_path
+
         published = await self._store.run(find_published, self._place, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
             await self._store.run(publish, self._place, published.issued.id)
@@ -268,5 +327,99 @@ class CertificateService(Service):
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
+        from esper_agents.archive.publishing import publish_page
+
         entry = await self.get(certificate_id)
         return await self._store.run(publish_page, self._place, entry.id)
+
+    async def text(self, certificate_id: str, *, width: int = 100) -> str:
+        """Return a certificate as text for a terminal.
+
+        Args:
+            certificate_id: Its identifier, a suffix of it, or `latest`.
+            width: Columns of the terminal.
+        """
+        from esper_agents.certificates.views.markdown import render_text
+
+        return render_text(await self.record(certificate_id), width)
+
+    async def published(self, certificate_id: str) -> PublishedPaths:
+        """Return the published view of a certificate with its envelope; rewrite them if one is missing.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        from esper_agents.archive.publishing import record_path, view_places
+
+        entry = await self.get(certificate_id)
+        views = view_places(self._place, entry, await self.read(entry.id))
+        complete = (each for each in views if each.is_file() and record_path(each).is_file())
+        view = next(complete, None) or await self.view(entry.id)
+        return PublishedPaths(view, record_path(view))
+
+    async def diff(self, first: str, second: str = "") -> CertificateDiff:
+        """Compare two certificates of one component.
+
+        Args:
+            first: The older certificate.
+            second: The newer one; if omitted, the latest of the component. The latest is compared with its predecessor.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            UsageError: The certificates are the same or of different components, or the component has only one.
+        """
+        from shlex import quote
+
+        from esper_agents.archive.certificate_diff import diff_certificates
+
+        given = await self.get(first)
+        older, newer = (given, await self.get(second)) if second else await self._neighbour(given)
+        if older.id == newer.id:
+            remedy = f"name another one: esper certificates list --component {quote(older.component)}"
+            raise UsageError(f"both are {older.id}", remedy=remedy)
+        return diff_certificates(await self.read(older.id), await self.read(newer.id))
+
+    async def _neighbour(self, given: CertificateSummary) -> tuple[CertificateSummary, CertificateSummary]:
+        """Return a certificate and the latest one of its component, or its predecessor if it is the latest."""
+        wanted = Filter(component=given.component)
+        (latest,) = await self.list(wanted=wanted, limit=1)
+        if latest.id != given.id:
+            return given, latest
+        before = await self.list(wanted=wanted, before=given.id, limit=1)
+        if not before:
+            problem = f"{given.id} is the only certificate of {given.component!r}"
+            raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")
+        return before[0], given
+
+    async def countersign(self, certificate_id: str, key_file: Path, reason: str = "") -> LogNoticeStatement:
+        """Add the user's SSH signature to a certificate, in the log and next to the view.
+
+        Args:
+            certificate_id: Its identifier, a suffix of it, or `latest`.
+            key_file: SSH private key, or the public half of a key in an SSH agent.
+            reason: Reason, stored in the log.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The certificate was modified, or the log is inconsistent.
+            UsageError: The key cannot sign, or has countersigned this certificate before.
+            EvidenceError: ssh-keygen is not installed.
+        """
+        from esper_agents.archive.changes.countersignatures import Countersigner, countersign_certificate
+        from esper_agents.certificates.signing.key_input import this_user
+        from esper_agents.paths import home
+
+        entry = await self.get(certificate_id)
+        by = Countersigner(key_file, this_user(), reason, home())
+        return await self._store.run(countersign_certificate, self._place, entry.id, by)
+
+    async def import_documents(self, audit: DocumentAudit) -> ImportCount:
+        """Import hand-written certificates, unverified, with the result of their audit.
+
+        Args:
+            audit: Result of `audit_documents`; a file that was imported before is skipped.
+        """
+        from esper_agents.certificates.audit.import_certificates import import_certificates
+
+        return await self._store.run(import_certificates, self._services.project, self._root, audit.documents)

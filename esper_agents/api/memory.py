@@ -56,8 +56,14 @@ class MemoryService(Service):
         states: Collection[NoteState] = tuple(NoteState),
         limit: int = 500,
     ) -> tuple[MemoryNote, ...]:
-        """Return notes, newest first, with the files changed since and the contradicting notes."""
+        """Return notes, newest first, with the files changed since and the contradicting notes.
+
+        Raises:
+            NotFoundError: There are no notes of the agent, and no agent of that name.
+        """
         found = await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
+        if agent and not found:
+            self._services.agents.get(agent)
         return await self._store.run(self._told, found)
 
     async def search(self, words: str, *, path: str = "", **wanted: Any) -> tuple[MemoryNote, ...]:

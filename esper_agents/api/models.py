@@ -7,14 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
 from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, REASONER
 from esper_agents.errors import UsageError
-from esper_agents.orchestration import consent
-from esper_agents.orchestration.routing import route_of
-from esper_agents.review.discover import discover
-from esper_agents.storage.model_usage import expenses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,6 +67,7 @@ class ModelService(Service):
             UsageError: There is no API key.
         """
         from esper_agents.reasoning.cost_estimate import estimate
+        from esper_agents.review.discover import discover
 
         model, host = self._first_model(task), self._services.server.host
         found = discover(self._root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
@@ -82,6 +78,8 @@ class ModelService(Service):
         )
 
     def _first_model(self, task: Task) -> Model:
+        from esper_agents.orchestration.routing import route_of
+
         agent = route_of(self._services, task).agent
         return self.table.resolve(self._services.agents.get(agent).model if agent else "")
 
@@ -129,6 +127,8 @@ class ModelService(Service):
             UsageError: A model is requested and there is no API key.
             ConsentError: A model is requested without consent to send the data.
         """
+        from esper_agents.orchestration import consent
+
         match wanted:
             case "playbook":
                 return PLAYBOOK
@@ -150,16 +150,25 @@ class ModelService(Service):
         Args:
             sessions: Only these sessions; all if None.
         """
+        from esper_agents.storage.model_usage import expenses
+
         return await self._store.run(expenses, self._key, sessions)
 
     def allow(self, host: str, *, is_agreed: bool = True) -> Consent:
         """Record whether the user consents to sending source of the project to a server."""
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration import consent
+
         return consent.agree(self._services.home, host, person(), is_agreed=is_agreed)
 
     def withdraw(self, host: str) -> bool:
         """Withdraw the recorded consent for a server, and return whether there was one."""
+        from esper_agents.orchestration import consent
+
         return consent.withdraw(self._services.home, host)
 
     def consents(self) -> tuple[Consent, ...]:
         """Return the recorded consents."""
+        from esper_agents.orchestration import consent
+
         return consent.consents(self._services.home)

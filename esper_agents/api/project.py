@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.api.certificates import CertificateService
     from esper_agents.api.memory import MemoryService
     from esper_agents.api.models import ModelService
+    from esper_agents.api.retrospect import RetrospectService
     from esper_agents.api.sessions import SessionService
     from esper_agents.api.tasks import TaskService
     from esper_agents.orchestration.project_services import ProjectServices
@@ -117,6 +118,13 @@ class OpenProject:
         from esper_agents.api.models import ModelService
 
         return ModelService(self)
+
+    @cached_property
+    def retrospect(self) -> RetrospectService:
+        """Recurring patterns over sessions, and proposed skills."""
+        from esper_agents.api.retrospect import RetrospectService
+
+        return RetrospectService(self)
 
 
 def _expanded(path: str | Path) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.api.models import ModelCostPreview
+from esper_agents.api.service import Service
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.origin import OriginKind
 from esper_agents.domain.usage import expense_of
@@ -15,7 +16,7 @@ from esper_agents.learning.facts import facts_of
 from esper_agents.learning.model_request import asked, wording_request
 from esper_agents.learning.model_wording import checked_wording, handed_in
 from esper_agents.learning.proposals import accept, find_proposal, write_proposals
-from esper_agents.learning.rendering import render_skill, render_worded_skill
+from esper_agents.learning.rendering import render_report, render_skill, render_worded_skill
 from esper_agents.learning.retrospect import LEAST_SESSIONS, retrospect
 from esper_agents.learning.session_summary import SessionFacts, seen_in_certificate, seen_in_ledger
 from esper_agents.orchestration.consent import ConsentError, is_agreed
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from esper_agents.api.project import OpenProject
     from esper_agents.domain.session import SessionSummary
     from esper_agents.learning.facts import Fact
     from esper_agents.learning.proposals import Proposal
@@ -39,21 +39,100 @@ _PURPOSE = "retrospect"
 _CHARACTERS, _SPOKEN = 3, 3_000
 
 
-async def build_retrospect(project: OpenProject, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
-    """Return the patterns of the newest sessions of a project, and store the proposed skills; no model is called.
+class RetrospectService(Service):
+    """Retrospect operations of an open project."""
 
-    Args:
-        project: The project.
-        limit: Maximum number of sessions.
-        least: Minimum number of sessions for a pattern to count as recurring.
-    """
-    summaries = await project.sessions.list(limit=limit)
-    before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
-    seen = [await _seen(project, each, _root(each.id, before)) for each in summaries]
-    services = project.services
-    found = retrospect(services.project.name, seen, catalogue(services.additions.rules), least=least)
-    write_proposals(services.home, {each.name: render_skill(each) for each in found.suggestions})
-    return found
+    async def report(self, *, limit: int = 200, least: int = LEAST_SESSIONS) -> Retrospect:
+        """Return the patterns of the newest sessions, and store the proposed skills; no model is called.
+
+        Args:
+            limit: Maximum number of sessions.
+            least: Minimum number of sessions for a pattern to count as recurring.
+        """
+        summaries = await self._project.sessions.list(limit=limit)
+        before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
+        seen = [await self._seen(each, _root(each.id, before)) for each in summaries]
+        services = self._services
+        found = retrospect(services.project.name, seen, catalogue(services.additions.rules), least=least)
+        write_proposals(services.home, {each.name: render_skill(each) for each in found.suggestions})
+        return found
+
+    async def _seen(self, summary: SessionSummary, forked_from: str) -> SessionFacts:
+        history = await self._project.sessions.history(summary.id)
+        if history.pruned and summary.certificate:
+            return seen_in_certificate(await self._project.certificates.read(summary.certificate), forked_from)
+        return seen_in_ledger(history, forked_from)
+
+    def markdown(self, found: Retrospect) -> str:
+        """Return a report as Markdown."""
+        return render_report(found)
+
+    def preview(self, found: Retrospect) -> ModelCostPreview:
+        """Return the data that would be sent to a model to word a report: its facts, and no files.
+
+        Raises:
+            UsageError: There is no API key.
+        """
+        models = self._project.models
+        model, host = models.table.resolve(""), self._services.server.host
+        length = len(wording_request(_facts(found), model))
+        used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
+        said = next((each for each in models.consents() if each.host == host), None)
+        return ModelCostPreview(host, model.name, (), model.cost(used), model.is_listed, said)
+
+    async def reword(self, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
+        """Return a report with a model's wording, and store the skills it proposes; a recorded answer is reused.
+
+        If the model fails, the report keeps its own wording and states the problem.
+
+        Args:
+            found: The report.
+            say: Receives the model's text as it is generated.
+
+        Raises:
+            UsageError: There is no API key.
+            ConsentError: The user has not consented to sending the data.
+        """
+        facts = _facts(found)
+        if not facts:
+            return found
+        exchange = await self._exchange(facts, say)
+        if problem := exchange.record["problem"]:
+            return replace(found, unworded=f"no model has worded it, as {problem}")
+        given = handed_in(exchange.record["content"]) or {}
+        expense = expense_of(exchange.record)
+        wording = checked_wording(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
+        reworded = replace(found, wording=wording)
+        texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
+        write_proposals(self._services.home, texts)
+        return reworded
+
+    async def _exchange(self, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
+        """Return the recorded exchange for these facts, or make a new one."""
+        services, run, table = self._services, self._store.run, self._project.models.table
+        request = wording_request(facts, table.resolve("")).encode("utf-8", "surrogatepass")
+        sha256 = hashlib.sha256(request).hexdigest()
+        for known in await run(exchanges, self._key, sha256):
+            if not known.record["problem"]:
+                return known
+        if not is_agreed(services.home, services.server.host):
+            raise ConsentError(services.server.host)
+        record = await asked(services.server, table, facts, say)
+        if not record["spent"]["tokens"]:
+            return ModelRequest(_PURPOSE, sha256, "", record)
+        return await run(keep_exchange, services.project, _PURPOSE, sha256, record)
+
+    def proposal(self, name: str) -> Proposal:
+        """Return a proposed skill.
+
+        Raises:
+            NotFoundError: There is no proposed skill of that name.
+        """
+        return find_proposal(self._services.home, name)
+
+    def accept(self, agreed: Proposal) -> Path:
+        """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
+        return accept(self._services.home, self._root, agreed)
 
 
 def _root(session: str, before: Mapping[str, str]) -> str:
@@ -64,84 +143,5 @@ def _root(session: str, before: Mapping[str, str]) -> str:
     return root if root != session else ""
 
 
-async def _seen(project: OpenProject, summary: SessionSummary, forked_from: str) -> SessionFacts:
-    history = await project.sessions.history(summary.id)
-    if history.pruned and summary.certificate:
-        return seen_in_certificate(await project.certificates.read(summary.certificate), forked_from)
-    return seen_in_ledger(history, forked_from)
-
-
-def sending(project: OpenProject, found: Retrospect) -> ModelCostPreview:
-    """Return the data that would be sent to a model to word a report: its facts, and no files.
-
-    Raises:
-        UsageError: There is no API key.
-    """
-    model, host = project.models.table.resolve(""), project.services.server.host
-    length = len(wording_request(_facts(found), model))
-    used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
-    said = next((each for each in project.models.consents() if each.host == host), None)
-    return ModelCostPreview(host, model.name, (), model.cost(used), model.is_listed, said)
-
-
-async def reword(project: OpenProject, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
-    """Return a report with a model's wording, and store the skills it proposes; a recorded answer is reused.
-
-    If the model fails, the report keeps its own wording and states the problem.
-
-    Args:
-        project: The project.
-        found: The report.
-        say: Receives the model's text as it is generated.
-
-    Raises:
-        UsageError: There is no API key.
-        ConsentError: The user has not consented to sending the data.
-    """
-    facts = _facts(found)
-    if not facts:
-        return found
-    exchange = await _exchange(project, facts, say)
-    if problem := exchange.record["problem"]:
-        return replace(found, unworded=f"no model has worded it, as {problem}")
-    given = handed_in(exchange.record["content"]) or {}
-    expense = expense_of(exchange.record)
-    wording = checked_wording(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
-    reworded = replace(found, wording=wording)
-    texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
-    write_proposals(project.services.home, texts)
-    return reworded
-
-
-async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -> ModelRequest:
-    """Return the recorded exchange for these facts, or make a new one."""
-    services, run = project.services, project.services.store.run
-    request = wording_request(facts, project.models.table.resolve("")).encode("utf-8", "surrogatepass")
-    sha256 = hashlib.sha256(request).hexdigest()
-    for known in await run(exchanges, services.project.key, sha256):
-        if not known.record["problem"]:
-            return known
-    if not is_agreed(services.home, services.server.host):
-        raise ConsentError(services.server.host)
-    record = await asked(services.server, project.models.table, facts, say)
-    if not record["spent"]["tokens"]:
-        return ModelRequest(_PURPOSE, sha256, "", record)
-    return await run(keep_exchange, services.project, _PURPOSE, sha256, record)
-
-
 def _facts(found: Retrospect) -> dict[str, Fact]:
     return facts_of(redacted(found, known=secrets_of(os.environ)).value)
-
-
-def proposal(project: OpenProject, name: str) -> Proposal:
-    """Return a proposed skill.
-
-    Raises:
-        NotFoundError: There is no proposed skill of that name.
-    """
-    return find_proposal(project.services.home, name)
-
-
-def accept_skill(project: OpenProject, agreed: Proposal) -> Path:
-    """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
-    return accept(project.services.home, project.root, agreed)

@@ -8,28 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.api.session import Session, cancel_held, event_of, outcome_of
-from esper_agents.domain.ledger import RowKey, RowKind
-from esper_agents.domain.origin import OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, UsageError
-from esper_agents.orchestration import drift, session_branches
-from esper_agents.orchestration.frame_end import hand_off
-from esper_agents.orchestration.session_projection import SessionProjection
-from esper_agents.orchestration.session_run import hold_lease
-from esper_agents.storage import lease, ledger, sessions
+from esper_agents.storage import sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from esper_agents.api.session import SessionResult
+    from esper_agents.api.session import Session, SessionResult
+    from esper_agents.api.traces import SessionTrace
+    from esper_agents.domain.ledger import RowKey
     from esper_agents.domain.session import Event, SessionSummary
     from esper_agents.orchestration.drift import Drift
     from esper_agents.orchestration.graph import Graph
     from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.orchestration.replay import ReplayResult
+    from esper_agents.orchestration.session_projection import SessionProjection
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.store import Store
 
@@ -62,6 +57,8 @@ class SessionService(Service):
             held: The lease.
             definitions: The definitions to run it with; those of the project if omitted.
         """
+        from esper_agents.api.session import Session
+
         used = definitions or SessionDefinitions(self._services)
         await self._store.run(_append, held, used.rows)
         return Session(used.services, self._graph, held)
@@ -98,15 +95,39 @@ class SessionService(Service):
 
     async def history(self, session_id: str) -> SessionProjection:
         """Return the state of a session, projected from its ledger."""
+        from esper_agents.orchestration.session_projection import SessionProjection
+        from esper_agents.storage import ledger
+
         return SessionProjection(session_id, await self._store.run(ledger.read, session_id))
 
     async def result(self, session_id: str) -> SessionResult:
         """Return the result of a session in its current state, as `Session.run` returns it."""
+        from esper_agents.api.session import outcome_of
+
         return await outcome_of(self._services, await self.history(session_id))
 
     async def timeline(self, session_id: str) -> tuple[Event, ...]:
         """Return a session's events, in order."""
+        from esper_agents.api.session import event_of
+        from esper_agents.storage import ledger
+
         return tuple(event_of(row) for row in await self._store.run(ledger.read, session_id))
+
+    async def trace(self, session_id: str, *, with_content: bool = False) -> SessionTrace:
+        """Return the OpenTelemetry spans of a session up to its latest event.
+
+        Args:
+            session_id: The session.
+            with_content: Include requests, messages, tool arguments and results, without secrets.
+
+        Raises:
+            NotFoundError: The project has no such session.
+        """
+        from esper_agents.api.traces import SessionTrace
+        from esper_agents.observing.ledger_spans import spans_of
+
+        found = await self.get(session_id)
+        return SessionTrace(found.id, spans_of(found, await self.timeline(found.id), with_content=with_content))
 
     async def watch(self, session_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield a session's events while a process runs it.
@@ -115,6 +136,9 @@ class SessionService(Service):
             session_id: `ses_` identifier.
             after: Only events with a greater sequence number.
         """
+        from esper_agents.api.session import event_of
+        from esper_agents.storage import ledger
+
         while True:
             # Read the state first, so that events written before it are not missed.
             found = await self.get(session_id)
@@ -127,12 +151,18 @@ class SessionService(Service):
 
     async def drifts(self, session_id: str) -> tuple[Drift, ...]:
         """Return the drift of an unfinished session: definitions that have changed since it started."""
+        from esper_agents.orchestration import drift
+
         return drift.find_drift(self._services, await self.history((await self.get(session_id)).id))
 
     def definitions_for(
         self, history: SessionProjection, command: str, *, accept: bool, pinned: bool
     ) -> SessionDefinitions:
         """Return the definitions that a session continues with, and the event to record for them."""
+        from esper_agents.api.current_user import person
+        from esper_agents.domain.ledger import RowKey, RowKind
+        from esper_agents.orchestration import drift
+
         drifts = drift.find_drift(self._services, history)
         if drifts and pinned:
             return SessionDefinitions(drift.recorded_services(self._services, history, drifts))
@@ -162,6 +192,13 @@ class SessionService(Service):
             UsageError: The session cannot be forked there.
             ChangedError: Definitions have changed, and neither option is given.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.api.session import Session
+        from esper_agents.domain.origin import OriginKind, SessionOrigin
+        from esper_agents.orchestration import session_branches
+        from esper_agents.orchestration.session_projection import SessionProjection
+        from esper_agents.storage import lease, ledger
+
         found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
         name = self._services.agents.get(agent).name if agent else ""
@@ -189,6 +226,11 @@ class SessionService(Service):
 
     async def _give_to(self, services: ProjectServices, held: Lease, name: str) -> None:
         """End the current frame of a fork, and open one for another agent, as a handoff by the user."""
+        from esper_agents.api.current_user import person
+        from esper_agents.orchestration import session_branches
+        from esper_agents.orchestration.frame_end import hand_off
+        from esper_agents.orchestration.session_run import hold_lease
+
         async with hold_lease(services, held, lambda _: None) as run:
             await hand_off(run, *session_branches.taken_over(run.history, name, person()))
 
@@ -203,7 +245,10 @@ class SessionService(Service):
             NotFoundError: The project has no such session.
             UsageError: The session's agent events were pruned.
         """
+        from esper_agents.orchestration import drift
         from esper_agents.orchestration.replay import replay
+        from esper_agents.orchestration.session_projection import SessionProjection
+        from esper_agents.storage import ledger
 
         found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
@@ -224,6 +269,10 @@ class SessionService(Service):
             NotFoundError: The project has no such session.
             UsageError: The session has already ended.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.api.session import cancel_held
+        from esper_agents.storage import lease
+
         found = await self.get(session_id)
         if found.state not in {SessionState.OPEN, SessionState.WAITING}:
             raise UsageError(f"session {found.id} is {found.state} already", remedy="nothing is left to cancel")
@@ -246,6 +295,10 @@ class SessionService(Service):
         Args:
             found: Result of `interrupted`; a session that was resumed in the meantime is skipped.
         """
+        from esper_agents.api.current_user import person
+        from esper_agents.api.session import cancel_held
+        from esper_agents.storage import lease
+
         ended = []
         for each in found:
             with suppress(BusyError):
@@ -265,5 +318,7 @@ def _last_agent(history: SessionProjection) -> str:
 
 
 def _append(store: Store, held: Lease, entries: Sequence[tuple[RowKey, object]]) -> None:
+    from esper_agents.storage import ledger
+
     if entries:
         ledger.append(store, held, entries)

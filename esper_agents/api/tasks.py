@@ -11,32 +11,19 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.archive.verified_loading import load_verified
 from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text
-from esper_agents.certificates.redaction import redacted, redaction_count
-from esper_agents.certificates.statement import parse
 from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import ACTION
-from esper_agents.domain.origin import SUBMITTED, OriginKind, PredecessorResult, SessionOrigin
+from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.relation import Relation, RelationKind
-from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task, is_about
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.git.find_project import refuse_unusable
-from esper_agents.git.project_state import revision
-from esper_agents.orchestration import session_branches
-from esper_agents.orchestration.definition_snapshots import keep_policy
-from esper_agents.orchestration.environment import environment
-from esper_agents.orchestration.permission_rules import ALLOW, describe_default, digest_of_rules
-from esper_agents.orchestration.permissions import restrict, rules_for
-from esper_agents.orchestration.routing import route_of
-from esper_agents.review.discover import discover
+from esper_agents.orchestration.permission_rules import ALLOW
 from esper_agents.review.source import ReviewSource, read
-from esper_agents.review.task_change import change_named, change_of_branch
-from esper_agents.storage import lease, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.change import TaskChange
+    from esper_agents.domain.origin import PredecessorResult
     from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
 
@@ -116,6 +104,8 @@ class TaskService(Service):
             InputFileError: A path cannot be reviewed.
             NotFoundError: There is no agent of that name.
         """
+        from esper_agents.certificates.redaction import redacted
+
         if not request.strip():
             raise UsageError("the request is empty", remedy='write a request: esper submit "review this" train.py')
         request = redacted(carried(request)).value
@@ -123,6 +113,8 @@ class TaskService(Service):
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self._root, inside)
+        from esper_agents.review.task_change import change_named, change_of_branch
+
         if diff or is_branch:
             change = change_named(self._root, diff) if diff else change_of_branch(self._root)
             inside, options = self._changed(change, inside), {**(options or {}), **change.options}
@@ -168,6 +160,8 @@ class TaskService(Service):
             NotFoundError: There is no such tool.
             UsageError: There is no such exception.
         """
+        from esper_agents.orchestration.permissions import restrict
+
         return restrict(self._services, task, ask=ask, deny=deny, allow=allow)
 
     def _inside(self, path: Path) -> str:
@@ -204,6 +198,9 @@ class TaskService(Service):
             EvidenceError: The certificate is not signed by a trusted key.
             UsageError: The certificate has no evidence.
         """
+        from esper_agents.certificates.statement import parse
+        from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE
+
         found = await self._genuine(certificate_id)
         before = parse(found.data)
         if not before.evidence:
@@ -215,10 +212,16 @@ class TaskService(Service):
         return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
 
     async def _genuine(self, certificate_id: str) -> VerifiedCertificate:
+        from esper_agents.archive.verified_loading import load_verified
+
         return await self._store.run(load_verified, self._services.project, self._services.home, certificate_id)
 
     async def plan(self, task: Task) -> TaskPlan:
         """Return the plan of a task without running it."""
+        from esper_agents.orchestration.permission_rules import describe_default
+        from esper_agents.orchestration.permissions import rules_for
+        from esper_agents.orchestration.routing import route_of
+
         route = route_of(self._services, task)
         if not route.agent:
             return TaskPlan(task, route, "", (), ())
@@ -244,6 +247,8 @@ class TaskService(Service):
             UsageError: A model is requested, and its server rejects the key or does not know the model.
             ModelBusyError: A model is requested, and its server is unreachable.
         """
+        from esper_agents.storage import sessions
+
         await self._project.models.greet(task)
         begun, origin = await self._submission(task, continues)
         held = await self._store.run(sessions.create, self._services.project, begun, origin=origin)
@@ -251,10 +256,21 @@ class TaskService(Service):
 
     async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
         """Create a session for a queue worker to run, and return its identifier; see `submit`."""
+        from esper_agents.storage import sessions
+
         begun, origin = await self._submission(task, continues)
         return await self._store.run(sessions.enqueue, self._services.project, begun, origin=origin)
 
     async def _submission(self, task: Task, continues: PredecessorResult | None) -> tuple[Submission, SessionOrigin]:
+        from esper_agents.certificates.redaction import redacted, redaction_count
+        from esper_agents.certificates.statement import parse
+        from esper_agents.domain.reproduction import REPRODUCE
+        from esper_agents.git.project_state import revision
+        from esper_agents.orchestration.definition_snapshots import keep_policy
+        from esper_agents.orchestration.environment import environment
+        from esper_agents.orchestration.permission_rules import digest_of_rules
+        from esper_agents.orchestration.permissions import rules_for
+
         before = await self._project.certificates.get(task.again) if task.again else None
         rests_on = await self._genuine(task.options[REPRODUCE]) if REPRODUCE in task.options else None
         begun = Submission(
@@ -301,6 +317,8 @@ class TaskService(Service):
             BusyError: Another process works on it.
             ChangedError: Definitions have changed, and neither option is given.
         """
+        from esper_agents.storage import lease
+
         found = await self._project.sessions.get(session_id)
         history = await self._project.sessions.history(found.id)
         definitions = self._project.sessions.definitions_for(
@@ -325,6 +343,8 @@ class TaskService(Service):
             UsageError: The session has not ended.
             InputFileError: A path cannot be reviewed.
         """
+        from esper_agents.orchestration import session_branches
+
         found = await self._project.sessions.get(session_id)
         history = await self._project.sessions.history(found.id)
         if history.state in _UNFINISHED:
@@ -359,6 +379,8 @@ class TaskService(Service):
 
 def _superseding(task: Task, before: PredecessorResult, issued: Certificate, sha256: str) -> tuple[Relation, ...]:
     """Return the relation of a continuation's certificate to its predecessor: it supersedes one for the same paths."""
+    from esper_agents.orchestration import session_branches
+
     same = session_branches.is_about_the_same(task, issued.task)
     return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
 
@@ -378,6 +400,9 @@ def files_named_in(root: Path, request: str) -> tuple[str, ...]:
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
     """Reject a path without readable content before a session is created."""
     # Show the full path if it is outside the project of the working folder.
+
+    from esper_agents.review.discover import discover
+
     base = Path() if Path.cwd().is_relative_to(root) else root
     for candidate in discover(root, [base / path for path in paths], notebooks=True):
         if candidate.is_explicit:

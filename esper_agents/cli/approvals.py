@@ -16,7 +16,7 @@ from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, short
 
 if TYPE_CHECKING:
-    from esper_agents.orchestration.answers import PendingQuestion
+    from esper_agents.api import PendingQuestion
 
 _LONGEST = 200
 

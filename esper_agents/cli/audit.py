@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.certificates.check import CheckOutcome
+from esper_agents.api import CheckOutcome
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
-    from esper_agents.certificates.audit.auditing import AuditedDocument, DocumentAudit
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
+    from esper_agents.api import AuditedDocument, DocumentAudit, ImportCount, ImportedCertificate
 
 _MOST_SHOWN = 100
 _MOST_PROBLEMS = 20
@@ -58,19 +57,8 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
     Examples:
       esper certificates import docs/ai/agents
     """
-    from esper_agents.certificates.audit.import_certificates import import_certificates
-    from esper_agents.git.find_project import find_project
-    from esper_agents.paths import project_home
-    from esper_agents.storage.engine import database_url
-    from esper_agents.storage.store import Store
-
     found = _audit(paths, agent or [], days)
-    project = find_project([each.expanduser() for each in paths], Path.cwd())
-    store = Store(database_url(project_home(project.key) / "esper.db"))
-    try:
-        count = import_certificates(store, project, Path(project.root), found.documents)
-    finally:
-        store.close()
+    count = asyncio.run(_import(paths, found))
     faulty = sum(bool(each.problems) for each in found.documents)
     if as_json:
         echo_json({**asdict(count), "with_problems": faulty, "left_out": found.left_out})
@@ -110,6 +98,13 @@ def list_imported(
         echo(f"there are more: esper certificates imported --limit {2 * limit}")
 
 
+async def _import(paths: list[Path], found: DocumentAudit) -> ImportCount:
+    from esper_agents.api import open_project
+
+    async with open_project(*paths) as project:
+        return await project.certificates.import_documents(found)
+
+
 async def _imported(where: Path, limit: int) -> tuple[ImportedCertificate, ...]:
     from esper_agents.api import open_project
 
@@ -118,18 +113,9 @@ async def _imported(where: Path, limit: int) -> tuple[ImportedCertificate, ...]:
 
 
 def _audit(paths: list[Path], names: list[str], days: int) -> DocumentAudit:
-    from datetime import UTC, datetime, timedelta
-    from functools import cache
+    from esper_agents.api import audit_documents
 
-    from esper_agents.agents.registry import load_registry
-    from esper_agents.certificates.audit.auditing import audit as run
-    from esper_agents.certificates.audit.subject import AuditContext
-
-    @cache
-    def known(root: Path | None) -> frozenset[str]:
-        return frozenset((*load_registry(root).agents, *names))
-
-    return run(paths, AuditContext(known, datetime.now(UTC), before=timedelta(days=days)), Path.cwd())
+    return audit_documents(paths, agents=names, days=days)
 
 
 def _report(found: DocumentAudit) -> None:
@@ -163,10 +149,9 @@ def _report_document(audited: AuditedDocument) -> None:
 
 
 def _report_counts(found: DocumentAudit) -> None:
-    from esper_agents.certificates.audit.auditing import MEANING
-    from esper_agents.certificates.audit.checks import meanings
+    from esper_agents.api import audit_problem_meanings
 
-    known = meanings() | MEANING
+    known = audit_problem_meanings()
     table(
         ("problem", "documents", "what it means"),
         [(code, str(count), known[code]) for code, count in found.counts.items()],

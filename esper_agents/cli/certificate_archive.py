@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.certificate_filters import (
-    Before,
-    filter_of,
-    headline,
-    refuse_unknown_agent,
-    within,
-)
+from esper_agents.cli.certificate_filters import Before, filter_of, headline, within
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
@@ -26,11 +20,7 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.archive.export import ExportResult
-    from esper_agents.archive.search.filters import Filter
-    from esper_agents.archive.search.search import SearchHit
-    from esper_agents.archive.trends import MetricSummary, Point
-    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.api import ExportResult, Filter, MetricSummary, Override, Point, SearchHit
 
 
 @certificates_app.command()
@@ -141,8 +131,6 @@ async def _search(
 
     async with open_project(where) as project:
         found = await project.certificates.search(within(project, wanted), before=before, limit=limit)
-        if not found:
-            refuse_unknown_agent(project, wanted)
         return found, await project.certificates.overrides([each.entry for each in found])
 
 
@@ -164,14 +152,11 @@ async def _trend(where: Path, metric: str, wanted: Filter, limit: int) -> tuple[
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.certificates.trend(metric, within(project, wanted), limit=limit)
-        if not found:
-            refuse_unknown_agent(project, wanted)
-        return found
+        return await project.certificates.trend(metric, within(project, wanted), limit=limit)
 
 
 def _show_metrics(found: Sequence[MetricSummary], limit: int, *, as_json: bool) -> None:
-    from esper_agents.archive.metrics import amount_text
+    from esper_agents.api import amount_text
 
     if as_json:
         echo_json([asdict(each) | {"newest": each.newest.id} for each in found[:limit]])
@@ -196,7 +181,7 @@ def _show_metrics(found: Sequence[MetricSummary], limit: int, *, as_json: bool) 
 
 
 def _show_trend(metric: str, points: Sequence[Point]) -> None:
-    from esper_agents.archive.metrics import amount_text, spark_line
+    from esper_agents.api import amount_text, spark_line
 
     if not points:
         echo("no certificate that is wanted has that number on record")

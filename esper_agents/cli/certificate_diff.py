@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,14 +13,11 @@ from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
-from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.api import OpenProject
-    from esper_agents.archive.certificate_diff import CertificateDiff
-    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.api import CertificateDiff
     from esper_agents.domain.finding import Finding
 
 _MOST_LISTED = 40
@@ -63,37 +59,9 @@ def diff(
 
 async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
     from esper_agents.api import open_project
-    from esper_agents.archive.certificate_diff import diff_certificates
 
     async with open_project(where) as project:
-        if second:
-            pair = [await project.certificates.get(each) for each in (first, second)]
-            if pair[0].id == pair[1].id:
-                remedy = f"name another one: esper certificates list --component {quote(pair[0].component)}"
-                raise UsageError(f"both are {pair[0].id}", remedy=remedy)
-        else:
-            pair = await _pair(project, await project.certificates.get(first))
-        before, after = [await project.certificates.read(each.id) for each in pair]
-    return diff_certificates(before, after)
-
-
-async def _pair(project: OpenProject, given: CertificateSummary) -> list[CertificateSummary]:
-    """Return a certificate and the latest one of its component, or its predecessor if it is the latest.
-
-    Raises:
-        UsageError: The component has only this certificate.
-    """
-    from esper_agents.archive.search.filters import Filter
-
-    wanted = Filter(component=given.component)
-    (latest,) = await project.certificates.list(wanted=wanted, limit=1)
-    if latest.id != given.id:
-        return [given, latest]
-    before = await project.certificates.list(wanted=wanted, before=given.id, limit=1)
-    if not before:
-        problem = f"{given.id} is the only certificate of {given.component!r}"
-        raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")
-    return [*before, given]
+        return await project.certificates.diff(first, second)
 
 
 def _list_findings(label: str, findings: Sequence[Finding]) -> None:
@@ -116,7 +84,7 @@ def _list_files(found: CertificateDiff) -> None:
 
 
 def _list_numbers(found: CertificateDiff) -> None:
-    from esper_agents.archive.metrics import amount_text
+    from esper_agents.api import amount_text
 
     def written(amounts: tuple[float, ...]) -> str:
         return " and ".join(map(amount_text, amounts)) or "not there"

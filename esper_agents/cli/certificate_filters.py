@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from esper_agents.api.project import OpenProject
-    from esper_agents.archive.search.filters import Filter
-    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.api import CertificateSummary, Filter, OpenProject
 
 Statuses = Annotated[
     list[str] | None,
@@ -61,17 +59,17 @@ def filter_of(
         NotFoundError: A status does not exist.
         UsageError: A date or commit is not valid.
     """
-    from esper_agents.archive.search.filters import Filter, commit_of, since_of, statuses_of, until_of
+    from esper_agents.api import read_filter
 
-    return Filter(
-        statuses=statuses_of(statuses or ()),
+    return read_filter(
+        statuses=statuses or (),
         agent=agent,
-        path=file,
+        file=file,
         component=component,
         rule=rule,
-        commit=commit_of(commit) if commit else "",
-        since=since_of(since) if since else "",
-        until=until_of(until) if until else "",
+        commit=commit,
+        since=since,
+        until=until,
     )
 
 
@@ -85,16 +83,6 @@ def within(project: OpenProject, wanted: Filter) -> Filter:
     if not wanted.path or not whole.exists() or not whole.is_relative_to(root):
         return replace(wanted, path=wanted.path.removeprefix("./"))
     return replace(wanted, path=whole.relative_to(root).as_posix())
-
-
-def refuse_unknown_agent(project: OpenProject, wanted: Filter) -> None:
-    """Raise an error if the agent of a filter does not exist.
-
-    Raises:
-        NotFoundError: The agent does not exist.
-    """
-    if wanted.agent:
-        project.services.agents.get(wanted.agent)
 
 
 def headline(entry: CertificateSummary) -> str:

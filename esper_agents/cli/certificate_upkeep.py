@@ -1,4 +1,4 @@
-"""`esper certificates revoke|repair`: commands that change the log and rebuild files from it."""
+"""`esper certificates verify|revoke|repair|reproduce`: commands that check and change the log."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.reproduce import reproduce
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo_json
+from esper_agents.cli.verify import verify
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esper_agents.archive.repair import RepairResult
+    from esper_agents.api import RepairResult
     from esper_agents.domain.notice import LogNoticeStatement
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add the commands to the group of certificates."""
-    group.command()(revoke)
-    group.command()(repair)
+def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper certificates`
+    """Add the commands."""
+    for command in (verify, revoke, repair, reproduce):
+        certificates_app.command()(command)
 
 
 def revoke(

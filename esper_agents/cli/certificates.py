@@ -10,26 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli import certificate_upkeep, reproduce
-from esper_agents.cli.certificate_filters import Before, filter_of, headline, refuse_unknown_agent, within
+from esper_agents.cli.certificate_filters import Before, filter_of, headline, within
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
-from esper_agents.cli.verify import verify
 
 if TYPE_CHECKING:
-    from esper_agents.archive.search.filters import Filter
-    from esper_agents.archive.store import CertificateSummary
-    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths
 
 certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    certificates_app.command()(verify)
-    certificate_upkeep.add_to(certificates_app)
-    reproduce.add_to(certificates_app)
     app.add_typer(certificates_app, name="certificates")
 
 
@@ -85,16 +78,7 @@ def show(
       esper certificates show
       esper certificates show 12faba12a09f --markdown
     """
-    from esper_agents.certificates.views.markdown import render_markdown, render_text
-
-    data, override = asyncio.run(_record(project, certificate))
-    if as_json:
-        echo_json(json.loads(data))
-        return
-    if override is not None and not markdown:
-        outline(str(override))
-        echo()
-    echo((render_markdown(data) if markdown else render_text(data, width())).removesuffix("\n"))
+    asyncio.run(_show(project, certificate, markdown=markdown, as_json=as_json))
 
 
 @certificates_app.command()
@@ -108,13 +92,11 @@ def path(
     Examples:
       less $(esper certificates path)
     """
-    from esper_agents.archive.publishing import record_path
-
-    view = asyncio.run(_path(project, certificate))
+    found = asyncio.run(_path(project, certificate))
     if as_json:
-        echo_json({"view": str(view), "record": str(record_path(view))})
+        echo_json({"view": str(found.view), "record": str(found.envelope)})
     else:
-        echo(str(view))
+        echo(str(found.view))
 
 
 async def _list(
@@ -124,27 +106,32 @@ async def _list(
 
     async with open_project(where) as project:
         found = await project.certificates.list(wanted=within(project, wanted), before=before, limit=limit)
-        if not found:
-            refuse_unknown_agent(project, wanted)
         return found, await project.certificates.overrides(found)
 
 
-async def _record(where: Path, certificate: str) -> tuple[bytes, Override | None]:
+async def _show(where: Path, certificate: str, *, markdown: bool, as_json: bool) -> None:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         entry = await project.certificates.get(certificate)
-        return await project.certificates.record(entry.id), (await project.certificates.overrides([entry])).get(
-            entry.id
-        )
+        if as_json:
+            echo_json(json.loads(await project.certificates.record(entry.id)))
+        elif markdown:
+            echo((await project.certificates.markdown(entry.id)).removesuffix("\n"))
+        else:
+            await _show_text(project, entry)
 
 
-async def _path(where: Path, certificate: str) -> Path:
+async def _show_text(project: OpenProject, entry: CertificateSummary) -> None:
+    text = await project.certificates.text(entry.id, width=width())
+    if override := (await project.certificates.overrides([entry])).get(entry.id):
+        outline(str(override))
+        echo()
+    echo(text.removesuffix("\n"))
+
+
+async def _path(where: Path, certificate: str) -> PublishedPaths:
     from esper_agents.api import open_project
-    from esper_agents.archive.publishing import published_views, record_path
 
     async with open_project(where) as project:
-        entry = await project.certificates.get(certificate)
-        data = await project.certificates.record(entry.id)
-        whole = [each for each in published_views(project.services.place, entry, data) if record_path(each).is_file()]
-        return whole[0] if whole else await project.certificates.view(entry.id)
+        return await project.certificates.published(certificate)

@@ -7,6 +7,10 @@ A start imports the modules of one command, and the help none.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # Command: short help, and the modules of `esper_agents.cli` that register it and its subcommands.
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "agents": ("Manage agents", ("agents", "route")),
@@ -15,7 +19,15 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "approve": ("Approve a tool call or advice, then resume", ("resume",)),
     "certificates": (
         "List, verify and manage certificates",
-        ("certificates", "certificate_archive", "certificate_diff", "audit", "override", "countersign"),
+        (
+            "certificates",
+            "certificate_upkeep",
+            "certificate_archive",
+            "certificate_diff",
+            "audit",
+            "override",
+            "countersign",
+        ),
     ),
     "db": ("Manage the database", ("db",)),
     "deny": ("Deny a tool call or advice, then resume", ("resume",)),
@@ -38,6 +50,18 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "why": ("Explain the verdict of a certificate", ("why",)),
     "worker": ("Run queued and abandoned sessions", ("worker",)),
 }
+
+# Subcommands that the first module of their command registers: the other modules are not imported for them.
+FREQUENT = {"certificates": ("list", "show", "path"), "sessions": ("list", "search", "show", "cancel")}
+
+
+def modules_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the modules that register the command of a command line; those of all commands if it names none."""
+    if not words or words[0] not in COMMANDS:
+        return tuple(dict.fromkeys(name for _, modules in COMMANDS.values() for name in modules))
+    modules = COMMANDS[words[0]][1]
+    return modules[:1] if words[1:2] and words[1] in FREQUENT.get(words[0], ()) else modules
+
 
 SUMMARY = """Review, measure and certify PyTorch code
 

@@ -45,11 +45,6 @@ def countersign(
 
 async def _countersign(where: Path, certificate: str, key: Path, reason: str) -> LogNoticeStatement:
     from esper_agents.api import open_project
-    from esper_agents.archive.changes.countersignatures import Countersigner, countersign_certificate
-    from esper_agents.certificates.signing.key_input import this_user
-    from esper_agents.paths import home
 
     async with open_project(where) as project:
-        entry = await project.certificates.get(certificate)
-        by = Countersigner(key, this_user(), reason, home())
-        return await project.services.store.run(countersign_certificate, project.services.place, entry.id, by)
+        return await project.certificates.countersign(certificate, key, reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,11 +16,7 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
-
-    from esper_agents.archive.retention import Prunable
-    from esper_agents.storage.maintenance import DatabaseStatus
-
+    from esper_agents.api import DatabaseStatus, Prunable
 
 db_app = typer.Typer(no_args_is_help=True, help="Manage the database")
 
@@ -40,9 +36,9 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
       esper db status
       esper db status --json
     """
-    from esper_agents.storage import maintenance
+    from esper_agents.api import database_status
 
-    found = maintenance.status(_url(project))
+    found = database_status(project)
     if as_json:
         echo_json(asdict(found))
         return
@@ -79,9 +75,9 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     Examples:
       esper db upgrade
     """
-    from esper_agents.storage import maintenance
+    from esper_agents.api import upgrade_database
 
-    done = maintenance.upgrade(_url(project))
+    done = upgrade_database(project)
     if as_json:
         echo_json(asdict(done))
     elif done.migrations:
@@ -106,11 +102,11 @@ def backup(
     Examples:
       esper db backup ~/backups/my-model.db
     """
-    from esper_agents.paths import home
-    from esper_agents.storage.backup import back_up
+    from esper_agents.api import back_up_database
 
-    done = back_up(_url(project), file)
-    apart = {"artifacts": str(_home(project) / "artifacts"), "keys": str(home() / "keys"), "pins": str(home() / "pins")}
+    made = back_up_database(file, project)
+    done = made.backup
+    apart = {"artifacts": str(made.artifacts), "keys": str(made.keys), "pins": str(made.pins)}
     if as_json:
         echo_json(asdict(done) | {"path": str(done.path), "not_in_it": apart})
         return
@@ -134,11 +130,9 @@ def vacuum(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     Examples:
       esper db vacuum
     """
-    from esper_agents.storage import maintenance
+    from esper_agents.api import vacuum_database
 
-    url = _url(project)
-    _require(url)
-    done = maintenance.vacuum(url)
+    done = vacuum_database(project)
     if as_json:
         echo_json(asdict(done))
     else:
@@ -222,23 +216,3 @@ def _size(size_bytes: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} GB"
-
-
-def _home(project: Path) -> Path:
-    from esper_agents.git.find_project import find_project
-    from esper_agents.paths import project_home
-
-    return project_home(find_project([project.expanduser()], Path.cwd()).key)
-
-
-def _url(project: Path) -> URL:
-    from esper_agents.storage.engine import database_url
-
-    return database_url(_home(project) / "esper.db")
-
-
-def _require(url: Any) -> None:
-    from esper_agents.storage import maintenance
-
-    if not maintenance.status(url).exists:
-        raise UsageError("there is no database yet", remedy="the first session creates it: esper submit ...")

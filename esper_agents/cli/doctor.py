@@ -16,7 +16,7 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.cli.health_checks import Database, HealthReport
+    from esper_agents.api import DatabaseContents, HealthReport
 
 
 def register(app: typer.Typer) -> None:
@@ -37,9 +37,9 @@ def doctor(
       esper doctor
       esper doctor --project ~/my-model --json
     """
-    from esper_agents.cli.health_checks import examine
+    from esper_agents.api import check_health
 
-    found = asyncio.run(examine(project))
+    found = asyncio.run(check_health(project))
     if as_json:
         echo_json({"is_well": not found.problems} | asdict(found))
     else:
@@ -82,7 +82,7 @@ def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
         yield "certificates", str(found.database.certificates)
 
 
-def _database(database: Database) -> str:
+def _database(database: DatabaseContents) -> str:
     if not database.exists:
         return "not created yet (created by the first session)"
     size = "on a server" if database.size_bytes is None else _size(database.size_bytes)

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.key_output import as_data, described, show_own, show_refused, show_trusted
+from esper_agents.cli.key_output import as_data, show_own, show_refused, show_trusted, summary
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, ReasonOption
 from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.domain.key_format import KeyFormat
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
-from esper_agents.paths import home
-
-if TYPE_CHECKING:
-    from esper_agents.archive.changes.key_changes import ChangeReason
-    from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.domain.project import Project
 
 keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trusted keys")
-
-
-class KeyFormat(StrEnum):
-    """Format of a public key."""
-
-    PEM = "pem"
-    SSH = "ssh"
-    NOTE = "note"
-    ALLOWED_SIGNERS = "allowed-signers"
 
 
 def register(app: typer.Typer) -> None:
@@ -47,17 +31,14 @@ def show(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     Examples:
       esper keys show
     """
-    from esper_agents.certificates.signing.signing_key import existing_key
-    from esper_agents.certificates.signing.trusted_keys import trusted
+    from esper_agents.api import list_keys
 
-    found = _project(project)
-    key = existing_key(home())
-    keys = trusted(home(), Path(found.root), found.key)
+    found = list_keys(project)
     if as_json:
-        echo_json(as_data(key.public_key if key else None, keys))
+        echo_json(as_data(found))
         return
-    show_own(key.public_key if key else None)
-    show_trusted(keys)
+    show_own(found)
+    show_trusted(found)
 
 
 @keys_app.command()
@@ -74,19 +55,9 @@ def export(
       esper keys export
       esper keys export --format allowed-signers --name ann@example.org
     """
-    from esper_agents.certificates.signing.allowed_signers import own_signer
-    from esper_agents.certificates.signing.signing_key import as_note_key, as_pem, as_ssh, signing_key
+    from esper_agents.api import export_key
 
-    public_key = signing_key(home()).public_key
-    match form:
-        case KeyFormat.PEM:
-            echo(as_pem(public_key).removesuffix("\n"))
-        case KeyFormat.SSH:
-            echo(f"{as_ssh(public_key)} {_named(name)}")
-        case KeyFormat.NOTE:
-            echo(as_note_key(public_key, name or _origin(project)))
-        case KeyFormat.ALLOWED_SIGNERS:
-            echo(own_signer(_named(name), public_key).line())
+    echo(export_key(form, name, project))
 
 
 @keys_app.command()
@@ -113,13 +84,11 @@ def trust(
     if of_project:
         _accept_project()
         return
-    from esper_agents.certificates.signing.trusted_keys import home_file
-    from esper_agents.certificates.signing.trusted_keys import trust as trust_it
+    from esper_agents.api import trust_key
 
-    signer = _signer(" ".join(key or ()), name)
-    is_new = trust_it(home(), signer)
-    outline(f"{'trusted' if is_new else 'trusted already'}: {described(signer)}")
-    outline(f"kept in {home_file(home())}; remove the line to trust it no longer", 1)
+    done = trust_key(" ".join(key or ()), name)
+    outline(f"{'trusted' if done.is_new else 'trusted already'}: {summary(done.key)}")
+    outline(f"kept in {done.file}; remove the line to trust it no longer", 1)
 
 
 @keys_app.command()
@@ -135,17 +104,18 @@ def rotate(
     Examples:
       esper keys rotate --reason "once a year"
     """
-    from esper_agents.archive.changes.key_changes import rotate as change
-    from esper_agents.certificates.signing.signing_key import as_ssh, key_id_of
+    from esper_agents.api import rotate_key
 
-    done = change(home(), _said(reason))
+    done = rotate_key(reason)
     if as_json:
-        echo_json({"old": key_id_of(done.old), "new": key_id_of(done.new), "logs": list(done.logs)})
+        echo_json({"old": done.old.key_id, "new": done.new.key_id, "logs": list(done.logs)})
         return
-    outline(f"retired: {key_id_of(done.old)}")
-    outline(f"new signing key: {key_id_of(done.new)}")
+    outline(f"retired: {done.old.key_id}")
+    outline(f"new signing key: {done.new.key_id}")
     _show_logs(done.logs)
-    outline_command("for those who trust the old one", f'esper keys trust "{as_ssh(done.new)}" --name {_named("")}')
+    outline_command(
+        "for those who trust the old one", f'esper keys trust "{done.new.public_key}" --name {done.new.name}'
+    )
 
 
 @keys_app.command()
@@ -163,35 +133,16 @@ def revoke(
     Examples:
       esper keys revoke SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --reason "the laptop is gone"
     """
-    from esper_agents.archive.changes.key_changes import revoke as change
-    from esper_agents.certificates.signing.signing_key import key_id_of
+    from esper_agents.api import revoke_key
 
-    done = change(home(), _ed25519(key), _said(reason), project_key=_project(project).key)
+    done = revoke_key(key, reason, project)
     if as_json:
-        echo_json({"revoked": key_id_of(done.key), "logs": list(done.logs), "it_brought": list(done.brought)})
+        echo_json({"revoked": done.key.key_id, "logs": list(done.logs), "it_brought": list(done.introduced)})
         return
-    outline(f"revoked: {key_id_of(done.key)}")
+    outline(f"revoked: {done.key.key_id}")
     _show_logs(done.logs)
-    for each in done.brought:
+    for each in done.introduced:
         outline(f"this key introduced {each} to a log; that key stays valid unless you revoke it as well")
-
-
-def _ed25519(text: str) -> bytes:
-    from esper_agents.archive.changes.key_changes import known_key
-    from esper_agents.certificates.signing.key_input import claimed_signer
-    from esper_agents.certificates.signing.public_keys import is_key_id
-
-    raw = known_key(home(), text) if is_key_id(text) else claimed_signer(text, "anybody").raw
-    if not raw:
-        raise UsageError(f"unknown Ed25519 key {text[:200]!r}", remedy="run `esper keys show`")
-    return raw
-
-
-def _said(reason: str) -> ChangeReason:
-    from esper_agents.archive.changes.key_changes import ChangeReason
-    from esper_agents.certificates.signing.key_input import this_user
-
-    return ChangeReason(this_user(), reason)
 
 
 def _show_logs(logs: tuple[str, ...]) -> None:
@@ -202,51 +153,10 @@ def _show_logs(logs: tuple[str, ...]) -> None:
 
 
 def _accept_project() -> None:
-    from esper_agents.certificates.signing.allowed_signers import read_signers
-    from esper_agents.certificates.signing.trusted_keys import accept, project_file, project_keys
+    from esper_agents.api import accept_project_keys
 
-    found = _project(HERE)
-    place = project_file(Path(found.root))
-    data = project_keys(Path(found.root))
-    if data is None:
-        raise UsageError(
-            f"{str(place)!r} is no plain file of keys",
-            remedy="write it: one line of `esper keys export` for each person",
-        )
-    # Read the file once, so that the printed keys are the accepted keys.
-    read = read_signers(data, ".esper/trusted_keys")
-    accept(home(), found.key, data)
-    outline(f"accepted: {number_of(len(read.signers), 'key')} of {found.name}, as long as the file stays as it is")
-    for each in read.signers:
-        outline(described(each), 1)
-    show_refused(read.refused)
-
-
-def _signer(text: str, name: str) -> Signer:
-    from esper_agents.certificates.signing.key_input import claimed_signer
-
-    return claimed_signer(text, name)
-
-
-def _project(where: Path) -> Project:
-    from esper_agents.git.find_project import find_project
-
-    return find_project([where], Path.cwd())
-
-
-def _named(name: str) -> str:
-    from esper_agents.certificates.signing.allowed_signers import is_principal
-    from esper_agents.certificates.signing.key_input import this_user
-
-    if name and not is_principal(name):
-        raise UsageError(f"invalid name {name!r}", remedy="use letters, digits and ._+@=:/~- only")
-    return name or this_user()
-
-
-def _origin(project: Path) -> str:
-    from esper_agents.archive.log_discovery import origin_of
-
-    found = origin_of(home(), _project(project))
-    if not found:
-        raise UsageError("no certificate was issued here yet, so the log has no name", remedy="say one with --name")
-    return found
+    done = accept_project_keys()
+    outline(f"accepted: {number_of(len(done.keys), 'key')} of {done.project}, as long as the file stays as it is")
+    for each in done.keys:
+        outline(summary(each), 1)
+    show_refused(done.refused)

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, redact, width
-from esper_agents.domain.certificate import FLOOR_QUESTION as QUESTION
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.usage import expense_of
-from esper_agents.reasoning.reasoner import ProgramNotice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,11 +76,13 @@ def _more(findings: list[Any]) -> list[tuple[str, str]]:
 
 
 def _opened(body: JsonObject) -> list[tuple[str, str]]:
+    from esper_agents.domain.certificate import FLOOR_QUESTION
+
     remembered = len(body["notes"])
     memory = f", remembers {number_of(remembered, 'thing')} of this project" if remembered else ""
     by = body["definition"]["reasoner"]
     how = "has no playbook and no model" if by == "unattended" else f"by {by}"
-    first = ", before its model is asked" if body["question"] == QUESTION else ""
+    first = ", before its model is asked" if body["question"] == FLOOR_QUESTION else ""
     return [("agent", f"{body['agent']['name']} {how}{first}{memory}")]
 
 

@@ -31,7 +31,7 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
 
     import typer
 
-    from esper_agents.cli.command_index import COMMANDS, SUMMARY
+    from esper_agents.cli.command_index import COMMANDS, SUMMARY, modules_of
     from esper_agents.cli.lightweight_commands import LightweightGroup, make_lightweight, only
 
     is_named = bool(words) and words[0] in COMMANDS
@@ -46,8 +46,7 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
     )
     # Without a callback, Typer would treat the name of a single command as its argument.
     app.callback()(_options())
-    chosen = [words[0]] if is_named else list(COMMANDS)
-    for name in dict.fromkeys(name for command in chosen for name in COMMANDS[command][1]):
+    for name in modules_of(words):
         module = importlib.import_module(f"esper_agents.cli.{name}")
         # The others add subcommands to a group when they are imported.
         if register := getattr(module, "register", None):
@@ -152,7 +151,7 @@ def _main() -> int:  # noqa: PLR0911 - one for each way to end
     os.environ.pop("LANGCHAIN_TRACING", None)
     import typer
 
-    from esper_agents.certificates.signing.signing_key import take_key_file
+    from esper_agents.api import take_key_file
     from esper_agents.cli.terminal import report
     from esper_agents.errors import EsperError, ExitCode, StorageError
 

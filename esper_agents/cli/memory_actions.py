@@ -15,9 +15,8 @@ from esper_agents.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from esper_agents.api.memory import RedactionResult
+    from esper_agents.api import ImportResult, RedactionResult
     from esper_agents.domain.memory import MemoryNote
-    from esper_agents.memory.import_export import ImportResult
 
 _MOST_FILES = 10
 
@@ -97,10 +96,7 @@ async def read_notes(where: Path, which: NoteFilter, limit: int) -> tuple[Memory
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        found = await project.memory.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
-        if which.agent and not found:
-            project.services.agents.get(which.agent)
-        return found
+        return await project.memory.list(agent=which.agent, kind=which.kind, states=which.states, limit=limit)
 
 
 async def read_note(where: Path, wanted: str) -> MemoryNote:

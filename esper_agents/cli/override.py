@@ -45,9 +45,9 @@ def override(
       esper certificates override 12faba12a09f --status CONDITIONALLY_APPROVED --reason "the faulty path is not shipped"
       esper certificates override 12faba12a09f --status REQUIRES_REMEDIATION --reason "taken back: it is shipped"
     """
-    from esper_agents.archive.search.filters import statuses_of
+    from esper_agents.api import read_filter
 
-    (wanted,) = statuses_of((status,))
+    (wanted,) = read_filter(statuses=(status,)).statuses
     notice = asyncio.run(_override(project, certificate, wanted, reason, asks=not yes, as_json=as_json))
     if notice is None:
         raise typer.Exit(ExitCode.CANCELLED)

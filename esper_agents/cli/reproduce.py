@@ -10,11 +10,6 @@ import typer
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add the command to the group of certificates."""
-    group.command()(reproduce)
-
-
 def reproduce(
     certificate: CertificateArgument = "latest",
     project: ProjectOption = HERE,

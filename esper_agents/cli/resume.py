@@ -137,7 +137,7 @@ def source_flags(source: DefinitionSource | None) -> dict[str, bool]:
 @contextmanager
 def telling_changes(*, is_told: bool) -> Iterator[None]:
     """Print the changed definitions if they prevent a session from being resumed."""
-    from esper_agents.orchestration.drift import ChangedError
+    from esper_agents.api import ChangedError
 
     try:
         yield

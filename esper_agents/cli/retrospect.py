@@ -17,13 +17,11 @@ from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.errors import ExitCode, InputFileError, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.api import OpenProject
-    from esper_agents.api.models import ModelCostPreview
-    from esper_agents.learning.model_wording import Wording
-    from esper_agents.learning.report import Retrospect
+    from esper_agents.api import ModelCostPreview, OpenProject, Retrospect, Wording
 
 retrospect_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -65,15 +63,13 @@ def retrospect(
     """
     if context.invoked_subcommand:
         return
-    from esper_agents.learning.rendering import render_report
-
-    found = asyncio.run(_look_back(project, limit, least, reasoner, is_told=not as_json))
+    found, text = asyncio.run(_look_back(project, limit, least, reasoner, is_told=not as_json))
     if as_json:
         echo_json(_as_data(found))
     elif output is None:
-        echo(render_report(found))
+        echo(text)
     else:
-        _write(output, render_report(found))
+        _write(output, text)
         echo(f"wrote what {number_of(len(found.sessions), 'session')} show to {output}")
 
 
@@ -93,36 +89,34 @@ def accept(
     raise typer.Exit(asyncio.run(_accept(name, yes, project)))
 
 
-async def _look_back(where: Path, limit: int, least: int, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
+async def _look_back(
+    where: Path, limit: int, least: int, wanted: ReasonerName, *, is_told: bool
+) -> tuple[Retrospect, str]:
     from esper_agents.api import open_project
-    from esper_agents.api.retrospect import build_retrospect
 
     async with open_project(where) as project:
-        return await _reworded(
-            project, await build_retrospect(project, limit=limit, least=least), wanted, is_told=is_told
-        )
+        found = await project.retrospect.report(limit=limit, least=least)
+        found = await _reworded(project, found, wanted, is_told=is_told)
+        return found, project.retrospect.markdown(found)
 
 
 async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerName, *, is_told: bool) -> Retrospect:
     """Return the report worded by a model, if one is requested and consent was given."""
-    from esper_agents.api.retrospect import reword, sending
     from esper_agents.cli.consent_prompt import ask_consent
 
     if not (found.habits or found.insights):
         return found
     is_wanted = wanted is ReasonerName.CLAUDE or (wanted is ReasonerName.AUTO and project.models.has_key)
     if is_wanted and is_told and is_interactive():
-        ask_consent(project, sending(project, found), wanted, lambda known: _tell(known, found))
-    if project.models.choose_reasoner(wanted, lambda: sending(project, found)) == CLAUDE:
-        return await reword(project, found, _notice)
+        ask_consent(project, project.retrospect.preview(found), wanted, lambda known: _tell(known, found))
+    if project.models.choose_reasoner(wanted, lambda: project.retrospect.preview(found)) == CLAUDE:
+        return await project.retrospect.reword(found, _notice)
     left = "no model was used: no consent to send source code (esper models agree)"
     return replace(found, unworded=left) if is_wanted else found
 
 
 def _notice(words: str) -> None:
     """Print messages of the program during a model call, but not the model output."""
-    from esper_agents.reasoning.reasoner import ProgramNotice
-
     if isinstance(words, ProgramNotice):
         sys.stderr.write(f"{one_line(words)}\n")
 
@@ -138,10 +132,9 @@ def _tell(known: ModelCostPreview, found: Retrospect) -> None:
 
 async def _accept(name: str, is_agreed: bool, where: Path) -> int:
     from esper_agents.api import open_project
-    from esper_agents.api.retrospect import accept_skill, proposal
 
     async with open_project(where) as project:
-        found = proposal(project, name)
+        found = project.retrospect.proposal(name)
         echo(found.text)
         if not is_agreed:
             if not is_interactive():
@@ -150,7 +143,7 @@ async def _accept(name: str, is_agreed: bool, where: Path) -> int:
                 )
             if not typer.confirm(f"take {name} into the project, where agents load it?"):
                 return ExitCode.CANCELLED
-        echo(f"taken: {accept_skill(project, found)}")
+        echo(f"taken: {project.retrospect.accept(found)}")
     return ExitCode.DONE
 
 

@@ -27,7 +27,7 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.orchestration.replay import ReplayResult
+    from esper_agents.api import ReplayResult
 
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to `esper sessions`

@@ -15,7 +15,6 @@ from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, SessionArgument, YesOption
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
-from esper_agents.cli.timeline import timeline
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.usage import dollars
@@ -118,6 +117,8 @@ def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_
     Examples:
       esper sessions show latest
     """
+    from esper_agents.cli.timeline import timeline
+
     found, events = asyncio.run(_show(session, project))
     if as_json:
         echo_json({"session": _as_data(found), "events": [asdict(each) for each in events]})
@@ -180,11 +181,9 @@ def state_of(each: SessionSummary) -> str:
 
 
 async def _list(where: Path, states: tuple[SessionState, ...], agent: str, since: str, limit: int) -> _Found:
-    from esper_agents.api import open_project
-    from esper_agents.archive.search.filters import since_of
-    from esper_agents.storage.sessions import SessionFilter
+    from esper_agents.api import open_project, read_session_filter
 
-    wanted = SessionFilter(states, agent, since_of(since) if since else "")
+    wanted = read_session_filter(states=states, agent=agent, since=since)
     async with open_project(where) as project:
         return await _with_costs(project, await project.sessions.list(wanted=wanted, limit=limit))
 

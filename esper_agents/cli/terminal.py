@@ -43,7 +43,7 @@ def redact(value: T) -> T:
     Called for the output of every command. Redact a value before it is serialized: quoting hides some secrets from
     detection.
     """
-    from esper_agents.certificates.redaction import redacted, secrets_of
+    from esper_agents.api import redacted, secrets_of
 
     return redacted(value, known=secrets_of(os.environ)).value
 

@@ -16,10 +16,7 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from esper_agents.domain.session import Event, SessionSummary
-    from esper_agents.observing.span import TraceSpan
+    from esper_agents.api import SessionTrace
 
 
 def register(app: typer.Typer) -> None:
@@ -51,31 +48,26 @@ def trace(
       esper trace latest --output trace.jsonl
       esper trace latest --otlp http://localhost:4318
     """
-    from esper_agents.observing.collector import address_of, host_of, send
-    from esper_agents.observing.ledger_spans import spans_of
-    from esper_agents.observing.otlp import json_lines
-
     if otlp and output:
         raise UsageError("spans go to one place at a time", remedy="give --otlp or --output")
-    url = address_of(otlp) if otlp else ""
-    found, events = asyncio.run(_rows(session, project))
-    spans = spans_of(found, events, with_content=content)
-    if url:
-        send(spans, url)
-        _report(found, spans, "sent", host_of(url), as_json=as_json)
+    found = asyncio.run(_trace(session, project, otlp, with_content=content))
+    if otlp:
+        _report(found, "sent", found.send(otlp), as_json=as_json)
     elif output:
-        _write(output.expanduser(), "".join(f"{each}\n" for each in json_lines(spans)))
-        _report(found, spans, "wrote", str(output), as_json=as_json)
+        _write(output.expanduser(), "".join(f"{each}\n" for each in found.json_lines()))
+        _report(found, "wrote", str(output), as_json=as_json)
     else:
-        sys.stdout.writelines(f"{each}\n" for each in json_lines(spans))
+        sys.stdout.writelines(f"{each}\n" for each in found.json_lines())
 
 
-async def _rows(session: str, where: Path) -> tuple[SessionSummary, tuple[Event, ...]]:
-    from esper_agents.api import open_project
+async def _trace(session: str, where: Path, url: str, *, with_content: bool) -> SessionTrace:
+    from esper_agents.api import collector_url, open_project
 
+    if url:
+        # An unusable URL is an error before the session is read.
+        collector_url(url)
     async with open_project(where) as project:
-        found = await project.sessions.get(session)
-        return found, await project.sessions.timeline(found.id)
+        return await project.sessions.trace(session, with_content=with_content)
 
 
 def _write(file: Path, text: str) -> None:
@@ -86,11 +78,10 @@ def _write(file: Path, text: str) -> None:
         raise InputFileError(str(file), problem, remedy="name a file that you may write with --output") from error
 
 
-def _report(found: SessionSummary, spans: Sequence[TraceSpan], done: str, where: str, *, as_json: bool) -> None:
-    trace_id = spans[0].trace
+def _report(found: SessionTrace, done: str, where: str, *, as_json: bool) -> None:
     if as_json:
-        echo_json({"session": found.id, "trace": trace_id, "spans": len(spans), done: where})
+        echo_json({"session": found.session, "trace": found.trace_id, "spans": len(found.spans), done: where})
         return
-    say("session", found.id)
-    say("trace", trace_id)
-    say(done, f"{number_of(len(spans), 'span')} to {where}")
+    say("session", found.session)
+    say("trace", found.trace_id)
+    say(done, f"{number_of(len(found.spans), 'span')} to {where}")

@@ -16,8 +16,7 @@ from esper_agents.cli.terminal import one_line, short
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.api.worker import QueueWorker
-    from esper_agents.api.worker_events import WorkerEvent
+    from esper_agents.api import QueueWorker, WorkerEvent
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +57,7 @@ def worker(
 
 
 async def _work(project: Path | None, concurrency: int, poll_s: float, publish: Publish, *, once: bool) -> int:
-    from esper_agents.api.worker import open_worker
+    from esper_agents.api import open_worker
 
     into_project = publish is Publish.PROJECT
     async with open_worker(project, concurrency=concurrency, tell=_tell, publish=into_project) as opened:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from esper_agents.domain.agent import Agent
@@ -15,29 +14,8 @@ from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.finding import Finding
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.memory import MemoryNote
+from esper_agents.domain.stored_kinds import RowKind as RowKind  # noqa: PLC0414 - exported
 from esper_agents.domain.verdict import Verdict
-
-
-class RowKind(StrEnum):
-    """Kind of a ledger event."""
-
-    SUBMITTED = "submitted"
-    ROUTED = "routed"
-    REFUSED = "refused"
-    OPENED = "opened"
-    DECIDING = "deciding"
-    MOVED = "moved"
-    MOVE_REFUSED = "move-refused"
-    ASKED = "asked"
-    ANSWERED = "answered"
-    CALLING = "calling"
-    CALLED = "called"
-    HANDED_OFF = "handed-off"
-    CONCLUDED = "concluded"
-    CERTIFIED = "certified"
-    CANCELLED = "cancelled"
-    DRIFT_ACCEPTED = "drift-accepted"
-    PRUNED = "pruned"
 
 
 class RowKey(NamedTuple):

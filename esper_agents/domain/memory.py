@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class NoteKind(StrEnum):
-    """Memory document that a note belongs to."""
-
-    WORKING = "working-memory"
-    DECISION = "decisions-log"
-    ACTION = "next-actions"
-
-
-class NoteState(StrEnum):
-    """State of a note."""
-
-    CURRENT = "current"
-    SUPERSEDED = "superseded"
-    DONE = "done"
-    DROPPED = "dropped"
-    # The text is deleted; the note's row remains.
-    FORGOTTEN = "forgotten"
-
+from esper_agents.domain.stored_kinds import NoteKind as NoteKind  # noqa: PLC0414 - exported
+from esper_agents.domain.stored_kinds import NoteState as NoteState  # noqa: PLC0414 - exported
 
 # Task option that names the follow-up to carry out.
 ACTION = "action"

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class EntryKind(StrEnum):
-    """Kind of a transparency log entry."""
-
-    CERTIFICATE = "certificate"
-    NOTICE = "notice"
+from esper_agents.domain.stored_kinds import EntryKind as EntryKind  # noqa: PLC0414 - exported
 
 
 class NoticeKind(StrEnum):

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from esper_agents.domain.finding import Finding
+from esper_agents.domain.stored_kinds import OriginKind as OriginKind  # noqa: PLC0414 - exported
 
 # Task options, recorded in the certificate, that name the predecessor session.
 FORKED_FROM, CONTINUES = "forked-from", "continues"
-
-
-class OriginKind(StrEnum):
-    """Kind of session origin."""
-
-    SUBMITTED = "submitted"
-    FORKED = "forked"
-    CONTINUED = "continued"
 
 
 @dataclass(frozen=True, slots=True)

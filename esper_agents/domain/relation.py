@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class RelationKind(StrEnum):
-    """Kind of relation between certificates."""
-
-    SUPERSEDES = "supersedes"
-    REVOKES = "revokes"
-    DEPENDS_ON = "depends on"
-    COUNTERSIGNS = "countersigns"
+from esper_agents.domain.stored_kinds import RelationKind as RelationKind  # noqa: PLC0414 - exported
 
 
 @dataclass(frozen=True, slots=True)

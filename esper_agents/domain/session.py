@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from esper_agents.domain.codec import JsonObject
@@ -11,17 +10,8 @@ from esper_agents.domain.origin import SUBMITTED, PredecessorResult, SessionOrig
 from esper_agents.domain.permission_rule import PermissionRule
 from esper_agents.domain.project import GitRevision
 from esper_agents.domain.relation import Relation
+from esper_agents.domain.stored_kinds import SessionState as SessionState  # noqa: PLC0414 - exported
 from esper_agents.domain.task import Task
-
-
-class SessionState(StrEnum):
-    """State of a session, derived from its ledger."""
-
-    OPEN = "open"
-    WAITING = "waiting"
-    DONE = "done"
-    REFUSED = "refused"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

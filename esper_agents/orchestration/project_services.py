@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive.project_place import ProjectPlace
 from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, SECOND_OPINION
-from esper_agents.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import AsyncStore
     from esper_agents.tools.lab_pool import LabPool
     from esper_agents.tools.registry import ToolRegistry
-    from esper_agents.tools.tool import Tool
+    from esper_agents.tools.tool import Tool, ToolContext
 
 
 _MODELS = frozenset((CLAUDE, SECOND_OPINION))
@@ -178,6 +177,8 @@ class ProjectServices:
     @cached_property
     def context(self) -> ToolContext:
         """Resources that tools may access."""
+        from esper_agents.tools.tool import ToolContext
+
         root = Path(self.project.root)
         return ToolContext(
             root,

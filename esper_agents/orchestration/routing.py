@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.route import Route, RouteCandidate, RouteOutcome
-from esper_agents.domain.session import SessionState
-from esper_agents.orchestration.frame_start import opening
-from esper_agents.orchestration.session_run import session_row
 
 if TYPE_CHECKING:
     from esper_agents.domain.task import Task
@@ -21,6 +17,11 @@ _MOST_CODE = 20_000
 
 async def route(run: SessionRun) -> None:
     """Record the selected agent and open the first frame, or record that no agent takes the task, atomically."""
+    from esper_agents.domain.ledger import RowKind
+    from esper_agents.domain.session import SessionState
+    from esper_agents.orchestration.frame_start import opening
+    from esper_agents.orchestration.session_run import session_row
+
     if run.history.is_cancelled:
         return
     chosen = route_of(run.services, run.history.begun.task)

@@ -13,13 +13,14 @@ from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.codec import canonical
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.status import Stance
 from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.action_schema import ActionContext, Lines, move_tools
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import base_instructions, system_of, tools_of
-from esper_agents.reasoning.reasoner import Decision, ProgramNotice, ReasonerSource
+from esper_agents.reasoning.reasoner import Decision, ReasonerSource
 from esper_agents.reasoning.retry_budget import RetryBudget
 from esper_agents.reasoning.transcript import Conversation, ElidedTurns, ParsedTurn, answers_of, read_turn
 

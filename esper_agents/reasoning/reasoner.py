@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 Say: TypeAlias = Callable[[str], None]
 
 
-class ProgramNotice(str):
-    """Line of the program within the streamed text of a model."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Decision of a reasoner.

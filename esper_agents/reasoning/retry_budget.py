@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.errors import ModelBusyError
 from esper_agents.reasoning.models import Usage
-from esper_agents.reasoning.reasoner import ProgramNotice
 
 if TYPE_CHECKING:
     from esper_agents.errors import ModelError

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import String, bindparam, insert, literal, select, type_coerce, update
 
-from esper_agents.domain.identifier import Prefix, new_id
-from esper_agents.domain.ledger import RowKey, RowKind
 from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState, SessionSummary
-from esper_agents.storage import ledger, session_search_index
+from esper_agents.storage import session_search_index
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.lease import Lease, claim_within
 from esper_agents.storage.owner import is_dead
-from esper_agents.storage.projects import note_project
 from esper_agents.storage.session_lookup import named
 from esper_agents.storage.store import database_clock
 from esper_agents.storage.tables import ledger as rows
@@ -27,9 +23,8 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.project import Project
     from esper_agents.domain.session import Submission
+    from esper_agents.storage.lease import Lease
     from esper_agents.storage.store import Store, Transaction
-
-_SUBMITTED = RowKey(0, 0, 0, RowKind.SUBMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +87,12 @@ def fork(
 
 
 def _create(transaction: Transaction, where: Project, submission: Submission, origin: SessionOrigin) -> Lease:
+    from esper_agents.domain.identifier import Prefix, new_id
+    from esper_agents.domain.ledger import RowKey, RowKind
+    from esper_agents.storage import ledger
+    from esper_agents.storage.lease import claim_within
+    from esper_agents.storage.projects import note_project
+
     session_id = new_id(Prefix.SESSION)
     note_project(transaction, where)
     values = {
@@ -107,7 +108,7 @@ def _create(transaction: Transaction, where: Project, submission: Submission, or
     }
     _INSERT.rows(transaction.connection, values)
     lease = claim_within(transaction, session_id)
-    ledger.append_within(transaction, lease, [(_SUBMITTED, submission)])
+    ledger.append_within(transaction, lease, [(RowKey(0, 0, 0, RowKind.SUBMITTED), submission)])
     session_search_index.write(transaction, session_id)
     return lease
 

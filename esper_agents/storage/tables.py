@@ -20,13 +20,16 @@ from sqlalchemy import (
     false,
 )
 
-from esper_agents.domain.ledger import RowKind
-from esper_agents.domain.memory import NoteKind, NoteState
-from esper_agents.domain.notice import EntryKind
-from esper_agents.domain.origin import OriginKind
-from esper_agents.domain.relation import RelationKind
-from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import QuestionType, Status
+from esper_agents.domain.stored_kinds import (
+    EntryKind,
+    NoteKind,
+    NoteState,
+    OriginKind,
+    RelationKind,
+    RowKind,
+    SessionState,
+)
 
 # HEAD names the migration that produces this schema.
 HEAD = "0008"

@@ -153,7 +153,7 @@ async def test_the_command_that_repeats_the_task_names_the_change(repository):
 )
 async def test_a_change_that_does_not_exist_is_refused(repository, diff, problem):
     async with open_project(repository) as project:
-        with pytest.raises(UsageError, match="revision|changed") as refused:
+        with pytest.raises(UsageError, match=r"revision|changed") as refused:
             project.tasks.create("review this", diff=diff)
     assert problem in refused.value.problem
     assert refused.value.remedy

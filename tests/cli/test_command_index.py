@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import esper_agents.cli
 from esper_agents.cli import main
-from esper_agents.cli.command_index import COMMANDS, overview
+from esper_agents.cli.command_index import COMMANDS, FREQUENT, overview
 
 # Builds each command alone, in a process that has imported nothing else.
 ALONE = """
@@ -53,6 +53,12 @@ def test_a_command_that_is_loaded_alone_has_all_its_subcommands():
 def test_of_a_group_the_named_subcommand_is_made_alone_and_an_unknown_one_leaves_the_group_whole():
     assert alone("sessions", "list") == {"sessions": ["list"]}
     assert alone("sessions", "lst") == alone("sessions")
+
+
+def test_a_frequent_subcommand_needs_the_first_module_of_its_command_alone():
+    for name, subcommands in FREQUENT.items():
+        for subcommand in subcommands:
+            assert alone(name, subcommand) == {name: [subcommand]}
 
 
 def test_the_help_that_is_written_without_the_commands_is_theirs():

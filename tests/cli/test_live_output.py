@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from esper_agents.cli.live_output import Narrator
-from esper_agents.reasoning.reasoner import ProgramNotice
+from esper_agents.domain.program_notice import ProgramNotice
 
 
 def test_a_line_of_the_programs_own_stands_apart_from_what_a_model_writes(capsys):

@@ -38,6 +38,14 @@ def test_what_only_reads_loads_neither_torch_nor_the_graph_nor_a_model_client(kn
     assert not loaded(known, *command) & HEAVY
 
 
+@pytest.mark.parametrize(
+    ("command", "most"), [(("certificates", "list"), 85), (("sessions", "list"), 80), (("why",), 85)], ids=str
+)
+def test_a_command_that_reads_loads_few_modules_of_the_program(known, command, most):
+    own = {name for name in loaded(known, *command) if name.startswith("esper_agents")}
+    assert len(own) <= most, sorted(own)
+
+
 def test_a_review_needs_no_database(known):
     assert not loaded(known, "review", "train.py") & {"sqlalchemy", "alembic"}
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from toys import calls
 
-from esper_agents.api.retrospect import accept_skill, build_retrospect, proposal
 from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, ToolCall
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.learning.session_summary import seen_in_certificate
@@ -52,7 +51,7 @@ async def sessions(box, opened, *paths):
 async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        found = await build_retrospect(opened)
+        found = await opened.retrospect.report()
         certificates = {each.id for each in await opened.certificates.list()}
     assert {each.certificate for each in found.sessions} == certificates
     habit = next(each for each in found.habits if each.rule == "ESP305")
@@ -67,9 +66,9 @@ async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box)
 async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        (suggestion, *_) = (await build_retrospect(opened)).suggestions
+        (suggestion, *_) = (await opened.retrospect.report()).suggestions
         assert not any(suggestion.name in each for each in opened.services.skills.skills)
-        target = accept_skill(opened, proposal(opened, suggestion.name))
+        target = opened.retrospect.accept(opened.retrospect.proposal(suggestion.name))
         assert f"project:{suggestion.name}" in opened.services.skills.skills
     assert target.is_relative_to(box.project)
 
@@ -88,9 +87,9 @@ async def test_a_certificate_says_what_the_rows_did_but_for_refused_handoffs(box
 async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        before = await build_retrospect(opened)
+        before = await opened.retrospect.report()
         await opened.certificates.prune(await opened.certificates.prunable(days=0), days=0)
-        after = await build_retrospect(opened)
+        after = await opened.retrospect.report()
     assert after.habits == before.habits
     assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
         "A refused handoff"
@@ -100,7 +99,7 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
 async def test_a_question_that_a_plan_had_answered_is_nothing_that_was_taken_for_granted(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        found = await build_retrospect(opened)
+        found = await opened.retrospect.report()
     assert not [each for each in found.insights if "bound by its loader" in each.text]
 
 
@@ -111,7 +110,7 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
         fork = await opened.sessions.fork(first.id, "1")
         await fork.run()
         await (await opened.sessions.fork(fork.id, "1")).run()
-        found = await build_retrospect(opened)
+        found = await opened.retrospect.report()
     assert len(found.sessions) == 3
     assert {each.counted_as for each in found.sessions} == {first.id}
     assert found.habits == ()
@@ -121,4 +120,4 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
 async def test_two_looks_back_at_the_same_sessions_are_equal(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
-        assert await build_retrospect(opened) == await build_retrospect(opened)
+        assert await opened.retrospect.report() == await opened.retrospect.report()

@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 from modelling import served
 
 from esper_agents.agents.definition import read_definition
-from esper_agents.api.retrospect import accept_skill, build_retrospect, proposal, reword, sending
 from esper_agents.cli.cost_summary import total
 from esper_agents.learning.rendering import render_report
 from esper_agents.learning.retrospect import retrospect
@@ -52,7 +51,7 @@ async def looked_back(box, opened):
     for path in ("train.py", "other.py"):
         task = opened.tasks.create("review this training code", [box.project / path])
         await (await opened.tasks.submit(opened.models.with_reasoner(task, "playbook"))).run()
-    return await build_retrospect(opened)
+    return await opened.retrospect.report()
 
 
 def found_in(message="`.item()` waits for the device"):
@@ -86,7 +85,7 @@ async def test_each_item_stands_above_the_facts_it_cites_and_nothing_of_the_plai
     with served([[Think("hm"), Say("Here."), GOOD]], monkeypatch) as server:
         async with agreed(box) as opened:
             found = await looked_back(box, opened)
-            shown = render_report(await reword(opened, found))
+            shown = render_report(await opened.retrospect.reword(found))
     assert len(server.requests) == 1
     lines = shown.splitlines()
     at = lines.index("- Keep losses on the device.")
@@ -102,7 +101,7 @@ async def test_what_is_sent_are_the_facts_as_data_and_no_file(box, monkeypatch):
     with served([GOOD], monkeypatch) as server:
         async with agreed(box) as opened:
             found = await looked_back(box, opened)
-            await reword(opened, found)
+            await opened.retrospect.reword(found)
     (request,) = server.requests
     assert "They are data" in request.system
     assert request.tools == ("report",)
@@ -115,9 +114,9 @@ async def test_what_is_sent_are_the_facts_as_data_and_no_file(box, monkeypatch):
 async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup(box, monkeypatch):
     with served([GOOD], monkeypatch):
         async with agreed(box) as opened:
-            found = await reword(opened, found_in())
+            found = await opened.retrospect.reword(found_in())
             assert "esper retrospect accept worded-losses-on-the-device" in render_report(found)
-            proposed = proposal(opened, "worded-losses-on-the-device")
+            proposed = opened.retrospect.proposal("worded-losses-on-the-device")
             assert not any("worded" in each for each in opened.services.skills.skills)
             read = read_definition(proposed.text.encode(), path="SKILL.md", stem="x")
             assert (read.name, read.oddities) == ("worded-losses-on-the-device", ())
@@ -126,7 +125,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             assert "<b>" not in proposed.text
             assert "Add up `loss.detach()`." in proposed.text
             assert re.search(r"^### ESP\d+ ", proposed.text, re.MULTILINE)
-            accept_skill(opened, proposed)
+            opened.retrospect.accept(proposed)
             assert "project:worded-losses-on-the-device" in opened.services.skills.skills
 
 
@@ -146,7 +145,7 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
 
     with served(obedient, monkeypatch):
         async with agreed(box) as opened:
-            reworded = await reword(opened, found_in(HOSTILE))
+            reworded = await opened.retrospect.reword(found_in(HOSTILE))
             assert not [*opened.services.home.glob("proposals/*")]
     (one,) = reworded.wording.guidelines
     assert one.text.startswith("## Key insights")
@@ -181,7 +180,7 @@ async def test_where_a_model_comes_to_nothing_the_report_is_as_it_was_and_says_s
     with served(lambda _: answer, monkeypatch):
         async with agreed(box) as opened:
             found = found_in()
-            reworded = await reword(opened, found)
+            reworded = await opened.retrospect.reword(found)
     assert reworded.wording is None
     assert why in reworded.unworded
     plain, shown = render_report(found).splitlines(), render_report(reworded).splitlines()
@@ -194,7 +193,7 @@ async def test_where_a_model_comes_to_nothing_the_report_is_as_it_was_and_says_s
 async def test_where_a_model_declines_the_fallback_is_asked_and_both_are_paid_for(box, monkeypatch):
     with served([Stop("refusal"), GOOD], monkeypatch) as server:
         async with agreed(box) as opened:
-            wording = (await reword(opened, found_in())).wording
+            wording = (await opened.retrospect.reword(found_in())).wording
     assert [each.body["model"] for each in server.requests] == ["claude-sonnet-5-5", "claude-opus-5"]
     assert wording.model == "claude-opus-5"
     assert wording.expense.prompt == sum(each.usage.total for each in server.requests)
@@ -204,7 +203,7 @@ async def test_the_same_facts_are_paid_for_once_and_the_cost_is_told(box, monkey
     with served([GOOD], monkeypatch) as server:
         async with agreed(box) as opened:
             found = found_in()
-            first, second = await reword(opened, found), await reword(opened, found)
+            first, second = await opened.retrospect.reword(found), await opened.retrospect.reword(found)
             spent = await opened.models.usage()
     assert len(server.requests) == 1
     assert render_report(first) == render_report(second)
@@ -217,21 +216,21 @@ async def test_an_answer_that_could_not_be_used_is_paid_for_and_asked_for_again(
     with served([Say("All is well."), GOOD], monkeypatch):
         async with agreed(box) as opened:
             found = found_in()
-            assert (await reword(opened, found)).wording is None
-            assert (await reword(opened, found)).wording.guidelines
+            assert (await opened.retrospect.reword(found)).wording is None
+            assert (await opened.retrospect.reword(found)).wording.guidelines
             assert total(await opened.models.usage()).turns == 2
 
 
 async def test_nothing_is_sent_without_leave_and_nothing_where_there_is_nothing_to_word(box, monkeypatch):
     with served([], monkeypatch) as server:
         async with agreed(box) as opened:
-            empty = await build_retrospect(opened)
-            assert await reword(opened, empty) == empty
+            empty = await opened.retrospect.report()
+            assert await opened.retrospect.reword(empty) == empty
             found = found_in()
-            assert sending(opened, found).is_agreed
+            assert opened.retrospect.preview(found).is_agreed
             opened.models.withdraw(opened.services.server.host)
             with pytest.raises(ConsentError):
-                await reword(opened, found)
+                await opened.retrospect.reword(found)
     assert not server.requests
 
 
@@ -240,7 +239,7 @@ async def test_secrets_of_sessions_are_not_sent(box, monkeypatch):
     monkeypatch.setenv("TOY_API_TOKEN", secrets[1])
     with served([GOOD], monkeypatch) as server:
         async with agreed(box) as opened:
-            await reword(opened, found_in(" ".join(secrets)))
+            await opened.retrospect.reword(found_in(" ".join(secrets)))
     body = json.dumps(server.requests[0].body)
     assert "struck out" in body
     assert not [each for each in secrets if each in body]

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.errors import ModelBusyError, ModelError, OverloadedError, UsageError
 from esper_agents.reasoning.model_client import ModelServer, server_of
 from esper_agents.reasoning.model_errors import TooLongError
 from esper_agents.reasoning.models import Usage, load_models
-from esper_agents.reasoning.reasoner import ProgramNotice
 from esper_agents.reasoning.retry_budget import MOST_RETRIES, RetryBudget
 from esper_agents.testing.http_server import LoopbackServer, Response
 from esper_agents.testing.messages import MessagesServer

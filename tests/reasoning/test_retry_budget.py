@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.errors import ModelBusyError, ModelError
 from esper_agents.reasoning.models import Usage, load_models
-from esper_agents.reasoning.reasoner import ProgramNotice
 from esper_agents.reasoning.retry_budget import MOST_RETRIES, RetryBudget, TransientError
 
 pytestmark = pytest.mark.anyio

@@ -5,19 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from esper_agents.archive.inspection import keyring
-from esper_agents.archive.publishing import publish
-from esper_agents.archive.verification.supersession import later_entries, override_of
-from esper_agents.archive.verified_loading import load_verified
 from esper_agents.certificates.log import transparency_log
-from esper_agents.certificates.log_entry import enter_unlogged
-from esper_agents.certificates.notices import enter_notice, log_notices
-from esper_agents.certificates.signing.key_history import KeyHistory
-from esper_agents.certificates.statement import parse
-from esper_agents.domain.codec import carried
-from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
-from esper_agents.domain.status import Status, replacements
 from esper_agents.errors import EsperError, NotCurrentError, UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +18,10 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override
+    from esper_agents.certificates.log.transparency_log import LogEntry
     from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.domain.project import Project
+    from esper_agents.domain.status import Status
     from esper_agents.domain.verdict import Verdict
     from esper_agents.storage.store import Store
 
@@ -59,6 +50,16 @@ def override(
         EvidenceError: Its authenticity cannot be decided.
         NotCurrentError: It is revoked or superseded.
     """
+    from esper_agents.archive.inspection import keyring
+    from esper_agents.archive.publishing import publish
+    from esper_agents.archive.verification.supersession import override_of
+    from esper_agents.archive.verified_loading import load_verified
+    from esper_agents.certificates.log_entry import enter_unlogged
+    from esper_agents.certificates.notices import enter_notice, log_notices
+    from esper_agents.certificates.statement import parse
+    from esper_agents.domain.codec import carried
+    from esper_agents.domain.identifier import Prefix, new_id
+
     if not reason.strip():
         raise UsageError("an override needs a reason", remedy='add --reason "..."')
     found = load_verified(store, place.project, place.home, certificate_id)
@@ -91,23 +92,35 @@ def override(
 def overrides(store: Store, project: Project, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
     """Return the overrides of a listing's certificates by ID; certificates without one are omitted."""
     ids = [each.id for each in entries]
-    said: dict[str, list[LogNotice]] = {}
-    found = {}
     with store.reading() as connection:
         log_id = transparency_log.log_of(connection, project.key)
-        for start in range(0, len(ids), _AT_ONCE):
-            for each in log_notices(transparency_log.notices_about(connection, log_id, *ids[start : start + _AT_ONCE])):
-                if each.notice.kind is NoticeKind.OVERRIDDEN:
-                    said.setdefault(each.notice.certificate, []).append(each)
-        keys = keyring(project, connection).history if said else KeyHistory({})
-        for name, notices in said.items():
-            # Changed certificates are not reported here; verification does that.
-            with suppress(EsperError):
-                found[name] = override_of(notices, transparency_log.envelope(connection, log_id, name).payload, keys)
+        spans = (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
+        known = [each for span in spans for each in transparency_log.notices_about(connection, log_id, *span)]
+        return _in_force(connection, log_id, project, known) if known else {}
+
+
+def _in_force(connection: Connection, log_id: int, project: Project, known: Sequence[LogEntry]) -> dict[str, Override]:
+    from esper_agents.archive.inspection import keyring
+    from esper_agents.archive.verification.supersession import override_of
+    from esper_agents.certificates.notices import log_notices
+
+    said: dict[str, list[LogNotice]] = {}
+    for each in log_notices(known):
+        if each.notice.kind is NoticeKind.OVERRIDDEN:
+            said.setdefault(each.notice.certificate, []).append(each)
+    if not said:
+        return {}
+    keys, found = keyring(project, connection).history, {}
+    for name, notices in said.items():
+        # Changed certificates are not reported here; verification does that.
+        with suppress(EsperError):
+            found[name] = override_of(notices, transparency_log.envelope(connection, log_id, name).payload, keys)
     return {name: each for name, each in found.items() if each is not None}
 
 
 def _refuse_misfit(verdict: Verdict, status: Status) -> None:
+    from esper_agents.domain.status import replacements
+
     known = replacements(verdict.kind, verdict.status)
     if not known:
         problem = f"{verdict.status} cannot be overridden"
@@ -119,6 +132,8 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
 
 
 def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:
+    from esper_agents.archive.verification.supersession import later_entries
+
     for each in later_entries(connection, log_id, entry.id, keys.history):
         raise NotCurrentError(
             f"certificate {entry.id} is {each.ending} by {each.by}",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.environment_checks import find_versions, look_at_folder
+from esper_agents.api.environment_checks import find_versions, look_at_folder
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL
 
+    from esper_agents.api.environment_checks import Folder, Versions
     from esper_agents.archive.publishing import PublishingPlace
-    from esper_agents.cli.environment_checks import Folder, Versions
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.settings import PermissionSettings
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
+_HERE = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class HealthProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class DatabaseContents:
     """Contents of the database of a project.
 
     Attributes:
@@ -83,7 +84,7 @@ class HealthReport:
     versions: Versions
     project: str
     folder: Folder
-    database: Database
+    database: DatabaseContents
     agents: int
     publishing: PublishingPlace
     rules: tuple[str, ...]
@@ -91,7 +92,7 @@ class HealthReport:
     problems: tuple[HealthProblem, ...]
 
 
-async def examine(where: Path) -> HealthReport:
+async def check_health(where: str | Path = _HERE) -> HealthReport:
     """Return the health report of a project.
 
     Args:
@@ -106,7 +107,7 @@ async def examine(where: Path) -> HealthReport:
     from esper_agents.paths import project_home
     from esper_agents.tools.registry import load_tools
 
-    project = find_project([where], Path.cwd())
+    project = find_project([Path(where).expanduser()], Path.cwd())
     home = project_home(project.key)
     versions, folder, registry = find_versions(), look_at_folder(home), load_registry(Path(project.root))
     database, problems = await _look_at_database(project, home)
@@ -155,7 +156,7 @@ def _look_at_settings(project: Project) -> tuple[PermissionSettings, Sequence[He
         return PermissionSettings(), (HealthProblem(error.problem, error.remedy),)
 
 
-def _interrupted(database: Database) -> Iterator[HealthProblem]:
+def _interrupted(database: DatabaseContents) -> Iterator[HealthProblem]:
     if not (count := len(database.interrupted)):
         return
     ended = "esper sessions cancel --interrupted"
@@ -167,12 +168,12 @@ def _interrupted(database: Database) -> Iterator[HealthProblem]:
         yield HealthProblem(f"{count} sessions are interrupted", remedy)
 
 
-async def _look_at_database(project: Project, home: Path) -> tuple[Database, Sequence[HealthProblem]]:
+async def _look_at_database(project: Project, home: Path) -> tuple[DatabaseContents, Sequence[HealthProblem]]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from esper_agents.storage.engine import database_url
 
-    seen = Database("ESPER_DATABASE_URL", exists=True, size_bytes=None)
+    seen = DatabaseContents("ESPER_DATABASE_URL", exists=True, size_bytes=None)
     try:
         url = database_url(home / "esper.db")
         seen = _from_outside(url)
@@ -187,18 +188,18 @@ async def _look_at_database(project: Project, home: Path) -> tuple[Database, Seq
         return seen, (HealthProblem(f"the database {seen.where!r} cannot be used: {error}", remedy),)
 
 
-def _from_outside(url: URL) -> Database:
+def _from_outside(url: URL) -> DatabaseContents:
     from esper_agents.storage.engine import where
 
     if url.get_backend_name() != "sqlite":
-        return Database(where(url), exists=True, size_bytes=None)
+        return DatabaseContents(where(url), exists=True, size_bytes=None)
     file = url.database or ""
     exists = os.path.exists(file)  # noqa: PTH110 - pathlib raises where a folder above it is closed
-    return Database(file, exists=exists, size_bytes=Path(file).stat().st_size if exists else 0)
+    return DatabaseContents(file, exists=exists, size_bytes=Path(file).stat().st_size if exists else 0)
 
 
-async def _counted(project: Project, seen: Database) -> Database:
-    from esper_agents.api import open_project
+async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents:
+    from esper_agents.api.project import open_project
     from esper_agents.storage.tables import HEAD
 
     async with open_project(project.root) as opened:

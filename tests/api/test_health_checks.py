@@ -14,8 +14,8 @@ from command_line import build
 from judged import FAULTY, judge
 from typer.testing import CliRunner
 
-from esper_agents.cli.environment_checks import Folder, find_versions, look_at_folder
-from esper_agents.cli.health_checks import LEAST_FREE_BYTES, examine, general_problems
+from esper_agents.api.environment_checks import Folder, find_versions, look_at_folder
+from esper_agents.api.health_checks import LEAST_FREE_BYTES, check_health, general_problems
 from esper_agents.errors import InputFileError
 
 
@@ -31,7 +31,7 @@ def database(judged, home):
 
 
 def look(root):
-    return asyncio.run(examine(root))
+    return asyncio.run(check_health(root))
 
 
 def test_a_sound_project_has_no_problem_and_its_parts_are_counted(judged, database) -> None:
