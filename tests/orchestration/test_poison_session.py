@@ -210,7 +210,7 @@ async def test_a_session_whose_last_owners_died_after_it_had_concluded_is_still_
 
     async with toybox.open() as opened:
         dead, sound = graph.build_graph(end=dies), graph.build_graph()
-        monkeypatch.setitem(vars(opened), "_graph", dead)
+        monkeypatch.setitem(vars(opened.sessions), "_graph", dead)
         session = await wear_out(opened, await toybox.submit(opened, "worker"))
         session._graph = sound
         outcome = await session.run()
