@@ -12,13 +12,13 @@ from esper_agents.archive import store as archive
 from esper_agents.archive.changes.overrides import override, overrides
 from esper_agents.archive.changes.revocation import revoke
 from esper_agents.archive.export import export
+from esper_agents.archive.import_certificates import imported
 from esper_agents.archive.inspection import audit_log_faults, inspect_certificate
 from esper_agents.archive.publishing import find_published, publish, publish_page, published_views, record_path
 from esper_agents.archive.record_audit import audit_records
 from esper_agents.archive.repair import repair
 from esper_agents.archive.search.filters import Filter
 from esper_agents.archive.search.search import search
-from esper_agents.certificates.audit.import_certificates import imported
 from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.markdown import render_markdown
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.archive.export import ExportResult
+    from esper_agents.archive.import_certificates import ImportedCertificate
     from esper_agents.archive.inspection import CertificateInspection
     from esper_agents.archive.record_audit import RecordAudit
     from esper_agents.archive.repair import RepairResult
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer

@@ -16,8 +16,8 @@ from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, Proje
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 
 if TYPE_CHECKING:
+    from esper_agents.archive.import_certificates import ImportedCertificate
     from esper_agents.certificates.audit.auditing import AuditedDocument, DocumentAudit
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate
 
 _MOST_SHOWN = 100
 _MOST_PROBLEMS = 20
@@ -58,7 +58,7 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
     Examples:
       esper certificates import docs/ai/agents
     """
-    from esper_agents.certificates.audit.import_certificates import import_certificates
+    from esper_agents.archive.import_certificates import import_certificates
     from esper_agents.git.find_project import find_project
     from esper_agents.paths import project_home
     from esper_agents.storage.engine import database_url
