@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
     from esper_agents.archive.certificate_diff import CertificateDiff as CertificateDiff
     from esper_agents.archive.export import ExportResult as ExportResult
+    from esper_agents.archive.import_certificates import ImportCount as ImportCount
+    from esper_agents.archive.import_certificates import ImportedCertificate as ImportedCertificate
     from esper_agents.archive.metrics import amount_text as amount_text
     from esper_agents.archive.metrics import spark_line as spark_line
     from esper_agents.archive.repair import RepairResult as RepairResult
@@ -103,8 +105,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.verify_all import NamedVerification as NamedVerification
     from esper_agents.certificates.audit.auditing import AuditedDocument as AuditedDocument
     from esper_agents.certificates.audit.auditing import DocumentAudit as DocumentAudit
-    from esper_agents.certificates.audit.import_certificates import ImportCount as ImportCount
-    from esper_agents.certificates.audit.import_certificates import ImportedCertificate as ImportedCertificate
     from esper_agents.certificates.check import Check as Check
     from esper_agents.certificates.check import CheckOutcome as CheckOutcome
     from esper_agents.certificates.check import combine_outcomes as combine_outcomes
@@ -193,7 +193,7 @@ _NAMES = {
     "esper_agents.archive.verification.verify": ("FreshnessState", "VerificationResult"),
     "esper_agents.archive.verification.verify_all": ("ArchiveVerification", "NamedVerification"),
     "esper_agents.certificates.audit.auditing": ("AuditedDocument", "DocumentAudit"),
-    "esper_agents.certificates.audit.import_certificates": ("ImportCount", "ImportedCertificate"),
+    "esper_agents.archive.import_certificates": ("ImportCount", "ImportedCertificate"),
     "esper_agents.certificates.check": ("Check", "CheckOutcome", "combine_outcomes"),
     "esper_agents.certificates.redaction": ("redacted", "secrets_of"),
     "esper_agents.certificates.signing.allowed_signers": ("RefusedLine", "Signer"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
+from esper_agents.archive import store as archive
 from esper_agents.archive.search.filters import Filter
-from esper_agents.certificates import archive
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.archive.certificate_diff import CertificateDiff
     from esper_agents.archive.export import ExportResult
+    from esper_agents.archive.import_certificates import ImportCount, ImportedCertificate
     from esper_agents.archive.inspection import CertificateInspection
     from esper_agents.archive.record_audit import RecordAudit
     from esper_agents.archive.repair import RepairResult
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
     from esper_agents.certificates.audit.auditing import DocumentAudit
-    from esper_agents.certificates.audit.import_certificates import ImportCount, ImportedCertificate
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer
@@ -150,7 +150,7 @@ class CertificateService(Service):
 
     async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
         """Return imported third-party certificates, newest first; they are not verified."""
-        from esper_agents.certificates.audit.import_certificates import imported
+        from esper_agents.archive.import_certificates import imported
 
         return await self._store.run(imported, self._key, limit=limit)
 
@@ -420,6 +420,6 @@ class CertificateService(Service):
         Args:
             audit: Result of `audit_documents`; a file that was imported before is skipped.
         """
-        from esper_agents.certificates.audit.import_certificates import import_certificates
+        from esper_agents.archive.import_certificates import import_certificates
 
         return await self._store.run(import_certificates, self._services.project, self._root, audit.documents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -168,7 +168,7 @@ async def replay(services: ProjectServices, session_id: str, rows: Sequence[Ledg
     with TemporaryDirectory(prefix="esper-replay-") as scratch:
         elsewhere = copy(services)
         # Nothing is stored among the project's artifacts.
-        object.__setattr__(elsewhere, "home", Path(scratch))
+        object.__setattr__(elsewhere, "place", replace(services.place, home=Path(scratch)))
         run = ReplayRun(elsewhere, session_id, rows)
         try:
             await drive(build_graph(end=_nothing), run)

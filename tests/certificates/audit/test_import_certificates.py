@@ -9,7 +9,7 @@ from freehand import FOLDER, NAME, STAMP, certificate
 from sqlalchemy import select
 
 from esper_agents.archive import store as issued
-from esper_agents.certificates.audit.import_certificates import import_certificates, imported
+from esper_agents.archive.import_certificates import import_certificates, imported
 from esper_agents.domain.identifier import is_id
 from esper_agents.domain.project import Project
 from esper_agents.storage.store import Store
