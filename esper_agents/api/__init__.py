@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
     from esper_agents.api.project import open_project as open_project
+    from esper_agents.api.review import LineReview as LineReview
+    from esper_agents.api.review import ReviewOptions as ReviewOptions
+    from esper_agents.api.review import RuleDescription as RuleDescription
+    from esper_agents.api.review import fix_files as fix_files
+    from esper_agents.api.review import fixes_as_patch as fixes_as_patch
+    from esper_agents.api.review import lint_rules as lint_rules
+    from esper_agents.api.review import review_as_sarif as review_as_sarif
+    from esper_agents.api.review import review_files as review_files
+    from esper_agents.api.review import review_line as review_line
+    from esper_agents.api.review import rule_page as rule_page
+    from esper_agents.api.review import write_baseline as write_baseline
     from esper_agents.api.session import Session as Session
     from esper_agents.api.session import SessionResult as SessionResult
     from esper_agents.api.sync import SyncProject as SyncProject
@@ -69,12 +80,25 @@ if TYPE_CHECKING:
     from esper_agents.domain.budget import read_budget as read_budget
     from esper_agents.domain.evidence import Risk as Risk
     from esper_agents.domain.evidence import source_file as source_file
+    from esper_agents.domain.finding import Category as Category
+    from esper_agents.domain.finding import Confidence as Confidence
+    from esper_agents.domain.finding import Diagnostic as Diagnostic
+    from esper_agents.domain.finding import Location as Location
+    from esper_agents.domain.finding import Severity as Severity
     from esper_agents.domain.frame import Brief as Brief
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.repair import RepairResult as RepairResult
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
     from esper_agents.orchestration.retention import Prunable as Prunable
+    from esper_agents.review.annotations import as_annotations as as_annotations
+    from esper_agents.review.baseline import BaselineEntry as BaselineEntry
+    from esper_agents.review.outcome import ReviewOutcome as ReviewOutcome
+    from esper_agents.review.outcome import UnfixedDiagnostic as UnfixedDiagnostic
+    from esper_agents.review.report import Progress as Progress
+    from esper_agents.review.report import ReviewReport as ReviewReport
+    from esper_agents.review.report import SuppressedDiagnostic as SuppressedDiagnostic
+    from esper_agents.review.source import Unreadable as Unreadable
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -87,6 +111,19 @@ _NAMES = {
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
+    "esper_agents.api.review": (
+        "LineReview",
+        "ReviewOptions",
+        "RuleDescription",
+        "fix_files",
+        "fixes_as_patch",
+        "lint_rules",
+        "review_as_sarif",
+        "review_files",
+        "review_line",
+        "rule_page",
+        "write_baseline",
+    ),
     "esper_agents.api.session": ("Session", "SessionResult"),
     "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
     "esper_agents.api.tasks": ("TaskPlan",),
@@ -104,12 +141,18 @@ _NAMES = {
     "esper_agents.domain.answer_type": ("AnswerType",),
     "esper_agents.domain.budget": ("read_budget",),
     "esper_agents.domain.evidence": ("Risk", "source_file"),
+    "esper_agents.domain.finding": ("Category", "Confidence", "Diagnostic", "Location", "Severity"),
     "esper_agents.domain.frame": ("Brief",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
     "esper_agents.orchestration.repair": ("RepairResult",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
     "esper_agents.orchestration.retention": ("Prunable",),
+    "esper_agents.review.annotations": ("as_annotations",),
+    "esper_agents.review.baseline": ("BaselineEntry",),
+    "esper_agents.review.outcome": ("ReviewOutcome", "UnfixedDiagnostic"),
+    "esper_agents.review.report": ("Progress", "ReviewReport", "SuppressedDiagnostic"),
+    "esper_agents.review.source": ("Unreadable",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }
@@ -119,17 +162,23 @@ _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "U
 __all__ = [
     "AnswerType",
     "Ask",
+    "BaselineEntry",
     "Brief",
     "CallTools",
+    "Category",
     "CertificateSummary",
     "Check",
     "CheckOutcome",
     "Conclude",
+    "Confidence",
     "Consult",
+    "Diagnostic",
     "ExportResult",
     "Filter",
     "HandOff",
     "ImportResult",
+    "LineReview",
+    "Location",
     "MetricSummary",
     "ModelCostPreview",
     "ModelUsage",
@@ -138,17 +187,24 @@ __all__ = [
     "Panel",
     "PendingQuestion",
     "Point",
+    "Progress",
     "Prunable",
     "QueueWorker",
     "RedactionResult",
     "RepairResult",
     "ReplayResult",
+    "ReviewOptions",
+    "ReviewOutcome",
+    "ReviewReport",
     "Risk",
+    "RuleDescription",
     "SearchHit",
     "Session",
     "SessionResult",
+    "Severity",
     "Signer",
     "SupersedingEntry",
+    "SuppressedDiagnostic",
     "SyncProject",
     "SyncSession",
     "TaskPlan",
@@ -156,16 +212,27 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "UnfixedDiagnostic",
+    "Unreadable",
     "WorkerEvent",
+    "as_annotations",
     "commands_of",
+    "fix_files",
+    "fixes_as_patch",
+    "lint_rules",
     "open_project",
     "open_project_sync",
     "open_worker",
     "paths_among",
     "read_budget",
+    "review_as_sarif",
+    "review_files",
+    "review_line",
+    "rule_page",
     "source_file",
     "task_of",
     "tool",
+    "write_baseline",
 ]
 
 

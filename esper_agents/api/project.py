@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.api.certificates import CertificateService
     from esper_agents.api.memory import MemoryService
     from esper_agents.api.models import ModelService
+    from esper_agents.api.review import ReviewService
     from esper_agents.api.sessions import SessionService
     from esper_agents.api.tasks import TaskService
     from esper_agents.reasoning.playbook import Play
@@ -117,6 +118,13 @@ class OpenProject:
         from esper_agents.api.models import ModelService
 
         return ModelService(self)
+
+    @cached_property
+    def review(self) -> ReviewService:
+        """Review files and changes with the lint rules."""
+        from esper_agents.api.review import ReviewService
+
+        return ReviewService(self)
 
 
 def _expanded(path: str | Path) -> Path:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import say
-from esper_agents.cli.terminal import echo, is_interactive
+from esper_agents.cli.terminal import echo, is_interactive, say
 from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.usage import dollars
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
-from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption, LimitOption
-from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.cli.terminal import echo, echo_json, say, short, table
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
 

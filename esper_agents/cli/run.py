@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
-from esper_agents.cli.terminal import echo, echo_json, one_line, report
+from esper_agents.cli.terminal import echo, echo_json, one_line, report, say
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:

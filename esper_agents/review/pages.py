@@ -12,7 +12,8 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import example_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
     from esper_agents.review.rule import Example, Rule
 
@@ -26,25 +27,26 @@ less.
 _SOURCES = "## Sources\n"
 
 
-def explain(code: str) -> str:
+def explain(code: str, extra: Sequence[ModuleType] = ()) -> str:
     """Return the page of a rule as Markdown, or those of all rules for the word `all`.
 
     Args:
         code: The rule's code or name, or `all`.
+        extra: Modules with additional rules.
 
     Raises:
         NotFoundError: No rule has it.
     """
-    return handbook(explained()) if code == ALL else page(explained(code)[0])
+    return handbook(explained(ALL, extra)) if code == ALL else page(explained(code, extra)[0])
 
 
-def explained(code: str = ALL) -> tuple[Rule, ...]:
+def explained(code: str = ALL, extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
     """Return the rules that a code, a name or the word `all` means, by code.
 
     Raises:
         NotFoundError: No rule has it.
     """
-    rules = catalogue()
+    rules = catalogue(extra)
     return rules if code == ALL else (find(code, rules),)
 
 

@@ -15,7 +15,7 @@ from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.review.outcome import ReviewOutcome
+    from esper_agents.api import ReviewOptions, ReviewOutcome
 
 
 class OutputFormat(StrEnum):
@@ -89,36 +89,38 @@ def review(
       esper review --explain ESP101
       esper review --list-rules --json
     """
-    from esper_agents.cli.review.run_review import ReviewOptions, mended, outcome_of, patch_text, write_down_baseline
+    from esper_agents.api.review import ReviewOptions, fix_files, fixes_as_patch, review_files
+    from esper_agents.cli.review.progress import progress_line
 
     style = OutputFormat.JSON if as_json else style
     if explain or list_rules:
         _write(_rules(explain, style), output)
         return
-    asked = ReviewOptions(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
+    options = ReviewOptions(
+        tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache
+    )
     if write_baseline is not None:
-        echo(write_down_baseline(asked, write_baseline))
+        _write_baseline(options, write_baseline)
         return
+    with progress_line() as on_progress:
+        outcome = fix_files(options, on_progress) if fix and not diff_only else review_files(options, on_progress)
     if diff_only:
-        outcome = outcome_of(asked)
-        _write(patch_text(asked, outcome), output, is_raw=True)
+        _write(fixes_as_patch(options, outcome), output, is_raw=True)
     else:
-        outcome = mended(asked) if fix else outcome_of(asked)
         _write(_written(outcome, style), output)
     _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
 def _rules(code: str, style: OutputFormat) -> str:
     """Return the documentation of a rule, or the list of all rules without a code."""
+    from esper_agents.api.review import ALL_RULES, rule_page
     from esper_agents.cli.review.text_output import rule_table, rules_as_json
-    from esper_agents.review.pages import explain as page_of
-    from esper_agents.review.pages import explained
 
     match style:
         case OutputFormat.TEXT:
-            return page_of(code) if code else rule_table()
+            return rule_page(code) if code else rule_table()
         case OutputFormat.JSON:
-            return rules_as_json(explained(code) if code else explained(), has_pages=bool(code))
+            return rules_as_json(code or ALL_RULES, has_pages=bool(code))
         case OutputFormat.SARIF | OutputFormat.GITHUB:
             raise UsageError(f"rules are not printed as {style}", remedy="use --format text or --format json")
 
@@ -135,14 +137,21 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
         case OutputFormat.SARIF:
             import json
 
-            from esper_agents.review.catalogue import catalogue
-            from esper_agents.review.sarif import as_sarif
+            from esper_agents.api.review import review_as_sarif
 
-            return json.dumps(as_sarif(outcome, catalogue()), indent=1, sort_keys=True) + "\n"
+            return json.dumps(review_as_sarif(outcome), indent=1, sort_keys=True) + "\n"
         case OutputFormat.GITHUB:
-            from esper_agents.review.annotations import as_annotations
+            from esper_agents.api import as_annotations
 
             return as_annotations(outcome)
+
+
+def _write_baseline(options: ReviewOptions, file: Path) -> None:
+    from esper_agents.api.review import write_baseline
+    from esper_agents.domain.pluralize import number_of
+
+    report = write_baseline(options, file)
+    echo(f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}")
 
 
 def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:

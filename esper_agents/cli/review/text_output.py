@@ -8,18 +8,14 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import say
 from esper_agents.cli.review.source_excerpt import excerpt
-from esper_agents.cli.terminal import echo, table, width
+from esper_agents.cli.terminal import echo, say, table, width
 from esper_agents.domain.finding import counted
 from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from esper_agents.api import ReviewOutcome
     from esper_agents.domain.finding import Diagnostic
-    from esper_agents.review.outcome import ReviewOutcome
-    from esper_agents.review.rule import Rule
 
 _NUMBER = 8
 _NAMED = 3
@@ -27,11 +23,11 @@ _NAMED = 3
 
 def rule_table() -> str:
     """Return a table of all rules."""
-    from esper_agents.review.catalogue import catalogue
+    from esper_agents.api.review import lint_rules
 
     rows = [
         (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
-        for each in catalogue()
+        for each in lint_rules()
     ]
     stream = io.StringIO()
     with redirect_stdout(stream):
@@ -39,28 +35,27 @@ def rule_table() -> str:
     return stream.getvalue()
 
 
-def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
+def rules_as_json(code: str, *, has_pages: bool) -> str:
     """Return rules as JSON with sorted members.
 
     Args:
-        rules: The rules.
+        code: Code or name of a rule, or `all`.
         has_pages: Whether to include the documentation and examples of each rule.
     """
-    from esper_agents.review.pages import page, summary_of
-    from esper_agents.review.rule import example_files
+    from esper_agents.api.review import lint_rules, rule_page
 
     listed = []
-    for each in rules:
+    for each in lint_rules(code):
         data: dict[str, object] = {
             "code": each.code,
             "name": each.name,
             "severity": each.severity,
             "category": each.category,
             "is_fixable": each.is_fixable,
-            "summary": summary_of(each),
+            "summary": each.summary,
         }
         if has_pages:
-            data |= {"page": page(each), "bad": example_files(each.bad), "good": example_files(each.good)}
+            data |= {"page": rule_page(each.code), "bad": each.bad, "good": each.good}
         listed.append(data)
     return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
