@@ -31,9 +31,26 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.renamed import aliases
 
 if TYPE_CHECKING:
-    from esper_agents.api.commands import commands_of as commands_of
-    from esper_agents.api.commands import paths_among as paths_among
-    from esper_agents.api.commands import task_of as task_of
+    from esper_agents.agents.agent_packs import Pack as Pack
+    from esper_agents.agents.agent_packs import Packs as Packs
+    from esper_agents.agents.commands import Command as Command
+    from esper_agents.agents.commands import Commands as Commands
+    from esper_agents.agents.plugin_store import Installed as Installed
+    from esper_agents.agents.plugin_store import add_plugin as add_plugin
+    from esper_agents.agents.plugin_store import installed_plugins as installed_plugins
+    from esper_agents.agents.plugin_store import remove_plugin as remove_plugin
+    from esper_agents.agents.plugins import Plugin as Plugin
+    from esper_agents.agents.registry import Registry as Registry
+    from esper_agents.agents.skill_library import SkillLibrary as SkillLibrary
+    from esper_agents.api.agents import AgentCatalog as AgentCatalog
+    from esper_agents.api.agents import AgentDetails as AgentDetails
+    from esper_agents.api.agents import LintResult as LintResult
+    from esper_agents.api.agents import MissingTool as MissingTool
+    from esper_agents.api.agents import commands_of as commands_of
+    from esper_agents.api.agents import load_agents as load_agents
+    from esper_agents.api.agents import missing_tools as missing_tools
+    from esper_agents.api.agents import paths_among as paths_among
+    from esper_agents.api.agents import task_of as task_of
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -86,6 +103,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Location as Location
     from esper_agents.domain.finding import Severity as Severity
     from esper_agents.domain.frame import Brief as Brief
+    from esper_agents.learning.proposals import Proposal as Proposal
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.repair import RepairResult as RepairResult
@@ -107,7 +125,23 @@ if TYPE_CHECKING:
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
-    "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
+    "esper_agents.agents.agent_packs": ("Pack", "Packs"),
+    "esper_agents.agents.commands": ("Command", "Commands"),
+    "esper_agents.agents.plugin_store": ("Installed", "add_plugin", "installed_plugins", "remove_plugin"),
+    "esper_agents.agents.plugins": ("Plugin",),
+    "esper_agents.agents.registry": ("Registry",),
+    "esper_agents.agents.skill_library": ("SkillLibrary",),
+    "esper_agents.api.agents": (
+        "AgentCatalog",
+        "AgentDetails",
+        "LintResult",
+        "MissingTool",
+        "commands_of",
+        "load_agents",
+        "missing_tools",
+        "paths_among",
+        "task_of",
+    ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
@@ -143,6 +177,7 @@ _NAMES = {
     "esper_agents.domain.evidence": ("Risk", "source_file"),
     "esper_agents.domain.finding": ("Category", "Confidence", "Diagnostic", "Location", "Severity"),
     "esper_agents.domain.frame": ("Brief",),
+    "esper_agents.learning.proposals": ("Proposal",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
     "esper_agents.orchestration.repair": ("RepairResult",),
@@ -160,6 +195,8 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
+    "AgentCatalog",
+    "AgentDetails",
     "AnswerType",
     "Ask",
     "BaselineEntry",
@@ -169,6 +206,8 @@ __all__ = [
     "CertificateSummary",
     "Check",
     "CheckOutcome",
+    "Command",
+    "Commands",
     "Conclude",
     "Confidence",
     "Consult",
@@ -177,20 +216,28 @@ __all__ = [
     "Filter",
     "HandOff",
     "ImportResult",
+    "Installed",
     "LineReview",
+    "LintResult",
     "Location",
     "MetricSummary",
+    "MissingTool",
     "ModelCostPreview",
     "ModelUsage",
     "OpenProject",
     "Override",
+    "Pack",
+    "Packs",
     "Panel",
     "PendingQuestion",
+    "Plugin",
     "Point",
     "Progress",
+    "Proposal",
     "Prunable",
     "QueueWorker",
     "RedactionResult",
+    "Registry",
     "RepairResult",
     "ReplayResult",
     "ReviewOptions",
@@ -203,6 +250,7 @@ __all__ = [
     "SessionResult",
     "Severity",
     "Signer",
+    "SkillLibrary",
     "SupersedingEntry",
     "SuppressedDiagnostic",
     "SyncProject",
@@ -215,16 +263,21 @@ __all__ = [
     "UnfixedDiagnostic",
     "Unreadable",
     "WorkerEvent",
+    "add_plugin",
     "as_annotations",
     "commands_of",
     "fix_files",
     "fixes_as_patch",
+    "installed_plugins",
     "lint_rules",
+    "load_agents",
+    "missing_tools",
     "open_project",
     "open_project_sync",
     "open_worker",
     "paths_among",
     "read_budget",
+    "remove_plugin",
     "review_as_sarif",
     "review_files",
     "review_line",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from types import ModuleType
 
+    from esper_agents.api.agents import AgentService
     from esper_agents.api.approvals import ApprovalService
     from esper_agents.api.certificates import CertificateService
     from esper_agents.api.memory import MemoryService
@@ -118,6 +119,13 @@ class OpenProject:
         from esper_agents.api.models import ModelService
 
         return ModelService(self)
+
+    @cached_property
+    def agents(self) -> AgentService:
+        """List, check and route to agents; skills, plugins and task templates."""
+        from esper_agents.api.agents import AgentService
+
+        return AgentService(self)
 
     @cached_property
     def review(self) -> ReviewService:

@@ -11,8 +11,7 @@ from esper_agents.domain.usage import dollars
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from esper_agents.api import OpenProject
-    from esper_agents.api.models import ModelCostPreview
+    from esper_agents.api import ModelCostPreview, OpenProject
     from esper_agents.domain.task import Task
 
 _YES, _NO = frozenset(("y", "yes")), frozenset(("n", "no"))

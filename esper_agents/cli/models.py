@@ -15,8 +15,8 @@ from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from esper_agents.api import ModelUsage
     from esper_agents.domain.usage import Expense
-    from esper_agents.storage.model_usage import ModelUsage
 
 models_app = typer.Typer(
     name="models",
@@ -124,7 +124,7 @@ async def _agree(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        said = project.models.allow(host or project.services.server.host)
+        said = project.models.allow(host or project.models.host)
         say("agreed", f"source of {project.root} may go to {said.host}")
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
 
@@ -142,7 +142,7 @@ async def _withdraw(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        name = host or project.services.server.host
+        name = host or project.models.host
         if not project.models.withdraw(name):
             known = [each.host for each in project.models.consents()]
             raise NotFoundError("consent", name, known, listing="esper models list")

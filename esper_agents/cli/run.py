@@ -16,7 +16,7 @@ from esper_agents.cli.terminal import echo, echo_json, one_line, report, say
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.agents.commands import Command, Commands
+    from esper_agents.api import Command, Commands
 
 _MOST_SAID = 5
 
@@ -65,19 +65,18 @@ async def _run(
     into_project: bool,
     as_json: bool,
 ) -> int:
-    from esper_agents.api import open_project
-    from esper_agents.api.commands import commands_of, paths_among, task_of
+    from esper_agents.api import open_project, paths_among
     from esper_agents.cli.begun import begin
     from esper_agents.cli.consent_prompt import choose_reasoner
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(*paths_among(arguments), plugins=plugins, publish=into_project) as project:
-        known = commands_of(project)
+        known = project.agents.templates()
         if not name:
             return _list(known, as_json=as_json)
         command = known.get(name)
         _say_inert(command)
-        task = task_of(project, command, arguments)
+        task = project.agents.task_from_template(command, arguments)
         task = choose_reasoner(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
         if is_plan:
             return await show_plan(project, task, as_json=as_json)

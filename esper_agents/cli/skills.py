@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +10,11 @@ import typer
 
 from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
-from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from esper_agents.agents.skill_library import SkillLibrary
-    from esper_agents.agents.skills import SkillFile
     from esper_agents.domain.skill import Skill
     from esper_agents.errors import DefinitionError
 
@@ -38,7 +36,9 @@ def list_skills(
 
     Also lists skill files that cannot be used.
     """
-    library = _library(project, plugin_dir)
+    from esper_agents.api.agents import load_agents
+
+    library = load_agents(project, plugins=plugin_dir or ()).skills
     skills = library.skills.values()
     if as_json:
         echo_json({"skills": [_summary(each) for each in skills], "refused": _refused(library.refused)})
@@ -65,7 +65,9 @@ def show(
 
     Prints the skill, or one of its sheets, as an agent loads it.
     """
-    library = _library(project, plugin_dir)
+    from esper_agents.api.agents import load_agents
+
+    library = load_agents(project, plugins=plugin_dir or ()).skills
     found = library.load(name, sheet)
     if as_json:
         echo_json(asdict(found))
@@ -94,53 +96,25 @@ def lint(
 
     Exits with 2 if a skill cannot be used, and with --strict with 3 if there is a warning.
     """
-    from esper_agents.agents.skill_lint import lint_all
+    from esper_agents.api.agents import load_agents
 
-    library = _of_paths(paths) if paths else _library(project, plugin_dir)
-    warnings, unusable = lint_all(library.files, library.skills)
-    refused = (*library.refused, *unusable)
+    found = load_agents(project, plugins=plugin_dir or ()).lint_skills(paths or ())
     if as_json:
-        echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(refused)})
+        echo_json({"warnings": [asdict(odd) for odd in found.warnings], "refused": _refused(found.refused)})
     else:
-        for odd in warnings:
+        for odd in found.warnings:
             echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
-        echo(f"skills read: {len(library.skills)}; warnings: {len(warnings)}")
-        _report(refused)
-    if refused:
+        echo(f"skills read: {found.checked}; warnings: {len(found.warnings)}")
+        _report(found.refused)
+    if found.refused:
         raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if strict and warnings else ExitCode.DONE)
+    raise typer.Exit(ExitCode.AGAINST if strict and found.warnings else ExitCode.DONE)
 
 
 def _show_front(skill: Skill) -> None:
     echo(f"sheets: {one_line(', '.join(skill.sheets)) or 'none'}\n\n{skill.description}")
     for odd in skill.oddities:
         echo(f"odd: {one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}")
-
-
-def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
-    from esper_agents.agents.plugin_store import plugins_with
-    from esper_agents.agents.skill_folders import skill_folders
-    from esper_agents.agents.skill_library import load_skills
-    from esper_agents.tools.git import find_project
-
-    known = plugins_with(plugin_dirs or [])
-    folders = skill_folders(known.plugins)
-    library = load_skills(Path(find_project([path], Path.cwd()).root), folders.pairs)
-    return replace(library, unusable=(*known.refused, *folders.refused))
-
-
-def _of_paths(paths: Iterable[Path]) -> SkillLibrary:
-    from esper_agents.agents.skill_library import SkillLibrary
-    from esper_agents.agents.skills import skills_in
-
-    found: list[SkillFile] = []
-    for path in paths:
-        if not path.exists():
-            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
-        if not (here := tuple(skills_in(path))):
-            raise InputFileError(str(path), "holds no `SKILL.md`", remedy="name a skill's folder, or a folder of them")
-        found += here
-    return SkillLibrary(tuple(found))
 
 
 def _summary(skill: Skill) -> dict[str, Any]:
