@@ -14,7 +14,7 @@ from esper_agents.domain.usage import expense_of
 from esper_agents.learning.facts import facts_of
 from esper_agents.learning.model_request import asked, wording_request
 from esper_agents.learning.model_wording import checked_wording, handed_in
-from esper_agents.learning.proposals import accept, find_proposal, write_proposals
+from esper_agents.learning.proposals import write_proposals
 from esper_agents.learning.rendering import render_skill, render_worded_skill
 from esper_agents.learning.retrospect import LEAST_SESSIONS, retrospect
 from esper_agents.learning.session_summary import SessionFacts, seen_in_certificate, seen_in_ledger
@@ -25,12 +25,10 @@ from esper_agents.storage.model_requests import ModelRequest, exchanges, keep_ex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from esper_agents.api.project import OpenProject
     from esper_agents.domain.session import SessionSummary
     from esper_agents.learning.facts import Fact
-    from esper_agents.learning.proposals import Proposal
     from esper_agents.learning.report import Retrospect
     from esper_agents.reasoning.reasoner import Say
 
@@ -131,17 +129,3 @@ async def _exchange(project: OpenProject, facts: Mapping[str, Fact], say: Say) -
 
 def _facts(found: Retrospect) -> dict[str, Fact]:
     return facts_of(redacted(found, known=secrets_of(os.environ)).value)
-
-
-def proposal(project: OpenProject, name: str) -> Proposal:
-    """Return a proposed skill.
-
-    Raises:
-        NotFoundError: There is no proposed skill of that name.
-    """
-    return find_proposal(project.services.home, name)
-
-
-def accept_skill(project: OpenProject, agreed: Proposal) -> Path:
-    """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
-    return accept(project.services.home, project.root, agreed)

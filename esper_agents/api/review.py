@@ -36,6 +36,7 @@ class ReviewOptions:
         is_staged: Whether to report only diagnostics introduced by the staged changes.
         may_cache: Whether to read and write the cache of reports in the data directory.
         extra: Modules with additional rules.
+        project: A path in the project; None for the project of the paths.
     """
 
     paths: tuple[Path, ...]
@@ -46,6 +47,7 @@ class ReviewOptions:
     is_staged: bool = False
     may_cache: bool = True
     extra: tuple[ModuleType, ...] = ()
+    project: Path | None = None
 
     def __post_init__(self) -> None:
         """Raise an error for contradictory options.
@@ -73,7 +75,7 @@ class ReviewOptions:
         """
         from esper_agents.tools.projects import find_project
 
-        return Path(find_project(list(self.paths), Path.cwd()).root)
+        return Path(find_project([self.project] if self.project else list(self.paths), Path.cwd()).root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
     """Return the findings at one line of a file.
 
     Args:
-        options: Options of the review; its paths are reviewed together with the file.
+        options: Options of the review; the file is one of its paths, and the others are reviewed together with it.
         file: The file; a relative path starts at the current directory.
         line: Line, from 1.
 
@@ -254,7 +256,7 @@ def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
     """
     root = options.root
     (path,) = _relative(replace(options, paths=(file,)), root)
-    report = review_files(replace(options, paths=(*options.paths, file))).report
+    report = review_files(options).report
     reported = [each for each in report.claims if each.location.path == path]
     suppressed = [each for each in report.silenced if each.claim.location.path == path]
     if (problem := next((each for each in report.unreadable if each.path == path), None)) is not None:
@@ -348,9 +350,11 @@ def _difference(options: ReviewOptions, root: Path) -> DiffReview:
 
 
 def _relative(options: ReviewOptions, root: Path) -> frozenset[str]:
-    here = Path.cwd()
-    named = {(here / path).resolve().relative_to(root.resolve()).as_posix() for path in options.paths}
-    return frozenset(named or {"."})
+    named = {(Path.cwd() / path).resolve(): path for path in options.paths}
+    for real, path in named.items():
+        if not real.is_relative_to(root.resolve()):
+            raise InputFileError(str(path), "path outside the project", remedy=f"name a path in {str(root)!r}")
+    return frozenset(real.relative_to(root.resolve()).as_posix() for real in named) or frozenset({"."})
 
 
 def _without_known(outcome: ReviewOutcome, file: Path, root: Path) -> ReviewOutcome:

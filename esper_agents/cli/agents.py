@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline
-from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
+from esper_agents.cli.shared_options import (
+    HERE,
+    FailOnOption,
+    JsonOption,
+    LintLevel,
+    PluginDirsOption,
+    ProjectOption,
+    StrictOption,
+)
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError
@@ -93,7 +101,7 @@ def show(
 
 @agents_app.command(
     "lint",
-    epilog="Examples: esper agents lint; esper agents lint .claude/agents; esper agents lint --strict my-agent.md",
+    epilog="Examples: esper agents lint .claude/agents; esper agents lint --fail-on warning my-agent.md",
 )
 def lint(
     paths: Annotated[
@@ -102,12 +110,13 @@ def lint(
     *,
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    fail_on: FailOnOption = LintLevel.NEVER,
+    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check agent definitions.
 
-    Exits with 2 if a definition cannot be used, and with --strict with 3 if there is a warning.
+    Exits with 2 if a definition cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
     from esper_agents.api.agents import load_agents
 
@@ -119,7 +128,7 @@ def lint(
         _report_refused(found.refused)
     if found.refused:
         raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if strict and found.warnings else ExitCode.DONE)
+    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
 
 
 @agents_app.command("export", epilog="Example: esper agents export --output AGENTS.md")

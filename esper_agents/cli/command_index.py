@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "resume": ("Resume a session", ("resume",)),
     "retrospect": ("Report recurring patterns over sessions", ("retrospect",)),
     "review": ("Lint Python files with the PyTorch rules", ("review",)),
+    "rule": ("Show lint rules and their documentation", ("rule",)),
     "run": ("Submit a task from a template", ("run",)),
     "sessions": ("List and manage sessions", ("sessions", "session_branches", "watch_session")),
     "skills": ("Manage skills", ("skills",)),

@@ -111,16 +111,17 @@ async def _spent() -> tuple[ModelUsage, ...]:
         return await project.models.usage()
 
 
-@models_app.command("agree", epilog="Example: esper models agree api.anthropic.com")
-def agree(host: _Host = "") -> None:
+@models_app.command("agree", hidden=True)
+@models_app.command("allow", epilog="Example: esper models allow api.anthropic.com")
+def allow(host: _Host = "") -> None:
     """Allow sending source code to a server.
 
-    Applies to this project until `esper models withdraw`.
+    Applies to this project until `esper models disallow`.
     """
-    asyncio.run(_agree(host))
+    asyncio.run(_allow(host))
 
 
-async def _agree(host: str) -> None:
+async def _allow(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
@@ -129,16 +130,17 @@ async def _agree(host: str) -> None:
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
 
 
-@models_app.command("withdraw", epilog="Example: esper models withdraw api.anthropic.com")
-def withdraw(host: _Host = "") -> None:
+@models_app.command("withdraw", hidden=True)
+@models_app.command("disallow", epilog="Example: esper models disallow api.anthropic.com")
+def disallow(host: _Host = "") -> None:
     """Withdraw that consent.
 
     From then on, no source code of this project is sent to the server.
     """
-    asyncio.run(_withdraw(host))
+    asyncio.run(_disallow(host))
 
 
-async def _withdraw(host: str) -> None:
+async def _disallow(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the command belongs to `esper agents`, which registers itself
     """Add `route` to `esper agents`."""
-    agents_app.command("route", epilog='Example: esper agents route "my loss is NaN"')(route)
+    agents_app.command("route", epilog='Example: esper agents route "my loss is NaN" train.py')(route)
 
 
 def route(
     text: Annotated[str, typer.Argument(help="Request in plain language")],
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATHS", help="Files of the request")] = None,
     *,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", metavar="PATH", help="File of the request (repeatable)")
+        list[Path] | None, typer.Option("--file", metavar="PATH", hidden=True, help="Same as PATHS")
     ] = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
@@ -38,7 +39,7 @@ def route(
     """
     from esper_agents.api.agents import load_agents
 
-    found = load_agents(project).route(text, file or ())
+    found = load_agents(project).route(text, (*(paths or ()), *(file or ())))
     if as_json:
         echo_json(asdict(found))
     else:

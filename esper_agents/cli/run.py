@@ -33,9 +33,10 @@ def run(
     reasoner: Annotated[
         ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    plan: Annotated[
-        bool, typer.Option("--dry-run", "--plan", help="Show the plan and the cost estimate, run nothing")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan and the cost estimate, run nothing")
     ] = False,
+    plan: Annotated[bool, typer.Option("--plan", hidden=True, help="Same as --dry-run")] = False,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
@@ -52,7 +53,7 @@ def run(
       esper run torch-pack:profile --dry-run train.py
     """
     plugins, into_project = tuple(plugin_dir or ()), publish is Publish.PROJECT
-    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, plan, into_project, as_json)
+    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, dry_run or plan, into_project, as_json)
     raise typer.Exit(asyncio.run(coroutine))
 
 

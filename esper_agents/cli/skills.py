@@ -1,4 +1,4 @@
-"""`esper skills`: commands that list, show and check skills."""
+"""`esper skills`: commands that list, show, check and accept skills."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
-from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
-from esper_agents.errors import ExitCode
+from esper_agents.cli.shared_options import (
+    HERE,
+    FailOnOption,
+    JsonOption,
+    LintLevel,
+    PluginDirsOption,
+    ProjectOption,
+    StrictOption,
+    YesOption,
+)
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report, table
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +89,8 @@ def show(
 
 
 @skills_app.command(
-    "lint", epilog="Examples: esper skills lint; esper skills lint .claude/skills; esper skills lint --strict my-skill"
+    "lint",
+    epilog="Examples: esper skills lint .claude/skills; esper skills lint --fail-on warning my-skill",
 )
 def lint(
     paths: Annotated[
@@ -89,12 +99,13 @@ def lint(
     *,
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    fail_on: FailOnOption = LintLevel.NEVER,
+    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check skill files.
 
-    Exits with 2 if a skill cannot be used, and with --strict with 3 if there is a warning.
+    Exits with 2 if a skill cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
     from esper_agents.api.agents import load_agents
 
@@ -108,7 +119,35 @@ def lint(
         _report(found.refused)
     if found.refused:
         raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if strict and found.warnings else ExitCode.DONE)
+    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
+
+
+@skills_app.command("accept")
+def accept(
+    name: Annotated[str, typer.Argument(metavar="SKILL", help="Name of the proposed skill")],
+    *,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+) -> None:
+    """Add a proposed skill to the project.
+
+    Shows a skill that `esper retrospect` proposed and, after confirmation, writes it to the `.esper/skills` directory
+    of the project.
+
+    Examples:
+      esper skills accept learnt-memory
+    """
+    from esper_agents.api.agents import load_agents
+
+    catalog = load_agents(project)
+    proposal = catalog.proposed_skill(name)
+    echo(proposal.text)
+    if not yes:
+        if not is_interactive():
+            raise UsageError("accepting a skill needs a confirmation", remedy=f"esper skills accept --yes {name}")
+        if not typer.confirm(f"take {name} into the project, where agents load it?"):
+            raise typer.Exit(ExitCode.CANCELLED)
+    echo(f"taken: {catalog.accept_skill(proposal)}")
 
 
 def _show_front(skill: Skill) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.extensions import Extension
 
 GROUP = "esper_agents.rules"
-LISTING = "esper review --list-rules"
+LISTING = "esper rule"
 
 
 def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ALL = "all"
 _HEAD = """# The rules
 
-Made by `make docs` from the rules' own pages, which `esper review --explain CODE` prints one by one. How the command
+Made by `make docs` from the rules' own pages, which `esper rule CODE` prints one by one. How the command
 is used stands in [review.md](review.md). A severity is that of the rule; a finding in a test or a benchmark counts one
 less.
 """

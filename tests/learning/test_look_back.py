@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from toys import calls
 
-from esper_agents.api.retrospect import accept_skill, build_retrospect, proposal
+from esper_agents.api.retrospect import build_retrospect
 from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, ToolCall
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.learning.session_summary import seen_in_certificate
@@ -69,7 +69,7 @@ async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
         await sessions(box, opened, "train.py", "other.py")
         (suggestion, *_) = (await build_retrospect(opened)).suggestions
         assert not any(suggestion.name in each for each in opened.services.skills.skills)
-        target = accept_skill(opened, proposal(opened, suggestion.name))
+        target = opened.agents.accept_skill(opened.agents.proposed_skill(suggestion.name))
         assert f"project:{suggestion.name}" in opened.services.skills.skills
     assert target.is_relative_to(box.project)
 

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from modelling import served
 
 from esper_agents.agents.definition import read_definition
-from esper_agents.api.retrospect import accept_skill, build_retrospect, proposal, reword, sending
+from esper_agents.api.retrospect import build_retrospect, reword, sending
 from esper_agents.cli.cost_summary import total
 from esper_agents.learning.rendering import render_report
 from esper_agents.learning.retrospect import retrospect
@@ -116,8 +116,8 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
     with served([GOOD], monkeypatch):
         async with agreed(box) as opened:
             found = await reword(opened, found_in())
-            assert "esper retrospect accept worded-losses-on-the-device" in render_report(found)
-            proposed = proposal(opened, "worded-losses-on-the-device")
+            assert "esper skills accept worded-losses-on-the-device" in render_report(found)
+            proposed = opened.agents.proposed_skill("worded-losses-on-the-device")
             assert not any("worded" in each for each in opened.services.skills.skills)
             read = read_definition(proposed.text.encode(), path="SKILL.md", stem="x")
             assert (read.name, read.oddities) == ("worded-losses-on-the-device", ())
@@ -126,7 +126,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             assert "<b>" not in proposed.text
             assert "Add up `loss.detach()`." in proposed.text
             assert re.search(r"^### ESP\d+ ", proposed.text, re.MULTILINE)
-            accept_skill(opened, proposed)
+            opened.agents.accept_skill(proposed)
             assert "project:worded-losses-on-the-device" in opened.services.skills.skills
 
 

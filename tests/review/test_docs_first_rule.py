@@ -79,7 +79,7 @@ def test_every_command_of_the_page_prints_what_it_shows(checkout, line, output):
 
 
 def test_the_rule_has_a_page(checkout):
-    done = run(checkout, f"esper review --explain {CODE}")
+    done = run(checkout, f"esper rule {CODE}")
     assert done.stdout.startswith(f"# {CODE} seed-set-in-training-loop\n"), done.stderr
 
 

@@ -9,55 +9,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from esper_agents.cli.review.source_excerpt import excerpt
-from esper_agents.cli.terminal import echo, say, table, width
+from esper_agents.cli.terminal import echo, say, width
 from esper_agents.domain.finding import counted
 from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
-    from esper_agents.api import ReviewOutcome
+    from esper_agents.api import LineReview, ReviewOutcome
     from esper_agents.domain.finding import Diagnostic
 
 _NUMBER = 8
 _NAMED = 3
-
-
-def rule_table() -> str:
-    """Return a table of all rules."""
-    from esper_agents.api.review import lint_rules
-
-    rows = [
-        (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
-        for each in lint_rules()
-    ]
-    stream = io.StringIO()
-    with redirect_stdout(stream):
-        table(("code", "name", "severity", "category", "fixed"), rows)
-    return stream.getvalue()
-
-
-def rules_as_json(code: str, *, has_pages: bool) -> str:
-    """Return rules as JSON with sorted members.
-
-    Args:
-        code: Code or name of a rule, or `all`.
-        has_pages: Whether to include the documentation and examples of each rule.
-    """
-    from esper_agents.api.review import lint_rules, rule_page
-
-    listed = []
-    for each in lint_rules(code):
-        data: dict[str, object] = {
-            "code": each.code,
-            "name": each.name,
-            "severity": each.severity,
-            "category": each.category,
-            "is_fixable": each.is_fixable,
-            "summary": each.summary,
-        }
-        if has_pages:
-            data |= {"page": rule_page(each.code), "bad": each.bad, "good": each.good}
-        listed.append(data)
-    return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def as_text(outcome: ReviewOutcome) -> str:
@@ -117,6 +78,40 @@ def summary(outcome: ReviewOutcome) -> str:
     found = counted(claim.severity for claim in report.claims)
     read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
     return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"
+
+
+def line_as_text(review: LineReview) -> str:
+    """Return the findings at a line as text: the source around it, each finding, and the page of its rule."""
+    from esper_agents.api.review import rule_page
+
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        echo(f"{review.path}:{review.line}")
+        for number, text in review.source.items():
+            echo(f"{'>' if number == review.line else ' '}{number:>{_NUMBER - 1}} | {text}")
+        echo()
+        for claim in review.diagnostics:
+            _claim(claim)
+        for each in review.suppressed:
+            _claim(each.claim)
+            say("suppressed", each.reason)
+            echo()
+        for code in _rules_of(review):
+            echo(rule_page(code))
+    return stream.getvalue()
+
+
+def line_as_json(review: LineReview) -> str:
+    """Return the findings at a line as JSON with sorted members."""
+    from esper_agents.api.review import rule_page
+
+    data = asdict(review) | {"pages": {code: rule_page(code) for code in _rules_of(review)}}
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n"
+
+
+def _rules_of(review: LineReview) -> tuple[str, ...]:
+    claims = (*review.diagnostics, *(each.claim for each in review.suppressed))
+    return tuple(dict.fromkeys(claim.rule for claim in claims))
 
 
 def as_json(outcome: ReviewOutcome) -> str:
