@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import missing_tools as missing_tools
     from esper_agents.api.agents import paths_among as paths_among
     from esper_agents.api.agents import task_of as task_of
+    from esper_agents.api.extension_skeletons import ExtensionKind as ExtensionKind
+    from esper_agents.api.extension_skeletons import ExtensionSkeleton as ExtensionSkeleton
+    from esper_agents.api.extension_skeletons import new_extension as new_extension
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -116,7 +119,11 @@ if TYPE_CHECKING:
     from esper_agents.review.report import Progress as Progress
     from esper_agents.review.report import ReviewReport as ReviewReport
     from esper_agents.review.report import SuppressedDiagnostic as SuppressedDiagnostic
+    from esper_agents.review.rule import FileRule as FileRule
+    from esper_agents.review.rule import Rule as Rule
+    from esper_agents.review.rule import RuleMatch as RuleMatch
     from esper_agents.review.source import Unreadable as Unreadable
+    from esper_agents.review.tables import FileTables as FileTables
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
     from esper_agents.tools.tool import ToolContext as ToolContext
@@ -142,6 +149,7 @@ _NAMES = {
         "paths_among",
         "task_of",
     ),
+    "esper_agents.api.extension_skeletons": ("ExtensionKind", "ExtensionSkeleton", "new_extension"),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
@@ -187,7 +195,9 @@ _NAMES = {
     "esper_agents.review.baseline": ("BaselineEntry",),
     "esper_agents.review.outcome": ("ReviewOutcome", "UnfixedDiagnostic"),
     "esper_agents.review.report": ("Progress", "ReviewReport", "SuppressedDiagnostic"),
+    "esper_agents.review.rule": ("FileRule", "Rule", "RuleMatch"),
     "esper_agents.review.source": ("Unreadable",),
+    "esper_agents.review.tables": ("FileTables",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
 }
@@ -213,6 +223,10 @@ __all__ = [
     "Consult",
     "Diagnostic",
     "ExportResult",
+    "ExtensionKind",
+    "ExtensionSkeleton",
+    "FileRule",
+    "FileTables",
     "Filter",
     "HandOff",
     "ImportResult",
@@ -244,7 +258,9 @@ __all__ = [
     "ReviewOutcome",
     "ReviewReport",
     "Risk",
+    "Rule",
     "RuleDescription",
+    "RuleMatch",
     "SearchHit",
     "Session",
     "SessionResult",
@@ -272,6 +288,7 @@ __all__ = [
     "lint_rules",
     "load_agents",
     "missing_tools",
+    "new_extension",
     "open_project",
     "open_project_sync",
     "open_worker",

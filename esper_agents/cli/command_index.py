@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "db": ("Manage the database", ("db",)),
     "deny": ("Deny a tool call or advice, then resume", ("resume",)),
+    "dev": ("Write extensions of esper-agents", ("dev",)),
     "doctor": ("Check the installation and the project", ("doctor",)),
     "gate": ("Require valid certificates for files (CI)", ("gate",)),
     "keys": ("Manage signing keys and trusted keys", ("keys",)),
