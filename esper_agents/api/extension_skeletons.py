@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).with_name("skeletons")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 60
+# Jobs of measurements, which run in the user's Python.
+_JOBS = "esper_agents/torchlab/worker/jobs"
 _CODE = re.compile(r"ESP2(\d\d)")
 
 
@@ -27,6 +29,7 @@ class ExtensionKind(StrEnum):
     RULE = "rule"
     TOOL = "tool"
     PLAYBOOK = "playbook"
+    MEASUREMENT = "measurement"
     AGENT = "agent"
 
 
@@ -37,7 +40,7 @@ class ExtensionSkeleton:
     Attributes:
         kind: Kind of the extension.
         name: Its name.
-        files: Written files, relative to the project: the extension, then its test.
+        files: Written files, relative to the project: the extension first, its test last.
         test_command: Command that runs the test, in the project.
         entry_point: Lines for the `pyproject.toml` of a package of your own; empty if the file is found without.
     """
@@ -64,6 +67,7 @@ _OWN = {
     ExtensionKind.RULE: ("esper_agents/review/rules", "tests/review"),
     ExtensionKind.TOOL: ("esper_agents/tools", "tests/tools"),
     ExtensionKind.PLAYBOOK: ("esper_agents/reasoning/playbooks", "tests/reasoning/playbooks"),
+    ExtensionKind.MEASUREMENT: ("esper_agents/torchlab/measurements", "tests/torchlab/measurements"),
     ExtensionKind.AGENT: ("prompts/agents", "tests/agents"),
 }
 _OWN_TOOL = "from esper_agents.tools.tool import ToolContext, ToolResult, tool"
@@ -81,6 +85,7 @@ _OWN_IMPORTS = {
         "from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall",
         "from esper_agents.domain.frame import Brief",
     ),
+    ExtensionKind.MEASUREMENT: ("", ""),
     ExtensionKind.AGENT: ("", ""),
 }
 _PUBLIC_IMPORTS = {
@@ -93,6 +98,7 @@ _PUBLIC_IMPORTS = {
         "from esper_agents.api import CallTools, Conclude, ToolCall",
         "from esper_agents.api import Brief",
     ),
+    ExtensionKind.MEASUREMENT: ("", ""),
     ExtensionKind.AGENT: ("", ""),
 }
 
@@ -112,7 +118,7 @@ def new_extension(
         package: Folder of the Python package, relative to the project; None for its only package.
 
     Raises:
-        UsageError: The name is invalid or used, or the package is not clear.
+        UsageError: The name is invalid or used, the package is not clear, or a measurement is not for a checkout.
         InputFileError: A file exists already, or cannot be written.
     """
     root = Path(project).resolve()
@@ -140,10 +146,10 @@ def new_extension(
         "file": file.relative_to(root).as_posix(),
         "depth": str(len(test.relative_to(root).parts) - 1),
     }
-    texts = {
-        file: _filled("agent.md.txt" if is_agent else f"{kind}.py.txt", values),
-        test: _filled(f"{kind}_test.py.txt", values),
-    }
+    templates = {file: "agent.md.txt" if is_agent else f"{kind}.py.txt", test: f"{kind}_test.py.txt"}
+    if kind is ExtensionKind.MEASUREMENT:
+        templates = {file: templates[file], root / _JOBS / file.name: f"{kind}_job.py.txt", test: templates[test]}
+    texts = {path: _filled(template, values) for path, template in templates.items()}
     _write(root, texts)
     return ExtensionSkeleton(
         kind,
@@ -163,6 +169,9 @@ def _home(kind: ExtensionKind, root: Path, package: Path | None) -> _Home:
     if (root / "esper_agents/review/rules").is_dir() and (root / "prompts/agents").is_dir():
         folder, tests = _OWN[kind]
         return _Home(root / folder, root / tests, is_own=True, package=folder.replace("/", "."))
+    if kind is ExtensionKind.MEASUREMENT:
+        problem = f"{str(root)!r} is not a checkout of esper-agents, to which measurements belong"
+        raise UsageError(problem, remedy="name a checkout with --project, or write a tool: esper dev new tool NAME")
     if kind is ExtensionKind.AGENT:
         return _Home(root / ".esper/agents", root / "tests", is_own=False)
     folders = [root / package] if package else _packages(root)
@@ -203,7 +212,7 @@ def _refuse_used(kind: ExtensionKind, name: str, home: _Home) -> None:
             from esper_agents.agents.registry import load_registry
 
             used = set(load_registry(None).agents)
-        case ExtensionKind.PLAYBOOK:
+        case ExtensionKind.PLAYBOOK | ExtensionKind.MEASUREMENT:
             pass
     if name in used and not (home.folder / f"{name}.md").exists():
         raise UsageError(f"a {kind} named {name!r} exists already", remedy="choose another name")

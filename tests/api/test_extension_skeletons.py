@@ -18,7 +18,10 @@ from esper_agents.errors import InputFileError, UsageError
 
 ROOT = Path(__file__).parents[2]
 NAME = "tried-out-thing"
-EACH = pytest.mark.parametrize("kind", list(ExtensionKind))
+# A measurement needs its descriptor, and belongs to this repository.
+KINDS = [each for each in ExtensionKind if each is not ExtensionKind.MEASUREMENT]
+EACH = pytest.mark.parametrize("kind", KINDS)
+HAS_DESCRIPTORS = (ROOT / "esper_agents/torchlab/measurement.py").exists()
 WHERE = {
     "rule": ("esper_agents/review/rules/tried_out_thing.py", "tests/review/test_tried_out_thing.py"),
     "tool": ("esper_agents/tools/tried_out_thing.py", "tests/tools/test_tried_out_thing.py"),
@@ -96,6 +99,25 @@ def test_in_a_package_of_ones_own_the_test_passes_and_the_entry_point_names_what
     assert "esper_agents.api" in (own_package / made.files[0]).read_text()
 
 
+def test_a_measurement_is_written_with_its_job_and_its_test(checkout):
+    made = json.loads(esper(checkout, "dev", "new", "measurement", "call-spread", "--json").stdout)
+    assert made["files"] == [
+        "esper_agents/torchlab/measurements/call_spread.py",
+        "esper_agents/torchlab/worker/jobs/call_spread.py",
+        "tests/torchlab/measurements/test_call_spread.py",
+    ]
+    if not HAS_DESCRIPTORS:
+        return
+    ran = test_result(checkout, made["test_command"])
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "--calls" in esper(checkout, "torch", "call_spread", "--help").stdout
+
+
+def test_a_measurement_outside_of_a_checkout_is_refused(own_package):
+    with pytest.raises(UsageError, match="is not a checkout of esper-agents"):
+        new_extension(ExtensionKind.MEASUREMENT, NAME, project=own_package)
+
+
 def test_the_test_of_a_rule_fails_if_the_rule_no_longer_finds_its_bad_example(own_package):
     made = new_extension(ExtensionKind.RULE, NAME, project=own_package)
     file = own_package / made.files[0]
@@ -106,7 +128,7 @@ def test_the_test_of_a_rule_fails_if_the_rule_no_longer_finds_its_bad_example(ow
 
 def test_the_generated_files_keep_to_the_rules_of_the_repository(checkout):
     files = [path for kind in ("rule", "tool", "playbook") for path in WHERE[kind]]
-    for kind in ExtensionKind:
+    for kind in KINDS:
         if not (checkout / WHERE[kind][0]).exists():
             new_extension(kind, NAME, project=checkout)
     shutil.copy(ROOT / "pyproject.toml", checkout)
