@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs/python-api.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["sync", "async"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["sync", "async", "review"])
 def test_an_example_of_the_page_prints_the_status(block, tmp_path):
     write(tmp_path / "my-project", {"train.py": FAULTY})
     done = subprocess.run(
@@ -26,4 +26,5 @@ def test_an_example_of_the_page_prints_the_status(block, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "REQUIRES_REMEDIATION" in done.stdout
+    expected = "pytorch-code-reviewer" if "review_files" in block else "REQUIRES_REMEDIATION"
+    assert expected in done.stdout
