@@ -41,7 +41,7 @@ check: $(SETUP)
 	$(BIN)/python checks/language.py
 
 docs: $(SETUP)
-	$(BIN)/esper review --explain all > docs/rules.md
+	$(BIN)/esper rule --all > docs/rules.md
 
 bench: $(SETUP)
 	for each in log archive routing review_speed review_cases review_corpus review_fixes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done

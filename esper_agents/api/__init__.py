@@ -31,10 +31,27 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.renamed import aliases
 
 if TYPE_CHECKING:
+    from esper_agents.agents.agent_packs import Pack as Pack
+    from esper_agents.agents.agent_packs import Packs as Packs
+    from esper_agents.agents.commands import Command as Command
+    from esper_agents.agents.commands import Commands as Commands
+    from esper_agents.agents.plugin_store import Installed as Installed
+    from esper_agents.agents.plugin_store import add_plugin as add_plugin
+    from esper_agents.agents.plugin_store import installed_plugins as installed_plugins
+    from esper_agents.agents.plugin_store import remove_plugin as remove_plugin
+    from esper_agents.agents.plugins import Plugin as Plugin
+    from esper_agents.agents.registry import Registry as Registry
+    from esper_agents.agents.skill_library import SkillLibrary as SkillLibrary
+    from esper_agents.api.agents import AgentCatalog as AgentCatalog
+    from esper_agents.api.agents import AgentDetails as AgentDetails
+    from esper_agents.api.agents import LintResult as LintResult
+    from esper_agents.api.agents import MissingTool as MissingTool
+    from esper_agents.api.agents import commands_of as commands_of
+    from esper_agents.api.agents import load_agents as load_agents
+    from esper_agents.api.agents import missing_tools as missing_tools
+    from esper_agents.api.agents import paths_among as paths_among
+    from esper_agents.api.agents import task_of as task_of
     from esper_agents.api.certificates import PublishedPaths as PublishedPaths
-    from esper_agents.api.commands import commands_of as commands_of
-    from esper_agents.api.commands import paths_among as paths_among
-    from esper_agents.api.commands import task_of as task_of
     from esper_agents.api.database import DatabaseBackup as DatabaseBackup
     from esper_agents.api.database import back_up_database as back_up_database
     from esper_agents.api.database import database_status as database_status
@@ -42,6 +59,9 @@ if TYPE_CHECKING:
     from esper_agents.api.database import vacuum_database as vacuum_database
     from esper_agents.api.document_audit import audit_documents as audit_documents
     from esper_agents.api.document_audit import audit_problem_meanings as audit_problem_meanings
+    from esper_agents.api.extension_skeletons import ExtensionKind as ExtensionKind
+    from esper_agents.api.extension_skeletons import ExtensionSkeleton as ExtensionSkeleton
+    from esper_agents.api.extension_skeletons import new_extension as new_extension
     from esper_agents.api.filters import read_filter as read_filter
     from esper_agents.api.filters import read_session_filter as read_session_filter
     from esper_agents.api.health_checks import DatabaseContents as DatabaseContents
@@ -64,6 +84,17 @@ if TYPE_CHECKING:
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
     from esper_agents.api.project import open_project as open_project
+    from esper_agents.api.review import LineReview as LineReview
+    from esper_agents.api.review import ReviewOptions as ReviewOptions
+    from esper_agents.api.review import RuleDescription as RuleDescription
+    from esper_agents.api.review import fix_files as fix_files
+    from esper_agents.api.review import fixes_as_patch as fixes_as_patch
+    from esper_agents.api.review import lint_rules as lint_rules
+    from esper_agents.api.review import review_as_sarif as review_as_sarif
+    from esper_agents.api.review import review_files as review_files
+    from esper_agents.api.review import review_line as review_line
+    from esper_agents.api.review import rule_page as rule_page
+    from esper_agents.api.review import write_baseline as write_baseline
     from esper_agents.api.session import Session as Session
     from esper_agents.api.session import SessionResult as SessionResult
     from esper_agents.api.sync import SyncProject as SyncProject
@@ -125,13 +156,31 @@ if TYPE_CHECKING:
     from esper_agents.domain.budget import read_budget as read_budget
     from esper_agents.domain.evidence import Risk as Risk
     from esper_agents.domain.evidence import source_file as source_file
+    from esper_agents.domain.finding import Category as Category
+    from esper_agents.domain.finding import Confidence as Confidence
+    from esper_agents.domain.finding import Diagnostic as Diagnostic
+    from esper_agents.domain.finding import Location as Location
+    from esper_agents.domain.finding import Severity as Severity
     from esper_agents.domain.frame import Brief as Brief
     from esper_agents.learning.model_wording import Wording as Wording
+    from esper_agents.learning.proposals import Proposal as Proposal
     from esper_agents.learning.report import Retrospect as Retrospect
     from esper_agents.memory.import_export import ImportResult as ImportResult
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
+    from esper_agents.review.annotations import as_annotations as as_annotations
+    from esper_agents.review.baseline import BaselineEntry as BaselineEntry
+    from esper_agents.review.outcome import ReviewOutcome as ReviewOutcome
+    from esper_agents.review.outcome import UnfixedDiagnostic as UnfixedDiagnostic
+    from esper_agents.review.report import Progress as Progress
+    from esper_agents.review.report import ReviewReport as ReviewReport
+    from esper_agents.review.report import SuppressedDiagnostic as SuppressedDiagnostic
+    from esper_agents.review.rule import FileRule as FileRule
+    from esper_agents.review.rule import Rule as Rule
+    from esper_agents.review.rule import RuleMatch as RuleMatch
+    from esper_agents.review.source import Unreadable as Unreadable
+    from esper_agents.review.tables import FileTables as FileTables
     from esper_agents.storage.maintenance import DatabaseStatus as DatabaseStatus
     from esper_agents.storage.model_usage import ModelUsage as ModelUsage
     from esper_agents.tools.tool import Tool as Tool
@@ -141,8 +190,35 @@ if TYPE_CHECKING:
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
+    "esper_agents.agents.agent_packs": (
+        "Pack",
+        "Packs",
+    ),
+    "esper_agents.agents.commands": (
+        "Command",
+        "Commands",
+    ),
+    "esper_agents.agents.plugin_store": (
+        "Installed",
+        "add_plugin",
+        "installed_plugins",
+        "remove_plugin",
+    ),
+    "esper_agents.agents.plugins": ("Plugin",),
+    "esper_agents.agents.registry": ("Registry",),
+    "esper_agents.agents.skill_library": ("SkillLibrary",),
+    "esper_agents.api.agents": (
+        "AgentCatalog",
+        "AgentDetails",
+        "LintResult",
+        "MissingTool",
+        "commands_of",
+        "load_agents",
+        "missing_tools",
+        "paths_among",
+        "task_of",
+    ),
     "esper_agents.api.certificates": ("PublishedPaths",),
-    "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
     "esper_agents.api.database": (
         "DatabaseBackup",
         "back_up_database",
@@ -150,9 +226,25 @@ _NAMES = {
         "upgrade_database",
         "vacuum_database",
     ),
-    "esper_agents.api.document_audit": ("audit_documents", "audit_problem_meanings"),
-    "esper_agents.api.filters": ("read_filter", "read_session_filter"),
-    "esper_agents.api.health_checks": ("DatabaseContents", "HealthProblem", "HealthReport", "check_health"),
+    "esper_agents.api.document_audit": (
+        "audit_documents",
+        "audit_problem_meanings",
+    ),
+    "esper_agents.api.extension_skeletons": (
+        "ExtensionKind",
+        "ExtensionSkeleton",
+        "new_extension",
+    ),
+    "esper_agents.api.filters": (
+        "read_filter",
+        "read_session_filter",
+    ),
+    "esper_agents.api.health_checks": (
+        "DatabaseContents",
+        "HealthProblem",
+        "HealthReport",
+        "check_health",
+    ),
     "esper_agents.api.keys": (
         "AcceptedKeys",
         "KeyListing",
@@ -169,76 +261,201 @@ _NAMES = {
     ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
-    "esper_agents.api.project": ("OpenProject", "open_project"),
-    "esper_agents.api.session": ("Session", "SessionResult"),
-    "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
+    "esper_agents.api.project": (
+        "OpenProject",
+        "open_project",
+    ),
+    "esper_agents.api.review": (
+        "LineReview",
+        "ReviewOptions",
+        "RuleDescription",
+        "fix_files",
+        "fixes_as_patch",
+        "lint_rules",
+        "review_as_sarif",
+        "review_files",
+        "review_line",
+        "rule_page",
+        "write_baseline",
+    ),
+    "esper_agents.api.session": (
+        "Session",
+        "SessionResult",
+    ),
+    "esper_agents.api.sync": (
+        "SyncProject",
+        "SyncSession",
+        "open_project_sync",
+    ),
     "esper_agents.api.tasks": ("TaskPlan",),
-    "esper_agents.api.traces": ("SessionTrace", "collector_url"),
-    "esper_agents.api.verification": ("check_coverage", "read_trusted_keys", "verify_archive", "verify_certificate"),
-    "esper_agents.api.worker": ("QueueWorker", "open_worker"),
+    "esper_agents.api.traces": (
+        "SessionTrace",
+        "collector_url",
+    ),
+    "esper_agents.api.verification": (
+        "check_coverage",
+        "read_trusted_keys",
+        "verify_archive",
+        "verify_certificate",
+    ),
+    "esper_agents.api.worker": (
+        "QueueWorker",
+        "open_worker",
+    ),
     "esper_agents.api.worker_events": ("WorkerEvent",),
     "esper_agents.archive.certificate_diff": ("CertificateDiff",),
     "esper_agents.archive.export": ("ExportResult",),
-    "esper_agents.archive.metrics": ("amount_text", "spark_line"),
+    "esper_agents.archive.import_certificates": (
+        "ImportCount",
+        "ImportedCertificate",
+    ),
+    "esper_agents.archive.metrics": (
+        "amount_text",
+        "spark_line",
+    ),
     "esper_agents.archive.repair": ("RepairResult",),
     "esper_agents.archive.retention": ("Prunable",),
     "esper_agents.archive.search.filters": ("Filter",),
     "esper_agents.archive.search.search": ("SearchHit",),
     "esper_agents.archive.store": ("CertificateSummary",),
-    "esper_agents.archive.trends": ("MetricSummary", "Point"),
-    "esper_agents.archive.verification.coverage": ("CoverageState", "FileCoverage"),
-    "esper_agents.archive.verification.files": ("SubjectCheck", "SubjectState"),
+    "esper_agents.archive.trends": (
+        "MetricSummary",
+        "Point",
+    ),
+    "esper_agents.archive.verification.coverage": (
+        "CoverageState",
+        "FileCoverage",
+    ),
+    "esper_agents.archive.verification.files": (
+        "SubjectCheck",
+        "SubjectState",
+    ),
     "esper_agents.archive.verification.gate": ("GateResult",),
-    "esper_agents.archive.verification.supersession": ("Override", "SupersedingEntry"),
-    "esper_agents.archive.verification.verify": ("FreshnessState", "VerificationResult"),
-    "esper_agents.archive.verification.verify_all": ("ArchiveVerification", "NamedVerification"),
-    "esper_agents.certificates.audit.auditing": ("AuditedDocument", "DocumentAudit"),
-    "esper_agents.archive.import_certificates": ("ImportCount", "ImportedCertificate"),
-    "esper_agents.certificates.check": ("Check", "CheckOutcome", "combine_outcomes"),
-    "esper_agents.certificates.redaction": ("redacted", "secrets_of"),
-    "esper_agents.certificates.signing.allowed_signers": ("RefusedLine", "Signer"),
+    "esper_agents.archive.verification.supersession": (
+        "Override",
+        "SupersedingEntry",
+    ),
+    "esper_agents.archive.verification.verify": (
+        "FreshnessState",
+        "VerificationResult",
+    ),
+    "esper_agents.archive.verification.verify_all": (
+        "ArchiveVerification",
+        "NamedVerification",
+    ),
+    "esper_agents.certificates.audit.auditing": (
+        "AuditedDocument",
+        "DocumentAudit",
+    ),
+    "esper_agents.certificates.check": (
+        "Check",
+        "CheckOutcome",
+        "combine_outcomes",
+    ),
+    "esper_agents.certificates.redaction": (
+        "redacted",
+        "secrets_of",
+    ),
+    "esper_agents.certificates.signing.allowed_signers": (
+        "RefusedLine",
+        "Signer",
+    ),
     "esper_agents.certificates.signing.signing_key": ("take_key_file",),
     "esper_agents.certificates.views.explanation": ("VerdictExplanation",),
-    "esper_agents.domain.agent_action": ("Ask", "CallTools", "Conclude", "Consult", "HandOff", "Panel", "ToolCall"),
+    "esper_agents.domain.agent_action": (
+        "Ask",
+        "CallTools",
+        "Conclude",
+        "Consult",
+        "HandOff",
+        "Panel",
+        "ToolCall",
+    ),
     "esper_agents.domain.answer_type": ("AnswerType",),
     "esper_agents.domain.budget": ("read_budget",),
-    "esper_agents.domain.evidence": ("Risk", "source_file"),
+    "esper_agents.domain.evidence": (
+        "Risk",
+        "source_file",
+    ),
+    "esper_agents.domain.finding": (
+        "Category",
+        "Confidence",
+        "Diagnostic",
+        "Location",
+        "Severity",
+    ),
     "esper_agents.domain.frame": ("Brief",),
     "esper_agents.learning.model_wording": ("Wording",),
+    "esper_agents.learning.proposals": ("Proposal",),
     "esper_agents.learning.report": ("Retrospect",),
     "esper_agents.memory.import_export": ("ImportResult",),
     "esper_agents.orchestration.answers": ("PendingQuestion",),
     "esper_agents.orchestration.drift": ("ChangedError",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
+    "esper_agents.review.annotations": ("as_annotations",),
+    "esper_agents.review.baseline": ("BaselineEntry",),
+    "esper_agents.review.outcome": (
+        "ReviewOutcome",
+        "UnfixedDiagnostic",
+    ),
+    "esper_agents.review.report": (
+        "Progress",
+        "ReviewReport",
+        "SuppressedDiagnostic",
+    ),
+    "esper_agents.review.rule": (
+        "FileRule",
+        "Rule",
+        "RuleMatch",
+    ),
+    "esper_agents.review.source": ("Unreadable",),
+    "esper_agents.review.tables": ("FileTables",),
     "esper_agents.storage.maintenance": ("DatabaseStatus",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
-    "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
+    "esper_agents.tools.tool": (
+        "Tool",
+        "ToolContext",
+        "ToolResult",
+        "tool",
+    ),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
     "AcceptedKeys",
+    "AgentCatalog",
+    "AgentDetails",
     "AnswerType",
     "ArchiveVerification",
     "Ask",
     "AuditedDocument",
+    "BaselineEntry",
     "Brief",
     "CallTools",
+    "Category",
     "CertificateDiff",
     "CertificateSummary",
     "ChangedError",
     "Check",
     "CheckOutcome",
+    "Command",
+    "Commands",
     "Conclude",
+    "Confidence",
     "Consult",
     "CoverageState",
     "DatabaseBackup",
     "DatabaseContents",
     "DatabaseStatus",
+    "Diagnostic",
     "DocumentAudit",
     "ExportResult",
+    "ExtensionKind",
+    "ExtensionSkeleton",
     "FileCoverage",
+    "FileRule",
+    "FileTables",
     "Filter",
     "FreshnessState",
     "GateResult",
@@ -248,37 +465,57 @@ __all__ = [
     "ImportCount",
     "ImportResult",
     "ImportedCertificate",
+    "Installed",
     "KeyListing",
     "KeyTrust",
+    "LineReview",
+    "LintResult",
+    "Location",
     "MetricSummary",
+    "MissingTool",
     "ModelCostPreview",
     "ModelUsage",
     "NamedVerification",
     "OpenProject",
     "Override",
+    "Pack",
+    "Packs",
     "Panel",
     "PendingQuestion",
+    "Plugin",
     "Point",
+    "Progress",
+    "Proposal",
     "Prunable",
     "PublicKey",
     "PublishedPaths",
     "QueueWorker",
     "RedactionResult",
     "RefusedLine",
+    "Registry",
     "RepairResult",
     "ReplayResult",
     "Retrospect",
+    "ReviewOptions",
+    "ReviewOutcome",
+    "ReviewReport",
     "RevokedKey",
     "Risk",
     "RotatedKeys",
+    "Rule",
+    "RuleDescription",
+    "RuleMatch",
     "SearchHit",
     "Session",
     "SessionResult",
     "SessionTrace",
+    "Severity",
     "Signer",
+    "SkillLibrary",
     "SubjectCheck",
     "SubjectState",
     "SupersedingEntry",
+    "SuppressedDiagnostic",
     "SyncProject",
     "SyncSession",
     "TaskPlan",
@@ -286,12 +523,16 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "UnfixedDiagnostic",
+    "Unreadable",
     "VerdictExplanation",
     "VerificationResult",
     "Wording",
     "WorkerEvent",
     "accept_project_keys",
+    "add_plugin",
     "amount_text",
+    "as_annotations",
     "audit_documents",
     "audit_problem_meanings",
     "back_up_database",
@@ -302,7 +543,14 @@ __all__ = [
     "commands_of",
     "database_status",
     "export_key",
+    "fix_files",
+    "fixes_as_patch",
+    "installed_plugins",
+    "lint_rules",
     "list_keys",
+    "load_agents",
+    "missing_tools",
+    "new_extension",
     "open_project",
     "open_project_sync",
     "open_worker",
@@ -312,8 +560,13 @@ __all__ = [
     "read_session_filter",
     "read_trusted_keys",
     "redacted",
+    "remove_plugin",
+    "review_as_sarif",
+    "review_files",
+    "review_line",
     "revoke_key",
     "rotate_key",
+    "rule_page",
     "secrets_of",
     "source_file",
     "spark_line",
@@ -325,6 +578,7 @@ __all__ = [
     "vacuum_database",
     "verify_archive",
     "verify_certificate",
+    "write_baseline",
 ]
 
 

@@ -60,6 +60,15 @@ class ModelService(Service):
         """The available models, by the roles in the user's settings."""
         return self._services.models
 
+    @property
+    def host(self) -> str:
+        """Host of the model server that the environment configures.
+
+        Raises:
+            UsageError: There is no API key.
+        """
+        return self._services.server.host
+
     def preview(self, task: Task) -> ModelCostPreview:
         """Return the data that would be sent to the model server for a task.
 

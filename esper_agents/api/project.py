@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from types import ModuleType
 
+    from esper_agents.api.agents import AgentService
     from esper_agents.api.approvals import ApprovalService
     from esper_agents.api.certificates import CertificateService
     from esper_agents.api.memory import MemoryService
     from esper_agents.api.models import ModelService
     from esper_agents.api.retrospect import RetrospectService
+    from esper_agents.api.review import ReviewService
     from esper_agents.api.sessions import SessionService
     from esper_agents.api.tasks import TaskService
     from esper_agents.orchestration.project_services import ProjectServices
@@ -125,6 +127,20 @@ class OpenProject:
         from esper_agents.api.retrospect import RetrospectService
 
         return RetrospectService(self)
+
+    @cached_property
+    def agents(self) -> AgentService:
+        """List, check and route to agents; skills, plugins and task templates."""
+        from esper_agents.api.agents import AgentService
+
+        return AgentService(self)
+
+    @cached_property
+    def review(self) -> ReviewService:
+        """Review files and changes with the lint rules."""
+        from esper_agents.api.review import ReviewService
+
+        return ReviewService(self)
 
 
 def _expanded(path: str | Path) -> Path:

@@ -15,7 +15,7 @@ from esper_agents.domain.usage import expense_of
 from esper_agents.learning.facts import facts_of
 from esper_agents.learning.model_request import asked, wording_request
 from esper_agents.learning.model_wording import checked_wording, handed_in
-from esper_agents.learning.proposals import accept, find_proposal, write_proposals
+from esper_agents.learning.proposals import write_proposals
 from esper_agents.learning.rendering import render_report, render_skill, render_worded_skill
 from esper_agents.learning.retrospect import LEAST_SESSIONS, retrospect
 from esper_agents.learning.session_summary import SessionFacts, seen_in_certificate, seen_in_ledger
@@ -26,11 +26,9 @@ from esper_agents.storage.model_requests import ModelRequest, exchanges, keep_ex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from esper_agents.domain.session import SessionSummary
     from esper_agents.learning.facts import Fact
-    from esper_agents.learning.proposals import Proposal
     from esper_agents.learning.report import Retrospect
     from esper_agents.reasoning.reasoner import Say
 
@@ -121,18 +119,6 @@ class RetrospectService(Service):
         if not record["spent"]["tokens"]:
             return ModelRequest(_PURPOSE, sha256, "", record)
         return await run(keep_exchange, services.project, _PURPOSE, sha256, record)
-
-    def proposal(self, name: str) -> Proposal:
-        """Return a proposed skill.
-
-        Raises:
-            NotFoundError: There is no proposed skill of that name.
-        """
-        return find_proposal(self._services.home, name)
-
-    def accept(self, agreed: Proposal) -> Path:
-        """Move a proposed skill into the project, as the user has read it; see `learning.proposals.accept`."""
-        return accept(self._services.home, self._root, agreed)
 
 
 def _root(session: str, before: Mapping[str, str]) -> str:

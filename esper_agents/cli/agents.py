@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from esper_agents.cli.indented_output import outline
-from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
+from esper_agents.cli.shared_options import (
+    HERE,
+    FailOnOption,
+    JsonOption,
+    LintLevel,
+    PluginDirsOption,
+    ProjectOption,
+    StrictOption,
+)
 from esper_agents.cli.terminal import echo, echo_json, one_line, report
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, InputFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from esper_agents.agents.plugin_store import Installed
-    from esper_agents.agents.registry import Registry
     from esper_agents.domain.agent import Agent, DefinitionWarning
+    from esper_agents.errors import DefinitionError
 
 agents_app = typer.Typer(name="agents", help="Manage agents", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,18 +44,19 @@ def list_agents(
 
     Shows which agents work without a model, and definition files that cannot be used.
     """
-    from esper_agents.reasoning.playbook import load_playbooks
+    from esper_agents.api.agents import load_agents
 
-    registry, playbooks = _registry(project, _plugins(plugin_dir)), load_playbooks()
+    catalog = load_agents(project, plugins=plugin_dir or ())
+    registry, playbooks = catalog.registry, catalog.playbooks
     if as_json:
         agents = [_summary(agent) | {"has_playbook": agent.name in playbooks} for agent in registry.agents.values()]
-        echo_json({"agents": agents, "refused": _refused(registry)})
+        echo_json({"agents": agents, "refused": _refused(registry.refused)})
         return
     for agent in registry.agents.values():
         by = "has a playbook" if agent.name in playbooks else "needs a model"
         outline(f"{agent.name} ({agent.domain}): {by}")
         outline(_beginning(agent.description), 1)
-    _report_refused(registry)
+    _report_refused(registry.refused)
 
 
 @agents_app.command("show", epilog="Example: esper agents show pytorch-expert")
@@ -63,13 +71,10 @@ def show(
 
     Shows the tasks it handles and declines, its handoff targets, tools and skills.
     """
-    from esper_agents.agents.agent_packs import packs_of
-    from esper_agents.tools.registry import load_tools
+    from esper_agents.api.agents import load_agents
 
-    plugins = _plugins(plugin_dir)
-    agent = _registry(project, plugins).get(name)
-    packs = packs_of(agent, plugins.plugins)
-    offered = load_tools().offered(agent.tools)
+    found = load_agents(project, plugins=plugin_dir or ()).show(name)
+    agent, packs, offered = found.agent, found.packs, found.offered
     if as_json:
         echo_json(asdict(agent) | {"packs": asdict(packs), "offered": asdict(offered)})
         return
@@ -96,7 +101,7 @@ def show(
 
 @agents_app.command(
     "lint",
-    epilog="Examples: esper agents lint; esper agents lint .claude/agents; esper agents lint --strict my-agent.md",
+    epilog="Examples: esper agents lint .claude/agents; esper agents lint --fail-on warning my-agent.md",
 )
 def lint(
     paths: Annotated[
@@ -105,32 +110,25 @@ def lint(
     *,
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    fail_on: FailOnOption = LintLevel.NEVER,
+    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check agent definitions.
 
-    Exits with 2 if a definition cannot be used, and with --strict with 3 if there is a warning.
+    Exits with 2 if a definition cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
-    from esper_agents.agents.lint import lint_agent
-    from esper_agents.agents.registry import load_definitions
-    from esper_agents.tools.registry import load_tools
+    from esper_agents.api.agents import load_agents
 
-    known = _registry(project, _plugins(plugin_dir))
-    checked = load_definitions(_existing(paths)) if paths else known
-    names, tools = {*known.agents, *checked.agents}, load_tools()
-    warnings: list[DefinitionWarning] = []
-    for each in checked.agents.values():
-        found = tools.offered(each.tools)
-        warnings += lint_agent(each, agents=names, tools=tools.tools, unknown=found.unknown, missing=found.missing)
+    found = load_agents(project, plugins=plugin_dir or ()).lint(paths or ())
     if as_json:
-        echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(checked)})
+        echo_json({"warnings": [asdict(odd) for odd in found.warnings], "refused": _refused(found.refused)})
     else:
-        _print_warnings(warnings, len(checked.agents))
-        _report_refused(checked)
-    if checked.refused:
+        _print_warnings(found.warnings, found.checked)
+        _report_refused(found.refused)
+    if found.refused:
         raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if strict and warnings else ExitCode.DONE)
+    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
 
 
 @agents_app.command("export", epilog="Example: esper agents export --output AGENTS.md")
@@ -145,43 +143,21 @@ def export(
     """Export agents as Markdown or JSON."""
     import json
 
-    from esper_agents.agents.export import render_registry
+    from esper_agents.api.agents import load_agents
 
-    registry = _registry(project)
-    whole = {"agents": [asdict(agent) for agent in registry.agents.values()], "refused": _refused(registry)}
+    catalog = load_agents(project)
+    registry = catalog.registry
+    whole = {"agents": [asdict(agent) for agent in registry.agents.values()], "refused": _refused(registry.refused)}
     if output is None:
-        echo_json(whole) if as_json else echo(render_registry(registry))
+        echo_json(whole) if as_json else echo(catalog.export())
         return
-    text = json.dumps(whole, indent=2, sort_keys=True) + "\n" if as_json else render_registry(registry)
+    text = json.dumps(whole, indent=2, sort_keys=True) + "\n" if as_json else catalog.export()
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         problem = (error.strerror or "cannot be written").lower()
         raise InputFileError(str(output), problem, remedy="name a file that you may write with --output") from error
     echo(f"wrote {number_of(len(registry.agents), 'agent')} to {output}")
-
-
-def _registry(path: Path, plugins: Installed | None = None) -> Registry:
-    from esper_agents.agents.registry import load_registry
-    from esper_agents.git.find_project import find_project
-
-    known = plugins or _plugins(None)
-    registry = load_registry(Path(find_project([path], Path.cwd()).root), plugins=known.plugins)
-    return replace(registry, refused=(*registry.refused, *known.refused))
-
-
-def _plugins(folders: list[Path] | None) -> Installed:
-    from esper_agents.agents.plugin_store import plugins_with
-
-    return plugins_with(folders or [])
-
-
-def _existing(paths: Iterable[Path]) -> list[Path]:
-    found = list(paths)
-    for path in found:
-        if not path.exists():
-            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
-    return found
 
 
 def _summary(agent: Agent) -> dict[str, Any]:
@@ -196,12 +172,12 @@ def _summary(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _refused(registry: Registry) -> list[dict[str, Any]]:
-    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in registry.refused]
+def _refused(refused: Sequence[DefinitionError]) -> list[dict[str, Any]]:
+    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in refused]
 
 
-def _report_refused(registry: Registry) -> None:
-    for error in registry.refused:
+def _report_refused(refused: Sequence[DefinitionError]) -> None:
+    for error in refused:
         report(error)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import say
-from esper_agents.cli.terminal import echo, is_interactive
+from esper_agents.cli.terminal import echo, is_interactive, say
 from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.usage import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from esper_agents.api import OpenProject
-    from esper_agents.api.models import ModelCostPreview
+    from esper_agents.api import ModelCostPreview, OpenProject
     from esper_agents.domain.task import Task
 
 _YES, _NO = frozenset(("y", "yes")), frozenset(("n", "no"))
@@ -36,7 +34,7 @@ def choose_reasoner(project: OpenProject, task: Task, wanted: str, *, is_plan: b
         ask_consent(project, project.models.preview(task), wanted)
     settled = project.models.with_reasoner(task, wanted, is_plan=is_plan)
     if wanted == AUTO and project.models.has_key and settled.options[REASONER] != CLAUDE and is_told and not is_plan:
-        say("reasoner", "playbooks; no consent to send source code to a model (esper models agree)")
+        say("reasoner", "playbooks; no consent to send source code to a model (esper models allow)")
     return settled
 
 
@@ -66,7 +64,7 @@ def cost(project: OpenProject, task: Task) -> str:
     if task.options.get(REASONER) != CLAUDE:
         return "runs locally; no model, no cost"
     sending = project.models.preview(task)
-    missing = "" if sending.is_agreed else f"; no consent yet (esper models agree {sending.host})"
+    missing = "" if sending.is_agreed else f"; no consent yet (esper models allow {sending.host})"
     return f"source goes to {sending.host}; {about(sending)} for each agent{missing}"
 
 

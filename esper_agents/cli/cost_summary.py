@@ -11,7 +11,7 @@ from esper_agents.domain.usage import Expense
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esper_agents.storage.model_usage import ModelUsage
+    from esper_agents.api import ModelUsage
 
 
 class CostGrouping(StrEnum):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.cli.terminal import NARROW, clean, echo, is_interactive, one_line, redact, width
+from esper_agents.cli.terminal import is_interactive, one_line, redact
+from esper_agents.cli.terminal import say as say  # noqa: PLC0414 - the commands that print events import it from here
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.usage import expense_of
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.session import Event
-
-_LABEL = 11
 
 
 def lines_of(event: Event, printed: set[str]) -> list[tuple[str, str]]:
@@ -130,33 +127,8 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 }
 
 
-# Text that users copy and that must not be wrapped: lines with these labels, and commands within a text.
-_WHOLE = frozenset(("next", "or", "project", "view"))
-_COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
-_GLUE = "\0"
 # Number of characters shown of an unfinished line of model output.
 _SEEN = 70
-
-
-def say(label: str, text: str) -> None:
-    """Print one labelled line without secrets, wrapped to the terminal but not inside a path or command."""
-    # Redact before wrapping: a secret on two lines is not recognized.
-    text = redact(text)
-    columns = width()
-    is_narrow = columns < NARROW
-    start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
-    if label in _WHOLE:
-        echo(start + one_line(text))
-        return
-    wrapped = textwrap.TextWrapper(
-        columns,
-        initial_indent=start,
-        subsequent_indent="" if is_narrow else " " * _LABEL,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    glued = _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), clean(text))
-    echo(wrapped.fill(glued).replace(_GLUE, " "))
 
 
 class Narrator:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
-from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption, LimitOption
-from esper_agents.cli.terminal import echo, echo_json, short, table
+from esper_agents.cli.terminal import echo, echo_json, say, short, table
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from esper_agents.api import ModelUsage
     from esper_agents.domain.usage import Expense
-    from esper_agents.storage.model_usage import ModelUsage
 
 models_app = typer.Typer(
     name="models",
@@ -112,38 +111,40 @@ async def _spent() -> tuple[ModelUsage, ...]:
         return await project.models.usage()
 
 
-@models_app.command("agree", epilog="Example: esper models agree api.anthropic.com")
-def agree(host: _Host = "") -> None:
+@models_app.command("agree", hidden=True)
+@models_app.command("allow", epilog="Example: esper models allow api.anthropic.com")
+def allow(host: _Host = "") -> None:
     """Allow sending source code to a server.
 
-    Applies to this project until `esper models withdraw`.
+    Applies to this project until `esper models disallow`.
     """
-    asyncio.run(_agree(host))
+    asyncio.run(_allow(host))
 
 
-async def _agree(host: str) -> None:
+async def _allow(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        said = project.models.allow(host or project.services.server.host)
+        said = project.models.allow(host or project.models.host)
         say("agreed", f"source of {project.root} may go to {said.host}")
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
 
 
-@models_app.command("withdraw", epilog="Example: esper models withdraw api.anthropic.com")
-def withdraw(host: _Host = "") -> None:
+@models_app.command("withdraw", hidden=True)
+@models_app.command("disallow", epilog="Example: esper models disallow api.anthropic.com")
+def disallow(host: _Host = "") -> None:
     """Withdraw that consent.
 
     From then on, no source code of this project is sent to the server.
     """
-    asyncio.run(_withdraw(host))
+    asyncio.run(_disallow(host))
 
 
-async def _withdraw(host: str) -> None:
+async def _disallow(host: str) -> None:
     from esper_agents.api import open_project
 
     async with open_project() as project:
-        name = host or project.services.server.host
+        name = host or project.models.host
         if not project.models.withdraw(name):
             known = [each.host for each in project.models.consents()]
             raise NotFoundError("consent", name, known, listing="esper models list")

@@ -12,7 +12,7 @@ from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo, echo_json, report
 
 if TYPE_CHECKING:
-    from esper_agents.agents.plugins import Plugin
+    from esper_agents.api import Plugin
 
 plugins_app = typer.Typer(no_args_is_help=True, help="Manage plugins", rich_markup_mode=None)
 
@@ -37,18 +37,18 @@ def add(
     Examples:
       esper plugins add ../torch-pack
     """
-    from esper_agents.agents.plugin_store import add_plugin
+    from esper_agents.api import add_plugin, missing_tools
 
     added = add_plugin(path)
-    lacking = _lacking(added)
+    missing = missing_tools(added)
     if as_json:
-        missing = [{"tool": tool, "why": why, "agents": agents} for (tool, why), agents in lacking.items()]
-        echo_json(_summary(added) | {"not_offered": missing})
+        not_offered = [{"tool": each.name, "why": each.reason, "agents": each.agents} for each in missing]
+        echo_json(_summary(added) | {"not_offered": not_offered})
         return
     echo(f"added: {_heading(added)}")
     _show(added)
-    for (tool, why), agents in lacking.items():
-        outline(f"{tool} is not offered to {', '.join(agents)}: {why}", 1)
+    for each in missing:
+        outline(f"{each.name} is not offered to {', '.join(each.agents)}: {each.reason}", 1)
 
 
 @plugins_app.command("list")
@@ -60,7 +60,7 @@ def list_plugins(as_json: JsonOption = False) -> None:
     Examples:
       esper plugins list
     """
-    from esper_agents.agents.plugin_store import installed_plugins
+    from esper_agents.api import installed_plugins
 
     found = installed_plugins()
     if as_json:
@@ -87,26 +87,13 @@ def remove(
     Examples:
       esper plugins remove torch-pack
     """
-    from esper_agents.agents.plugin_store import remove_plugin
+    from esper_agents.api import remove_plugin
 
     digest = remove_plugin(name)
     if as_json:
         echo_json({"removed": name, "sha256": digest})
     else:
         echo(f"removed: {name}, sha256 {digest[:_SHOWN]}")
-
-
-def _lacking(plugin: Plugin) -> dict[tuple[str, str], list[str]]:
-    """Return the unavailable tools of the agents of a plugin, with the reason and the agents that name them."""
-    from esper_agents.agents.registry import load_registry
-    from esper_agents.tools.registry import load_tools
-
-    tools, found = load_tools(), dict[tuple[str, str], list[str]]()
-    for agent in load_registry(None, plugins=[plugin]).agents.values():
-        if agent.name.startswith(f"{plugin.name}:"):
-            for each in tools.offered(agent.tools).missing:
-                found.setdefault(each, []).append(agent.name)
-    return found
 
 
 def _heading(plugin: Plugin) -> str:

@@ -1,4 +1,4 @@
-"""`esper retrospect`: report on recurring patterns, and the command that accepts a proposed skill."""
+"""`esper retrospect`: command that reports recurring patterns over sessions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import typer
 
 from esper_agents.cli.cost_summary import as_data
 from esper_agents.cli.live_output import say
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
+from esper_agents.cli.skills import accept
 from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.program_notice import ProgramNotice
-from esper_agents.errors import ExitCode, InputFileError, UsageError
+from esper_agents.errors import InputFileError
 
 if TYPE_CHECKING:
     from esper_agents.api import ModelCostPreview, OpenProject, Retrospect, Wording
@@ -59,7 +60,7 @@ def retrospect(
       esper retrospect
       esper retrospect --reasoner claude
       esper retrospect --output retrospect.md
-      esper retrospect accept learnt-memory
+      esper skills accept learnt-memory
     """
     if context.invoked_subcommand:
         return
@@ -73,20 +74,7 @@ def retrospect(
         echo(f"wrote what {number_of(len(found.sessions), 'session')} show to {output}")
 
 
-@retrospect_app.command()
-def accept(
-    name: Annotated[str, typer.Argument(metavar="SKILL", help="Name of the proposed skill")],
-    yes: YesOption = False,
-    project: ProjectOption = HERE,
-) -> None:
-    """Add a proposed skill to the project.
-
-    Shows the skill and, after confirmation, writes it to the `.esper/skills` directory of the project.
-
-    Examples:
-      esper retrospect accept learnt-memory
-    """
-    raise typer.Exit(asyncio.run(_accept(name, yes, project)))
+retrospect_app.command("accept", hidden=True)(accept)
 
 
 async def _look_back(
@@ -111,7 +99,7 @@ async def _reworded(project: OpenProject, found: Retrospect, wanted: ReasonerNam
         ask_consent(project, project.retrospect.preview(found), wanted, lambda known: _tell(known, found))
     if project.models.choose_reasoner(wanted, lambda: project.retrospect.preview(found)) == CLAUDE:
         return await project.retrospect.reword(found, _notice)
-    left = "no model was used: no consent to send source code (esper models agree)"
+    left = "no model was used: no consent to send source code (esper models allow)"
     return replace(found, unworded=left) if is_wanted else found
 
 
@@ -128,23 +116,6 @@ def _tell(known: ModelCostPreview, found: Retrospect) -> None:
     facts = number_of(len(found.habits) + len(found.insights), "fact")
     say("sends", f"{facts} of this report: rules, places, and what sessions said of them; no file")
     say("cost", about(known))
-
-
-async def _accept(name: str, is_agreed: bool, where: Path) -> int:
-    from esper_agents.api import open_project
-
-    async with open_project(where) as project:
-        found = project.retrospect.proposal(name)
-        echo(found.text)
-        if not is_agreed:
-            if not is_interactive():
-                raise UsageError(
-                    "accepting a skill needs a confirmation", remedy=f"esper retrospect accept --yes {name}"
-                )
-            if not typer.confirm(f"take {name} into the project, where agents load it?"):
-                return ExitCode.CANCELLED
-        echo(f"taken: {project.retrospect.accept(found)}")
-    return ExitCode.DONE
 
 
 def _as_data(found: Retrospect) -> dict[str, object]:

@@ -12,25 +12,23 @@ from esper_agents.cli.agents import agents_app
 from esper_agents.cli.shared_options import JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, one_line, table
 from esper_agents.domain.route import RouteOutcome
-from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from esper_agents.domain.route import Route, RouteCandidate
 
-# The router reads only the start and the end of long code.
-_MOST_BYTES = 4_000_000
-
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - the command belongs to `esper agents`, which registers itself
     """Add `route` to `esper agents`."""
-    agents_app.command("route", epilog='Example: esper agents route "my loss is NaN"')(route)
+    agents_app.command("route", epilog='Example: esper agents route "my loss is NaN" train.py')(route)
 
 
 def route(
     text: Annotated[str, typer.Argument(help="Request in plain language")],
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATHS", help="Files of the request")] = None,
     *,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", metavar="PATH", help="File of the request (repeatable)")
+        list[Path] | None, typer.Option("--file", metavar="PATH", hidden=True, help="Same as PATHS")
     ] = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
@@ -39,17 +37,9 @@ def route(
 
     Shows the score of each candidate with its reasons. Exits with 2 if no agent would accept the request.
     """
-    from esper_agents.agents.plugin_store import installed_plugins
-    from esper_agents.agents.registry import load_registry
-    from esper_agents.agents.router import Router
-    from esper_agents.git.find_project import find_project
+    from esper_agents.api.agents import load_agents
 
-    files = file or []
-    code = "\n".join(_read(path) for path in files)
-    root = Path(find_project([project], Path.cwd()).root)
-    registry = load_registry(root, plugins=installed_plugins().plugins)
-    router = Router(tuple(registry.agents.values()))
-    found = router.route(text, code=code, paths=[path.as_posix() for path in files])
+    found = load_agents(project).route(text, (*(paths or ()), *(file or ())))
     if as_json:
         echo_json(asdict(found))
     else:
@@ -75,11 +65,3 @@ def _show(found: Route) -> None:
 def _row(candidate: RouteCandidate) -> tuple[str, str, str, str]:
     score = f"{candidate.score_milli // 1000}.{candidate.score_milli % 1000 // 100}"
     return candidate.agent, score, ", ".join(candidate.because), "; ".join(candidate.against)
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError as error:
-        raise InputFileError(str(path), "cannot be read", remedy="correct the path") from error

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption, PluginDirsOption
 from esper_agents.cli.submit import Publish, ReasonerName, show_plan
-from esper_agents.cli.terminal import echo, echo_json, one_line, report
+from esper_agents.cli.terminal import echo, echo_json, one_line, report, say
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.agents.commands import Command, Commands
+    from esper_agents.api import Command, Commands
 
 _MOST_SAID = 5
 
@@ -34,9 +33,10 @@ def run(
     reasoner: Annotated[
         ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    plan: Annotated[
-        bool, typer.Option("--dry-run", "--plan", help="Show the plan and the cost estimate, run nothing")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan and the cost estimate, run nothing")
     ] = False,
+    plan: Annotated[bool, typer.Option("--plan", hidden=True, help="Same as --dry-run")] = False,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
@@ -53,7 +53,7 @@ def run(
       esper run torch-pack:profile --dry-run train.py
     """
     plugins, into_project = tuple(plugin_dir or ()), publish is Publish.PROJECT
-    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, plan, into_project, as_json)
+    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, dry_run or plan, into_project, as_json)
     raise typer.Exit(asyncio.run(coroutine))
 
 
@@ -66,19 +66,18 @@ async def _run(
     into_project: bool,
     as_json: bool,
 ) -> int:
-    from esper_agents.api import open_project
-    from esper_agents.api.commands import commands_of, paths_among, task_of
+    from esper_agents.api import open_project, paths_among
     from esper_agents.cli.begun import begin
     from esper_agents.cli.consent_prompt import choose_reasoner
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(*paths_among(arguments), plugins=plugins, publish=into_project) as project:
-        known = commands_of(project)
+        known = project.agents.templates()
         if not name:
             return _list(known, as_json=as_json)
         command = known.get(name)
         _say_inert(command)
-        task = task_of(project, command, arguments)
+        task = project.agents.task_from_template(command, arguments)
         task = choose_reasoner(project, task, reasoner, is_plan=is_plan, is_told=not as_json)
         if is_plan:
             return await show_plan(project, task, as_json=as_json)

@@ -24,6 +24,13 @@ class DefinitionSource(StrEnum):
     CURRENT = "current"
 
 
+class LintLevel(StrEnum):
+    """Level of a problem in definitions or skills that makes the command fail."""
+
+    WARNING = "warning"
+    NEVER = "never"
+
+
 HERE = Path()
 """Default of `ProjectOption`: the current directory."""
 
@@ -34,6 +41,8 @@ LimitOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, stored in the log")]
+FailOnOption = Annotated[LintLevel, typer.Option("--fail-on", help="Exit 3 on warnings")]
+StrictOption = Annotated[bool, typer.Option("--strict", hidden=True, help="Same as --fail-on warning")]
 PluginDirsOption = Annotated[
     list[Path] | None,
     typer.Option("--plugin-dir", metavar="PATH", help="Load a plugin from this directory (repeatable)"),

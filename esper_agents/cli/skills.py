@@ -1,22 +1,29 @@
-"""`esper skills`: commands that list, show and check skills."""
+"""`esper skills`: commands that list, show, check and accept skills."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.cli.shared_options import HERE, JsonOption, PluginDirsOption, ProjectOption
-from esper_agents.cli.terminal import echo, echo_json, one_line, report, table
-from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.cli.shared_options import (
+    HERE,
+    FailOnOption,
+    JsonOption,
+    LintLevel,
+    PluginDirsOption,
+    ProjectOption,
+    StrictOption,
+    YesOption,
+)
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report, table
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from esper_agents.agents.skill_library import SkillLibrary
-    from esper_agents.agents.skills import SkillFile
     from esper_agents.domain.skill import Skill
     from esper_agents.errors import DefinitionError
 
@@ -38,7 +45,9 @@ def list_skills(
 
     Also lists skill files that cannot be used.
     """
-    library = _library(project, plugin_dir)
+    from esper_agents.api.agents import load_agents
+
+    library = load_agents(project, plugins=plugin_dir or ()).skills
     skills = library.skills.values()
     if as_json:
         echo_json({"skills": [_summary(each) for each in skills], "refused": _refused(library.refused)})
@@ -65,7 +74,9 @@ def show(
 
     Prints the skill, or one of its sheets, as an agent loads it.
     """
-    library = _library(project, plugin_dir)
+    from esper_agents.api.agents import load_agents
+
+    library = load_agents(project, plugins=plugin_dir or ()).skills
     found = library.load(name, sheet)
     if as_json:
         echo_json(asdict(found))
@@ -78,7 +89,8 @@ def show(
 
 
 @skills_app.command(
-    "lint", epilog="Examples: esper skills lint; esper skills lint .claude/skills; esper skills lint --strict my-skill"
+    "lint",
+    epilog="Examples: esper skills lint .claude/skills; esper skills lint --fail-on warning my-skill",
 )
 def lint(
     paths: Annotated[
@@ -87,60 +99,61 @@ def lint(
     *,
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 on warnings")] = False,
+    fail_on: FailOnOption = LintLevel.NEVER,
+    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check skill files.
 
-    Exits with 2 if a skill cannot be used, and with --strict with 3 if there is a warning.
+    Exits with 2 if a skill cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
-    from esper_agents.agents.skill_lint import lint_all
+    from esper_agents.api.agents import load_agents
 
-    library = _of_paths(paths) if paths else _library(project, plugin_dir)
-    warnings, unusable = lint_all(library.files, library.skills)
-    refused = (*library.refused, *unusable)
+    found = load_agents(project, plugins=plugin_dir or ()).lint_skills(paths or ())
     if as_json:
-        echo_json({"warnings": [asdict(odd) for odd in warnings], "refused": _refused(refused)})
+        echo_json({"warnings": [asdict(odd) for odd in found.warnings], "refused": _refused(found.refused)})
     else:
-        for odd in warnings:
+        for odd in found.warnings:
             echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
-        echo(f"skills read: {len(library.skills)}; warnings: {len(warnings)}")
-        _report(refused)
-    if refused:
+        echo(f"skills read: {found.checked}; warnings: {len(found.warnings)}")
+        _report(found.refused)
+    if found.refused:
         raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if strict and warnings else ExitCode.DONE)
+    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
+
+
+@skills_app.command("accept")
+def accept(
+    name: Annotated[str, typer.Argument(metavar="SKILL", help="Name of the proposed skill")],
+    *,
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+) -> None:
+    """Add a proposed skill to the project.
+
+    Shows a skill that `esper retrospect` proposed and, after confirmation, writes it to the `.esper/skills` directory
+    of the project.
+
+    Examples:
+      esper skills accept learnt-memory
+    """
+    from esper_agents.api.agents import load_agents
+
+    catalog = load_agents(project)
+    proposal = catalog.proposed_skill(name)
+    echo(proposal.text)
+    if not yes:
+        if not is_interactive():
+            raise UsageError("accepting a skill needs a confirmation", remedy=f"esper skills accept --yes {name}")
+        if not typer.confirm(f"take {name} into the project, where agents load it?"):
+            raise typer.Exit(ExitCode.CANCELLED)
+    echo(f"taken: {catalog.accept_skill(proposal)}")
 
 
 def _show_front(skill: Skill) -> None:
     echo(f"sheets: {one_line(', '.join(skill.sheets)) or 'none'}\n\n{skill.description}")
     for odd in skill.oddities:
         echo(f"odd: {one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}")
-
-
-def _library(path: Path, plugin_dirs: list[Path] | None) -> SkillLibrary:
-    from esper_agents.agents.plugin_store import plugins_with
-    from esper_agents.agents.skill_folders import skill_folders
-    from esper_agents.agents.skill_library import load_skills
-    from esper_agents.git.find_project import find_project
-
-    known = plugins_with(plugin_dirs or [])
-    folders = skill_folders(known.plugins)
-    library = load_skills(Path(find_project([path], Path.cwd()).root), folders.pairs)
-    return replace(library, unusable=(*known.refused, *folders.refused))
-
-
-def _of_paths(paths: Iterable[Path]) -> SkillLibrary:
-    from esper_agents.agents.skill_library import SkillLibrary
-    from esper_agents.agents.skills import skills_in
-
-    found: list[SkillFile] = []
-    for path in paths:
-        if not path.exists():
-            raise InputFileError(str(path), "no such file or folder", remedy="correct the path")
-        if not (here := tuple(skills_in(path))):
-            raise InputFileError(str(path), "holds no `SKILL.md`", remedy="name a skill's folder, or a folder of them")
-        found += here
-    return SkillLibrary(tuple(found))
 
 
 def _summary(skill: Skill) -> dict[str, Any]:

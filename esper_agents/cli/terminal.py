@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
-from textwrap import fill
+from textwrap import TextWrapper, fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ NARROW = 60
 _KEPT = frozenset("\n\t")
 # Control, format (bidi, zero width), surrogate and line-separator characters can all change the displayed text.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+_LABEL = 11
+# Text that users copy and that must not be wrapped: lines with these labels, and commands within a text.
+_WHOLE = frozenset(("next", "or", "project", "view"))
+_COMMAND = re.compile(r"`[^`]+`|\besper [a-z]+ [^;]*$")
+_GLUE = "\0"
 
 
 def clean(text: str) -> str:
@@ -80,6 +86,27 @@ def echo(text: str = "") -> None:
         clean(redact(text)).encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8")
     )
     sys.stdout.write("\n")
+
+
+def say(label: str, text: str) -> None:
+    """Print one labelled line without secrets, wrapped to the terminal but not inside a path or command."""
+    # Redact before wrapping: a secret on two lines is not recognized.
+    text = redact(text)
+    columns = width()
+    is_narrow = columns < NARROW
+    start = f"{label}: " if is_narrow and label else "" if is_narrow else f"{label:<{_LABEL}}"
+    if label in _WHOLE:
+        echo(start + one_line(text))
+        return
+    wrapped = TextWrapper(
+        columns,
+        initial_indent=start,
+        subsequent_indent="" if is_narrow else " " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    glued = _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), clean(text))
+    echo(wrapped.fill(glued).replace(_GLUE, " "))
 
 
 def echo_json(value: Any) -> None:

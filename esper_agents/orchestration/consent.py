@@ -43,7 +43,7 @@ class ConsentError(UsageError):
     def __init__(self, host: str) -> None:
         super().__init__(
             f"no consent to send the source of this project to {host}",
-            remedy=f"run `esper models agree {host}`, or use --reasoner playbook",
+            remedy=f"run `esper models allow {host}`, or use --reasoner playbook",
         )
 
 
@@ -80,7 +80,7 @@ def host_of(text: str) -> str:
     except ValueError:
         host, port = "", None
     if not _HOST.fullmatch(host):
-        raise UsageError(f"{text[:80]!r} is not a server", remedy="name its host: esper models agree api.anthropic.com")
+        raise UsageError(f"{text[:80]!r} is not a server", remedy="name its host: esper models allow api.anthropic.com")
     shown = f"[{host}]" if ":" in host else host
     return shown if port is None else f"{shown}:{port}"
 

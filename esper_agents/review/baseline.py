@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.errors import InputFileError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from pathlib import Path
 
     from esper_agents.domain.finding import Diagnostic
 
@@ -97,6 +99,24 @@ def dump_baseline(claims: Iterable[Diagnostic]) -> str:
         for each in entries
     ]
     return json.dumps({"format": _FORMAT, "findings": findings}, indent=1, ensure_ascii=True) + "\n"
+
+
+def save_baseline(file: Path, claims: Iterable[Diagnostic]) -> None:
+    """Write a baseline file for diagnostics atomically.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(dump_baseline(claims).encode())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.fchmod(stream.fileno(), 0o666 & ~mask)
+        Path(name).replace(file)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def load(file: Path) -> frozenset[BaselineEntry]:

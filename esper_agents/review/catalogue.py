@@ -11,7 +11,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.errors import DefinitionError, NotFoundError
+from esper_agents.errors import DefinitionError, NotFoundError, UsageError
 from esper_agents.review import rules as own_rules
 from esper_agents.review.rule import Rule
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.extensions import Extension
 
 GROUP = "esper_agents.rules"
-LISTING = "esper review --list-rules"
+LISTING = "esper rule"
 
 
 def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
@@ -34,7 +34,7 @@ def catalogue(extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
         extra: Modules with further rules in them.
 
     Raises:
-        DefinitionError: Two rules share a code, or a package's rules cannot be loaded.
+        DefinitionError: Two rules share a code, a package's rules cannot be loaded, or no rule is installed.
     """
     found: dict[str, Rule] = {}
     for rule in (*_installed(), *(rule for module in extra for rule in _rules_of(module))):
@@ -54,14 +54,19 @@ def select(
 
     Raises:
         NotFoundError: A name matches no rule.
+        UsageError: No rule remains.
     """
     rules = tuple(rules)
     wanted = None if names is None else {find(name, rules).code for name in names}
-    return tuple(
+    selected = tuple(
         rule
         for rule in rules
         if (categories is None or rule.category in categories) and (wanted is None or rule.code in wanted)
     )
+    if not selected:
+        named = f"none of the rules named is in {', '.join(categories or ())}" if names else "no category was named"
+        raise UsageError(named, remedy=f"omit the category, or choose from `{LISTING}`")
+    return selected
 
 
 def find(name: str, rules: Iterable[Rule]) -> Rule:
@@ -80,7 +85,12 @@ def find(name: str, rules: Iterable[Rule]) -> Rule:
 @cache
 def _installed() -> tuple[Rule, ...]:
     own = (import_module(f"{own_rules.__name__}.{each.name}") for each in iter_modules(own_rules.__path__))
-    return tuple(rule for module in own for rule in _rules_of(module)) + tuple(_from_packages())
+    rules = tuple(rule for module in own for rule in _rules_of(module))
+    if not rules:
+        raise DefinitionError(
+            str(Path(*own_rules.__path__)), "the folder contains no lint rule", remedy="reinstall esper-agents"
+        )
+    return rules + tuple(_from_packages())
 
 
 def has_foreign_rules() -> bool:

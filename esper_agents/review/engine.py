@@ -13,7 +13,6 @@ from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.discover import discover
 from esper_agents.review.judging import ReviewedFile, judge
 from esper_agents.review.leniency import is_generated
-from esper_agents.review.pages import explain
 from esper_agents.review.parsing import tables_of
 from esper_agents.review.parts import divide
 from esper_agents.review.report import Progress, ReviewReport
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import Rule
     from esper_agents.review.tables import FileTables
 
-__all__ = ["Progress", "ReviewReport", "Unreadable", "explain", "review", "review_read", "review_sources"]
+__all__ = ["Progress", "ReviewReport", "Unreadable", "review", "review_read", "review_sources"]
 
 
 def review(

@@ -48,6 +48,22 @@ class Patch:
     after: bytes
     claims: tuple[Diagnostic, ...]
 
+    @property
+    def unified(self) -> str:
+        """The patch as `git apply` reads it; bytes that are not UTF-8 are surrogates."""
+        from difflib import unified_diff
+
+        # Keep the original encoding: a patch consists of bytes.
+        before, after = (_lines(each.decode("utf-8", "surrogateescape")) for each in (self.before, self.after))
+        lines = unified_diff(before, after, f"a/{self.path}", f"b/{self.path}")
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    r"""Return lines split at `\n` only, as in patches."""
+    *whole, last = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([last] if last else [])
+
 
 @dataclass(slots=True)
 class FixPlan:

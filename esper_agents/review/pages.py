@@ -12,39 +12,41 @@ from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import example_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
     from esper_agents.review.rule import Example, Rule
 
 ALL = "all"
 _HEAD = """# The rules
 
-Made by `make docs` from the rules' own pages, which `esper review --explain CODE` prints one by one. How the command
+Made by `make docs` from the rules' own pages, which `esper rule CODE` prints one by one. How the command
 is used stands in [review.md](review.md). A severity is that of the rule; a finding in a test or a benchmark counts one
 less.
 """
 _SOURCES = "## Sources\n"
 
 
-def explain(code: str) -> str:
+def explain(code: str, extra: Sequence[ModuleType] = ()) -> str:
     """Return the page of a rule as Markdown, or those of all rules for the word `all`.
 
     Args:
         code: The rule's code or name, or `all`.
+        extra: Modules with additional rules.
 
     Raises:
         NotFoundError: No rule has it.
     """
-    return handbook(explained()) if code == ALL else page(explained(code)[0])
+    return handbook(explained(ALL, extra)) if code == ALL else page(explained(code, extra)[0])
 
 
-def explained(code: str = ALL) -> tuple[Rule, ...]:
+def explained(code: str = ALL, extra: Sequence[ModuleType] = ()) -> tuple[Rule, ...]:
     """Return the rules that a code, a name or the word `all` means, by code.
 
     Raises:
         NotFoundError: No rule has it.
     """
-    rules = catalogue()
+    rules = catalogue(extra)
     return rules if code == ALL else (find(code, rules),)
 
 

@@ -15,10 +15,10 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 STATUS = "REQUIRES_REMEDIATION"
-EXAMPLES = list(zip(BLOCKS, (STATUS, STATUS, STATUS, "ssh-ed25519"), strict=True))
+EXAMPLES = list(zip(BLOCKS, (STATUS, STATUS, STATUS, "ssh-ed25519", "pytorch-code-reviewer"), strict=True))
 
 
-@pytest.mark.parametrize(("block", "result"), EXAMPLES, ids=["sync", "async", "verification", "no project"])
+@pytest.mark.parametrize(("block", "result"), EXAMPLES, ids=["sync", "async", "verification", "no project", "review"])
 def test_an_example_of_the_page_prints_its_result(block, result, tmp_path):
     write(tmp_path / "my-project", {"train.py": FAULTY})
     done = subprocess.run(

@@ -79,7 +79,7 @@ def test_show_of_an_unknown_name_offers_the_nearest_and_exits_with_2(esper) -> N
 def test_lint_exits_with_0_for_warnings_3_when_strict_and_2_for_a_file_that_cannot_be_used(esper, heron) -> None:
     assert "heron.md:4: unknown field 'colour'" in esper("lint").stdout
     assert esper("lint", str(heron)).returncode == 0
-    assert esper("lint", "--strict", str(heron)).returncode == 3
+    assert esper("lint", "--fail-on", "warning", str(heron)).returncode == 3
     heron.write_text("", encoding="utf-8")
     assert esper("lint", str(heron.parent)).returncode == 2
 

@@ -25,7 +25,12 @@ def options():
     app = typer.Typer()
     register(app)
     command = typer.main.get_command(app)
-    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return {
+        name
+        for parameter in command.params
+        if not getattr(parameter, "hidden", False)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)

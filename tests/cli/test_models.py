@@ -58,17 +58,29 @@ def test_the_list_as_json_has_exact_prices(esper):
     assert told["consents"] == []
 
 
-def test_leave_is_given_shown_and_withdrawn(esper):
-    assert "may go to localhost:8080" in esper("models", "agree", "localhost:8080").stdout
+@pytest.mark.parametrize(("allow", "disallow"), [("allow", "disallow"), ("agree", "withdraw")])
+def test_consent_is_given_shown_and_withdrawn_under_both_names(esper, allow, disallow):
+    assert "may go to localhost:8080" in esper("models", allow, "localhost:8080").stdout
     listed = esper("models", "list").stdout
     assert "may read   localhost:8080, agreed by " in listed
-    assert esper("models", "withdraw", "localhost:8080").exit_code == 0
+    assert esper("models", disallow, "localhost:8080").exit_code == 0
     assert "localhost:8080" not in esper("models", "list").stdout
 
 
+def test_the_help_lists_the_current_names_only(esper):
+    for group, shown, hidden in (
+        ("models", {"allow", "disallow"}, {"agree", "withdraw"}),
+        ("skills", {"accept"}, set()),
+        ("retrospect", set(), {"accept"}),
+    ):
+        listed = {line.split()[0] for line in esper(group, "--help").stdout.splitlines() if line.startswith("  ")}
+        assert shown <= listed
+        assert not hidden & listed
+
+
 def test_what_was_never_agreed_to_cannot_be_withdrawn(esper):
-    esper("models", "agree", "localhost:8080")
-    done = esper("models", "withdraw", "localhost:8081")
+    esper("models", "allow", "localhost:8080")
+    done = esper("models", "disallow", "localhost:8081")
     assert done.exit_code != 0
     assert done.exception.problem == "no consent named 'localhost:8081'"
 
@@ -131,7 +143,7 @@ def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, 
         done = esper("submit", "--plan", "--reasoner", "claude", "review this training code", "train.py")
         assert done.exit_code == 0
         assert f"source goes to {host}; about $" in done.stdout
-        assert f"no consent yet (esper models agree {host})" in done.stdout
+        assert f"no consent yet (esper models allow {host})" in done.stdout
         esper("models", "agree")
         again = esper("submit", "--plan", "review this training code", "train.py")
         assert "no consent" not in again.stdout

@@ -60,12 +60,12 @@ def test_a_skill_that_sessions_suggest_goes_into_the_project_only_with_agreement
     name = found["suggestions"][0]["name"]
     written = esper("retrospect", "--output", "report.md")
     assert written.stdout == "wrote what 2 sessions show to report.md\n"
-    assert f"esper retrospect accept {name}" in (project / "report.md").read_text()
+    assert f"esper skills accept {name}" in (project / "report.md").read_text()
 
-    alone = esper("retrospect", "accept", name)
-    assert (alone.returncode, f"esper retrospect accept --yes {name}" in alone.stderr) == (2, True)
+    alone = esper("skills", "accept", name)
+    assert (alone.returncode, f"esper skills accept --yes {name}" in alone.stderr) == (2, True)
     assert not (project / ".esper").exists()
-    agreed = esper("retrospect", "accept", "--yes", name)
+    agreed = esper("skills", "accept", "--yes", name)
     target = project / f".esper/skills/{name}/SKILL.md"
     assert agreed.returncode == 0
     assert target.read_text() in agreed.stdout
@@ -74,7 +74,7 @@ def test_a_skill_that_sessions_suggest_goes_into_the_project_only_with_agreement
 
 
 def test_a_skill_that_nobody_proposed_is_refused(esper) -> None:
-    done = esper("retrospect", "accept", "../../secret")
+    done = esper("skills", "accept", "../../secret")
     assert done.returncode == 2
     assert "no proposed skill named '../../secret'" in done.stderr
 
@@ -117,7 +117,7 @@ def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_
     assert told["wording"]["guidelines"] == [{"text": "Keep losses on the device.", "facts": ["G1"]}]
     assert told["wording"]["expense"]["money"] > 0
     assert cost.splitlines()[2].split()[:2] == ["retrospect", "1"]
-    agreed = here("retrospect", "accept", "--yes", "worded-losses")
+    agreed = here("skills", "accept", "--yes", "worded-losses")
     assert "Detach losses." in agreed.stdout
     assert agreed.exit_code == 0
 

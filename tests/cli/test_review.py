@@ -126,6 +126,57 @@ def test_rules_are_printed_as_json_with_the_shape_that_the_page_describes(esper,
     assert all(f"`{name}`" in page for name in rule)
 
 
+def test_the_code_of_a_rule_is_explained_with_a_hint_to_the_command_that_does_it(esper):
+    page = esper("--explain", "ESP305")
+    assert page.stdout == command("rule", "ESP305", cwd=Path()).stdout
+    assert "use `esper rule ESP305`" in page.stderr
+
+
+def test_the_findings_at_a_line_are_explained_with_their_context_and_the_page_of_the_rule(esper, train):
+    done = esper("--explain", f"{train}:5")
+    assert done.returncode == 0
+    assert ">      5 |     losses.append(loss)" in done.stdout
+    assert "       2 |     loss = criterion(model(x), y)" in done.stdout
+    assert "train.py:5:5: warning ESP301 loss-kept-with-graph" in done.stdout
+    assert "# ESP301 loss-kept-with-graph" in done.stdout
+    assert "ESP101" not in done.stdout
+    assert esper("--explain", f"{train}:5:5").stdout == done.stdout
+    found = json.loads(esper("--explain", f"{train}:5", "--json").stdout)
+    assert ([each["rule"] for each in found["diagnostics"]], list(found["pages"])) == (["ESP301"], ["ESP301"])
+
+
+def test_a_suppressed_finding_is_explained_with_its_reason(esper, tmp_path):
+    (tmp_path / "train.py").write_text(LOOP.replace("(loss)", "(loss)  # esper: ignore[ESP301] 3 steps only"))
+    shown = esper("--explain", "train.py:5").stdout
+    assert "suppressed 3 steps only" in shown
+    assert "# ESP301 loss-kept-with-graph" in shown
+
+
+@pytest.mark.parametrize(
+    ("place", "problem", "remedy"),
+    [
+        ("train.py:4", "no finding at train.py:4", "lines with findings: 3, 5"),
+        ("train.py:99", "'train.py' has no line 99", "name a line from 1 to 5"),
+        ("gone.py:1", "no such file or folder: 'gone.py'", "correct the path"),
+    ],
+)
+def test_a_line_without_a_finding_is_refused_with_the_lines_that_have_one(esper, train, place, problem, remedy):
+    done = esper("--explain", place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert f"fix: {remedy}" in done.stderr
+
+
+def test_the_project_of_a_review_can_be_named(esper, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(LOOP)
+    assert "one/train.py:3:5" in esper("--project", ".", "one").stdout
+    done = command("review", "--project", "../two", "train.py", cwd=tmp_path / "one")
+    assert (done.returncode, "path outside the project" in done.stderr) == (2, True)
+    assert "add --fix" in esper("--dry-run", "one").stderr
+
+
 def test_rules_have_no_form_for_findings(esper):
     for option in (("--list-rules",), ("--explain", "ESP101")):
         done = esper(*option, "--format", "sarif")
@@ -201,7 +252,7 @@ def test_a_baseline_leaves_out_what_it_lists_and_names_what_is_gone(esper, train
 def test_fixes_are_shown_without_being_made_and_made_when_asked(esper, tmp_path, git):
     file = tmp_path / "train.py"
     file.write_bytes(b"optimizer.zero_grad(set_to_none=False)\r\nx = 1")
-    done = esper("train.py", "--diff-only")
+    done = esper("train.py", "--fix", "--dry-run")
     assert "+optimizer.zero_grad()" in done.stdout
     assert file.read_bytes().startswith(b"optimizer.zero_grad(set")
     esper("train.py", "--diff-only", "--output", "fix.patch")

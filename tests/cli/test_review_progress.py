@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 def told(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, times: list[float], path: str = "a.py") -> str:
     monkeypatch.setattr(sys, "stderr", stream)
     clock = iter([0.0, *times])
-    with progress.told(lambda: next(clock)) as tell:
+    with progress.progress_line(lambda: next(clock)) as tell:
         for done, _ in enumerate(times):
             if tell is not None:
                 tell(Progress("reading", done, 9, path))

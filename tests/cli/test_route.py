@@ -40,11 +40,11 @@ def test_a_refused_request_exits_with_wrong_usage():
 def test_a_file_is_part_of_the_question(tmp_path):
     source = tmp_path / "net.py"
     source.write_text("import torch\n\nmodel = torch.nn.Linear(1, 1)\nloss = model(x).mean()\nloss.backward()\n")
-    assert run("thoughts?", "--file", str(source)).stdout.startswith("pytorch-code-reviewer\n")
+    assert run("thoughts?", str(source)).stdout.startswith("pytorch-code-reviewer\n")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    shown = run("thoughts?", "--file", str(tmp_path / "gone.py"))
+    shown = run("thoughts?", str(tmp_path / "gone.py"))
     assert isinstance(shown.exception, InputFileError)
     assert "gone.py" in shown.exception.problem
 

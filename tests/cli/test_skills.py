@@ -80,7 +80,7 @@ def test_show_of_an_unknown_name_offers_the_nearest_and_exits_with_2(esper):
 def test_lint_exits_with_0_for_warnings_3_when_strict_and_2_for_a_file_that_cannot_be_used(esper, herons):
     assert ".claude/skills/herons/SKILL.md:4: unknown field 'colour'" in esper("lint").stdout
     assert esper("lint", str(herons)).returncode == 0
-    assert esper("lint", "--strict", str(herons.parent)).returncode == 3
+    assert esper("lint", "--fail-on", "warning", str(herons.parent)).returncode == 3
     (herons / "SKILL.md").write_bytes(b"word " * 400_000)
     refused = esper("lint", str(herons))
     assert refused.returncode == 2
@@ -115,4 +115,4 @@ def test_the_page_names_every_skill_of_ours_and_its_example_is_one(esper, tmp_pa
     folder.mkdir()
     (folder / "SKILL.md").write_text(example)
     (folder / "nests.md").write_text("# Nests\n")
-    assert esper("lint", "--strict", "herons").stdout == "skills read: 1; warnings: 0\n"
+    assert esper("lint", "--fail-on", "warning", "herons").stdout == "skills read: 1; warnings: 0\n"

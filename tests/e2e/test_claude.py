@@ -107,7 +107,7 @@ def test_without_a_terminal_it_is_no_and_a_plan_shows_what_would_be_sent_and_for
         assert f"source goes to {host}; about $" in done.stdout
         problem, remedy = toy.esper(*CLAUDE, env=server.environment).problem(2)
         assert problem == f"no consent to send the source of this project to {host}"
-        assert remedy == f"run `esper models agree {host}`, or use --reasoner playbook"
+        assert remedy == f"run `esper models allow {host}`, or use --reasoner playbook"
         assert not server.requests
 
 

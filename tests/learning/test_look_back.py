@@ -68,7 +68,7 @@ async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
         await sessions(box, opened, "train.py", "other.py")
         (suggestion, *_) = (await opened.retrospect.report()).suggestions
         assert not any(suggestion.name in each for each in opened.services.skills.skills)
-        target = opened.retrospect.accept(opened.retrospect.proposal(suggestion.name))
+        target = opened.agents.accept_skill(opened.agents.proposed_skill(suggestion.name))
         assert f"project:{suggestion.name}" in opened.services.skills.skills
     assert target.is_relative_to(box.project)
 

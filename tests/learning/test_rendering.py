@@ -46,7 +46,7 @@ def test_a_report_has_the_three_parts_and_cites_what_each_line_rests_on() -> Non
     report = render_report(retrospect("toy", sessions(), catalogue()))
     assert re.findall(r"^## (.+)$", report, re.MULTILINE) == ["Guidelines", "Suggested skills", "Key insights"]
     assert report.count("From 2 sessions: crt_") >= 4
-    assert "esper retrospect accept learnt-" in report
+    assert "esper skills accept learnt-" in report
 
 
 def test_the_same_sessions_always_give_the_same_bytes() -> None:

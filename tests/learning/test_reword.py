@@ -115,8 +115,8 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
     with served([GOOD], monkeypatch):
         async with agreed(box) as opened:
             found = await opened.retrospect.reword(found_in())
-            assert "esper retrospect accept worded-losses-on-the-device" in render_report(found)
-            proposed = opened.retrospect.proposal("worded-losses-on-the-device")
+            assert "esper skills accept worded-losses-on-the-device" in render_report(found)
+            proposed = opened.agents.proposed_skill("worded-losses-on-the-device")
             assert not any("worded" in each for each in opened.services.skills.skills)
             read = read_definition(proposed.text.encode(), path="SKILL.md", stem="x")
             assert (read.name, read.oddities) == ("worded-losses-on-the-device", ())
@@ -125,7 +125,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             assert "<b>" not in proposed.text
             assert "Add up `loss.detach()`." in proposed.text
             assert re.search(r"^### ESP\d+ ", proposed.text, re.MULTILINE)
-            opened.retrospect.accept(proposed)
+            opened.agents.accept_skill(proposed)
             assert "project:worded-losses-on-the-device" in opened.services.skills.skills
 
 

@@ -88,5 +88,5 @@ def test_others_cannot_write_it(tmp_path):
 def test_who_has_not_agreed_is_told_both_ways_on():
     error = ConsentError(HOST)
     assert HOST in error.problem
-    assert f"esper models agree {HOST}" in error.remedy
+    assert f"esper models allow {HOST}" in error.remedy
     assert "--reasoner playbook" in error.remedy

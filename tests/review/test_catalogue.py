@@ -11,7 +11,8 @@ import pytest
 from esper_agents.domain.finding import Category
 from esper_agents.errors import DefinitionError, NotFoundError
 from esper_agents.review.catalogue import catalogue, find, select
-from esper_agents.review.engine import explain, review, review_sources
+from esper_agents.review.engine import review, review_sources
+from esper_agents.review.pages import explain
 
 RULE = """
     from esper_agents.domain.finding import Category, Severity

@@ -12,7 +12,8 @@ import pytest
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review import rules as folder
 from esper_agents.review.catalogue import catalogue
-from esper_agents.review.engine import explain, review_sources
+from esper_agents.review.engine import review_sources
+from esper_agents.review.pages import explain
 from esper_agents.review.rule import example_files
 
 RULES = catalogue()

@@ -72,7 +72,7 @@ def reading(project):
         if name.startswith("torch") or name in {"run-tests", "reproduce-evidence", "related-code"}:
             return report(call, f"{name} cannot run here", outcome=CallOutcome.FAILED)
         running = TOOLS[name].run(ToolContext(project), call.arguments)
-        result = elsewhere.tasks.submit(asyncio.run, running).result()
+        result = elsewhere.submit(asyncio.run, running).result()
         findings = [
             Finding(f"fnd_{each.fingerprint}", each, "toy", (report(call).evidence.id,)) for each in result.claims
         ]

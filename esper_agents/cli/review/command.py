@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +12,15 @@ import typer
 
 from esper_agents.cli.lightweight_commands import LightweightCommand
 from esper_agents.cli.shared_options import JsonOption
-from esper_agents.cli.terminal import clean, echo, redact
+from esper_agents.cli.terminal import clean, echo, one_line, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.review.outcome import ReviewOutcome
+    from esper_agents.api import ReviewOptions, ReviewOutcome
+
+
+_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?")
 
 
 class OutputFormat(StrEnum):
@@ -59,9 +64,10 @@ def review(
         Path | None, typer.Option(metavar="FILE", help="Write the findings to a baseline file")
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes and report the remaining findings")] = False,
-    diff_only: Annotated[
-        bool, typer.Option("--diff-only", help="Print the changes of --fix as a patch, write nothing")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --fix: print the changes as a patch, write nothing")
     ] = False,
+    diff_only: Annotated[bool, typer.Option("--diff-only", hidden=True, help="Same as --fix --dry-run")] = False,
     style: Annotated[OutputFormat, typer.Option("--format", help="Output format")] = OutputFormat.TEXT,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to this file")
@@ -70,8 +76,11 @@ def review(
         bool, typer.Option("--allow-unread", help="Do not exit 4 because of unreadable files")
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write the cache")] = False,
-    explain: Annotated[str, typer.Option(metavar="CODE", help="Print the documentation of a rule, or of 'all'")] = "",
-    list_rules: Annotated[bool, typer.Option("--list-rules", help="List all rules")] = False,
+    explain: Annotated[str, typer.Option(metavar="PATH:LINE", help="Explain the findings at this line of a file")] = "",
+    list_rules: Annotated[bool, typer.Option("--list-rules", hidden=True, help="Same as `esper rule`")] = False,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="PATH", help="Project directory [default: around the paths]")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Lint Python files with the PyTorch rules.
@@ -86,41 +95,72 @@ def review(
       esper review --diff main
       esper review src --fix
       esper review src --format sarif --output review.sarif
-      esper review --explain ESP101
-      esper review --list-rules --json
+      esper review --explain train.py:48
     """
-    from esper_agents.cli.review.run_review import ReviewOptions, mended, outcome_of, patch_text, write_down_baseline
+    from esper_agents.api.review import ReviewOptions, fix_files, fixes_as_patch, review_files
+    from esper_agents.cli.review.progress import progress_line
 
     style = OutputFormat.JSON if as_json else style
-    if explain or list_rules:
-        _write(_rules(explain, style), output)
+    place = _PLACE.fullmatch(explain)
+    if list_rules or (explain and place is None):
+        write_output(_rules(explain, style), output)
         return
-    asked = ReviewOptions(tuple(paths or ()), category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache)
+    if dry_run and not fix:
+        raise UsageError("--dry-run shows the changes of --fix", remedy="add --fix")
+    places = (*(paths or ()), *((Path(place["file"]),) if place else ()))
+    options = ReviewOptions(
+        places, category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache, project=project
+    )
+    if place is not None:
+        write_output(_line(options, Path(place["file"]), int(place["line"]), style), output)
+        return
     if write_baseline is not None:
-        echo(write_down_baseline(asked, write_baseline))
+        _write_baseline(options, write_baseline)
         return
-    if diff_only:
-        outcome = outcome_of(asked)
-        _write(patch_text(asked, outcome), output, is_raw=True)
+    shows_patch = dry_run or diff_only
+    with progress_line() as on_progress:
+        outcome = fix_files(options, on_progress) if fix and not shows_patch else review_files(options, on_progress)
+    if shows_patch:
+        write_output(fixes_as_patch(options, outcome), output, is_raw=True)
     else:
-        outcome = mended(asked) if fix else outcome_of(asked)
-        _write(_written(outcome, style), output)
+        write_output(_written(outcome, style), output)
     _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
 def _rules(code: str, style: OutputFormat) -> str:
-    """Return the documentation of a rule, or the list of all rules without a code."""
-    from esper_agents.cli.review.text_output import rule_table, rules_as_json
-    from esper_agents.review.pages import explain as page_of
-    from esper_agents.review.pages import explained
+    """Return what `esper rule` prints."""
+    from esper_agents.cli.rule import RuleFormat, rule_text
 
+    if code:
+        sys.stderr.write(f"esper: use `esper rule {one_line(redact(code))}`; `--explain CODE` will be removed\n")
     match style:
-        case OutputFormat.TEXT:
-            return page_of(code) if code else rule_table()
-        case OutputFormat.JSON:
-            return rules_as_json(explained(code) if code else explained(), has_pages=bool(code))
+        case OutputFormat.TEXT | OutputFormat.JSON:
+            return rule_text(code, RuleFormat(style))
         case OutputFormat.SARIF | OutputFormat.GITHUB:
             raise UsageError(f"rules are not printed as {style}", remedy="use --format text or --format json")
+
+
+def _line(options: ReviewOptions, file: Path, line: int, style: OutputFormat) -> str:
+    """Return the explanation of the findings at a line.
+
+    Raises:
+        UsageError: There is none, or the format cannot express it.
+    """
+    from esper_agents.api.review import review_line
+    from esper_agents.cli.review.text_output import line_as_json, line_as_text
+
+    found = redact(review_line(options, file, line))
+    if not found.diagnostics and not found.suppressed:
+        others = ", ".join(map(str, found.other_lines))
+        remedy = f"lines with findings: {others}" if others else f"run `esper review {found.path}`; it has no finding"
+        raise UsageError(f"no finding at {found.path}:{line}", remedy=remedy)
+    match style:
+        case OutputFormat.TEXT:
+            return line_as_text(found)
+        case OutputFormat.JSON:
+            return line_as_json(found)
+        case OutputFormat.SARIF | OutputFormat.GITHUB:
+            raise UsageError(f"a line is not explained as {style}", remedy="use --format text or --format json")
 
 
 def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
@@ -135,20 +175,25 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
         case OutputFormat.SARIF:
             import json
 
-            from esper_agents.review.catalogue import catalogue
-            from esper_agents.review.sarif import as_sarif
+            from esper_agents.api.review import review_as_sarif
 
-            return json.dumps(as_sarif(outcome, catalogue()), indent=1, sort_keys=True) + "\n"
+            return json.dumps(review_as_sarif(outcome), indent=1, sort_keys=True) + "\n"
         case OutputFormat.GITHUB:
-            from esper_agents.review.annotations import as_annotations
+            from esper_agents.api import as_annotations
 
             return as_annotations(outcome)
 
 
-def _write(text: str, output: Path | None, *, is_raw: bool = False) -> None:
-    """Write to a file or to standard output; terminal output is sanitized."""
-    import sys
+def _write_baseline(options: ReviewOptions, file: Path) -> None:
+    from esper_agents.api.review import write_baseline
+    from esper_agents.domain.pluralize import number_of
 
+    report = write_baseline(options, file)
+    echo(f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}")
+
+
+def write_output(text: str, output: Path | None, *, is_raw: bool = False) -> None:
+    """Write to a file or to standard output; terminal output is sanitized."""
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")

@@ -12,7 +12,7 @@ from esper_agents.cli.terminal import one_line, redact
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from esper_agents.review.report import Progress
+    from esper_agents.api import Progress
 
 # Short reviews print no progress: a flickering line is useless.
 _QUIET_S = 0.7
@@ -21,7 +21,7 @@ _ERASE = "\r\x1b[2K"
 
 
 @contextmanager
-def told(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Progress], None] | None]:
+def progress_line(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Progress], None] | None]:
     """Yield the progress callback of a review, or None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None

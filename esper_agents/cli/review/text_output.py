@@ -8,61 +8,17 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import say
 from esper_agents.cli.review.source_excerpt import excerpt
-from esper_agents.cli.terminal import echo, table, width
+from esper_agents.cli.terminal import echo, say, width
 from esper_agents.domain.finding import counted
 from esper_agents.domain.pluralize import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from esper_agents.api import LineReview, ReviewOutcome
     from esper_agents.domain.finding import Diagnostic
-    from esper_agents.review.outcome import ReviewOutcome
-    from esper_agents.review.rule import Rule
 
 _NUMBER = 8
 _NAMED = 3
-
-
-def rule_table() -> str:
-    """Return a table of all rules."""
-    from esper_agents.review.catalogue import catalogue
-
-    rows = [
-        (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
-        for each in catalogue()
-    ]
-    stream = io.StringIO()
-    with redirect_stdout(stream):
-        table(("code", "name", "severity", "category", "fixed"), rows)
-    return stream.getvalue()
-
-
-def rules_as_json(rules: Iterable[Rule], *, has_pages: bool) -> str:
-    """Return rules as JSON with sorted members.
-
-    Args:
-        rules: The rules.
-        has_pages: Whether to include the documentation and examples of each rule.
-    """
-    from esper_agents.review.pages import page, summary_of
-    from esper_agents.review.rule import example_files
-
-    listed = []
-    for each in rules:
-        data: dict[str, object] = {
-            "code": each.code,
-            "name": each.name,
-            "severity": each.severity,
-            "category": each.category,
-            "is_fixable": each.is_fixable,
-            "summary": summary_of(each),
-        }
-        if has_pages:
-            data |= {"page": page(each), "bad": example_files(each.bad), "good": example_files(each.good)}
-        listed.append(data)
-    return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def as_text(outcome: ReviewOutcome) -> str:
@@ -122,6 +78,40 @@ def summary(outcome: ReviewOutcome) -> str:
     found = counted(claim.severity for claim in report.claims)
     read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
     return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"
+
+
+def line_as_text(review: LineReview) -> str:
+    """Return the findings at a line as text: the source around it, each finding, and the page of its rule."""
+    from esper_agents.api.review import rule_page
+
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        echo(f"{review.path}:{review.line}")
+        for number, text in review.source.items():
+            echo(f"{'>' if number == review.line else ' '}{number:>{_NUMBER - 1}} | {text}")
+        echo()
+        for claim in review.diagnostics:
+            _claim(claim)
+        for each in review.suppressed:
+            _claim(each.claim)
+            say("suppressed", each.reason)
+            echo()
+        for code in _rules_of(review):
+            echo(rule_page(code))
+    return stream.getvalue()
+
+
+def line_as_json(review: LineReview) -> str:
+    """Return the findings at a line as JSON with sorted members."""
+    from esper_agents.api.review import rule_page
+
+    data = asdict(review) | {"pages": {code: rule_page(code) for code in _rules_of(review)}}
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n"
+
+
+def _rules_of(review: LineReview) -> tuple[str, ...]:
+    claims = (*review.diagnostics, *(each.claim for each in review.suppressed))
+    return tuple(dict.fromkeys(claim.rule for claim in claims))
 
 
 def as_json(outcome: ReviewOutcome) -> str:

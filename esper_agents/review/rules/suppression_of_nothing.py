@@ -44,7 +44,7 @@ class SuppressionOfNothing(FinalRule):
                 yield _hit(
                     each,
                     f"no rule has the code {', '.join(unknown)}, so this silences nothing",
-                    "correct the code: `esper review --list-rules` shows all",
+                    "correct the code: `esper rule` lists all",
                 )
             if idle := silence.idle(each):
                 said = (

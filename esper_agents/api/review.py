@@ -1,0 +1,428 @@
+"""Lint reviews of paths and changes, rules and their pages, baseline files and fixes; no database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esper_agents.api.service import Service
+from esper_agents.errors import InputFileError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+
+    from esper_agents.domain.finding import Category, Diagnostic, Severity
+    from esper_agents.review.changes import DiffReview
+    from esper_agents.review.outcome import ReviewOutcome
+    from esper_agents.review.report import Progress, ReviewReport, SuppressedDiagnostic
+    from esper_agents.review.rule import Rule
+
+ALL_RULES = "all"
+_CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """Options of a review.
+
+    Attributes:
+        paths: Files and directories; relative ones start at the current directory.
+        categories: Run only rules of these categories; None runs all.
+        rules: Run only these rules, by code or name; None runs all.
+        revision: Report only diagnostics introduced since this revision, or between `A..B`; empty for whole files.
+        baseline: Baseline file with accepted diagnostics.
+        is_staged: Whether to report only diagnostics introduced by the staged changes.
+        may_cache: Whether to read and write the cache of reports in the data directory.
+        extra: Modules with additional rules.
+        project: A path in the project; None for the project of the paths.
+    """
+
+    paths: tuple[Path, ...]
+    categories: Sequence[Category] | None = None
+    rules: Sequence[str] | None = None
+    revision: str = ""
+    baseline: Path | None = None
+    is_staged: bool = False
+    may_cache: bool = True
+    extra: tuple[ModuleType, ...] = ()
+    project: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise an error for contradictory options.
+
+        Raises:
+            UsageError: Both a revision and the staged changes are selected, or neither a path nor a change.
+        """
+        if self.revision and self.is_staged:
+            raise UsageError("--diff and --staged are mutually exclusive", remedy="omit one of them")
+        if not self.paths and not self.is_change:
+            raise UsageError("no path was named", remedy="esper review train.py")
+
+    @property
+    def is_change(self) -> bool:
+        """Whether a change is reviewed."""
+        return bool(self.revision) or self.is_staged
+
+    @property
+    def root(self) -> Path:
+        """Project directory.
+
+        Raises:
+            InputFileError: A path does not exist.
+            UsageError: The paths belong to two projects.
+        """
+        from esper_agents.git.find_project import find_project
+
+        return Path(find_project([self.project] if self.project else list(self.paths), Path.cwd()).root)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDescription:
+    """One lint rule.
+
+    Attributes:
+        code: Code, such as `ESP305`.
+        name: Name of the pattern, such as `item-in-training-loop`.
+        severity: Severity of its diagnostics.
+        category: Part of the review checklist.
+        is_fixable: Whether some of its diagnostics can be fixed automatically.
+        summary: First paragraph of its page, on one line.
+        bad: Source that the rule reports, by path.
+        good: The same source without the problem, by path.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    category: Category
+    is_fixable: bool
+    summary: str
+    bad: Mapping[str, str]
+    good: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LineReview:
+    """Findings at one line of a file.
+
+    Attributes:
+        path: File, relative to the project.
+        line: Line, from 1.
+        diagnostics: Findings whose range contains the line.
+        suppressed: Suppressed findings whose range contains the line, with the reasons.
+        source: Lines of the file around the findings, by line number; empty for notebooks.
+        other_lines: Lines of the other findings of the file, in order.
+    """
+
+    path: str
+    line: int
+    diagnostics: tuple[Diagnostic, ...]
+    suppressed: tuple[SuppressedDiagnostic, ...]
+    source: Mapping[int, str]
+    other_lines: tuple[int, ...]
+
+
+def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None] | None = None) -> ReviewOutcome:
+    """Return the review of files or of a change; runs none of the code and writes no file of the project.
+
+    Args:
+        options: Paths, rules, and the change or baseline file to compare with.
+        on_progress: Called before each file is read and before it is checked.
+
+    Raises:
+        InputFileError: A path does not exist, or the baseline file cannot be read.
+        NotFoundError: A named rule does not exist.
+        UsageError: The revision does not exist, or no rule is selected.
+
+    Example:
+        from pathlib import Path
+
+        from esper_agents.api import ReviewOptions, review_files
+
+        outcome = review_files(ReviewOptions((Path("train.py"),), rules=["ESP305"]))
+        for diagnostic in outcome.report.claims:
+            print(diagnostic.location, diagnostic.message)
+    """
+    from esper_agents.review.outcome import ReviewOutcome
+
+    root = options.root
+    if options.is_change:
+        difference = _difference(options, root)
+        outcome = ReviewOutcome(difference.report, earlier=difference.earlier)
+    else:
+        outcome = ReviewOutcome(_report(options, root, on_progress))
+    return outcome if options.baseline is None else _without_known(outcome, options.baseline, root)
+
+
+def fix_files(options: ReviewOptions, on_progress: Callable[[Progress], None] | None = None) -> ReviewOutcome:
+    """Apply safe fixes to the files, and return the review of the fixed files; see `review_files` for the errors."""
+    from esper_agents.review.fixes import plan_fixes, write
+
+    root = options.root
+    before = review_files(options, on_progress)
+    plan = plan_fixes(root, before.report, extra=options.extra)
+    failed = write(root, plan.patches)
+    if not plan.patches:
+        return replace(before, not_mended=tuple(plan.left))
+    unwritten = {each.claim.fingerprint for each in failed}
+    fixed = [claim for patch in plan.patches for claim in patch.claims if claim.fingerprint not in unwritten]
+    return replace(review_files(options, on_progress), mended=tuple(fixed), not_mended=(*plan.left, *failed))
+
+
+def fixes_as_patch(options: ReviewOptions, outcome: ReviewOutcome) -> str:
+    """Return the safe fixes for a review as a patch for `git apply`; writes nothing.
+
+    Args:
+        options: Options of the review.
+        outcome: The review.
+    """
+    from esper_agents.review.fixes import plan_fixes
+
+    plan = plan_fixes(options.root, outcome.report, extra=options.extra)
+    return "".join(patch.unified for patch in plan.patches)
+
+
+def write_baseline(options: ReviewOptions, file: Path) -> ReviewReport:
+    """Write all diagnostics of a review to a baseline file, and return the review.
+
+    Args:
+        options: Options of the review; their baseline file is ignored.
+        file: File to write or replace.
+
+    Raises:
+        UsageError: The options select a change: earlier diagnostics would be missing.
+        InputFileError: The file cannot be written.
+    """
+    from esper_agents.review.baseline import save_baseline
+
+    if options.is_change:
+        raise UsageError("a baseline lists the findings of whole files", remedy="leave out --diff and --staged")
+    report = review_files(replace(options, baseline=None)).report
+    try:
+        save_baseline(file, report.claims)
+    except OSError as error:
+        problem = f"the baseline cannot be written, {error.strerror}"
+        raise InputFileError(str(file), problem, remedy="name a file in an existing directory") from error
+    return report
+
+
+def lint_rules(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> tuple[RuleDescription, ...]:
+    """Return the lint rules, by code.
+
+    Args:
+        code: Code or name of one rule, or `all`.
+        extra: Modules with additional rules.
+
+    Raises:
+        NotFoundError: There is no such rule.
+    """
+    from esper_agents.review.pages import explained
+
+    return tuple(_described(rule) for rule in explained(code, extra))
+
+
+def rule_page(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> str:
+    """Return the page of a rule as Markdown, or those of all rules for `all`; see `lint_rules` for the arguments.
+
+    Raises:
+        NotFoundError: There is no such rule.
+    """
+    from esper_agents.review.pages import explain
+
+    return explain(code, extra)
+
+
+def review_as_sarif(outcome: ReviewOutcome, *, extra: Sequence[ModuleType] = ()) -> dict[str, object]:
+    """Return a review as a SARIF 2.1.0 log; see `lint_rules` for `extra`."""
+    from esper_agents.review.catalogue import catalogue
+    from esper_agents.review.sarif import as_sarif
+
+    return as_sarif(outcome, catalogue(extra))
+
+
+def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
+    """Return the findings at one line of a file.
+
+    Args:
+        options: Options of the review; the file is one of its paths, and the others are reviewed together with it.
+        file: The file; a relative path starts at the current directory.
+        line: Line, from 1.
+
+    Raises:
+        InputFileError: The file does not exist or cannot be reviewed.
+        UsageError: The line is not in the file, or a change is selected.
+    """
+    root = options.root
+    (path,) = _relative(replace(options, paths=(file,)), root)
+    report = review_files(options).report
+    reported = [each for each in report.claims if each.location.path == path]
+    suppressed = [each for each in report.silenced if each.claim.location.path == path]
+    if (problem := next((each for each in report.unreadable if each.path == path), None)) is not None:
+        raise InputFileError(path, problem.problem, remedy=problem.remedy)
+    return LineReview(
+        path,
+        line,
+        tuple(each for each in reported if _contains(each, line)),
+        tuple(each for each in suppressed if _contains(each.claim, line)),
+        _lines_around(root / path, line),
+        tuple(sorted({each.location.line for each in reported if not _contains(each, line)})),
+    )
+
+
+def _contains(diagnostic: Diagnostic, line: int) -> bool:
+    location = diagnostic.location
+    return location.line <= line <= max(location.line, location.end_line)
+
+
+def _lines_around(file: Path, line: int) -> dict[int, str]:
+    """Return the lines of a file around a line, by number; none for a notebook.
+
+    Raises:
+        UsageError: The file has fewer lines.
+    """
+    from esper_agents.review.source import ReviewSource, read
+
+    source = read(file, file.name)
+    if not isinstance(source, ReviewSource) or source.notebook is not None:
+        return {}
+    lines = source.text.removesuffix("\n").split("\n")
+    if not 1 <= line <= len(lines):
+        raise UsageError(f"{str(file.name)!r} has no line {line}", remedy=f"name a line from 1 to {len(lines)}")
+    first = max(1, line - _CONTEXT_LINES)
+    return dict(enumerate(lines[first - 1 : line + _CONTEXT_LINES], first))
+
+
+def _described(rule: Rule) -> RuleDescription:
+    from esper_agents.review.pages import summary_of
+    from esper_agents.review.rule import example_files
+
+    return RuleDescription(
+        code=rule.code,
+        name=rule.name,
+        severity=rule.severity,
+        category=rule.category,
+        is_fixable=rule.is_fixable,
+        summary=summary_of(rule),
+        bad=example_files(rule.bad),
+        good=example_files(rule.good),
+    )
+
+
+def _report(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> ReviewReport:
+    from esper_agents.paths import home
+    from esper_agents.review.cache import Cache
+    from esper_agents.review.engine import review
+
+    here = Path.cwd()
+    return review(
+        root,
+        [here / path for path in options.paths],
+        categories=options.categories,
+        rules=options.rules,
+        on_progress=on_progress,
+        extra=options.extra,
+        cache=Cache(home() / "cache" / "review") if options.may_cache else None,
+    )
+
+
+def _difference(options: ReviewOptions, root: Path) -> DiffReview:
+    from esper_agents.agents.companions import declared_companions
+    from esper_agents.review.changed_sources import change_since, staged_change
+    from esper_agents.review.changes import review_change
+
+    paths = _relative(options, root)
+    change = staged_change(root, paths) if options.is_staged else change_since(root, options.revision, paths)
+    declared = declared_companions(root)
+    found = review_change(
+        root,
+        change.before,
+        change.after,
+        paths=change.paths,
+        companions=declared.companions,
+        categories=options.categories,
+        rules=options.rules,
+        extra=options.extra,
+    )
+    unreadable = (*found.report.unreadable, *declared.unreadable)
+    return replace(found, report=replace(found.report, unreadable=unreadable))
+
+
+def _relative(options: ReviewOptions, root: Path) -> frozenset[str]:
+    named = {(Path.cwd() / path).resolve(): path for path in options.paths}
+    for real, path in named.items():
+        if not real.is_relative_to(root.resolve()):
+            raise InputFileError(str(path), "path outside the project", remedy=f"name a path in {str(root)!r}")
+    return frozenset(real.relative_to(root.resolve()).as_posix() for real in named) or frozenset({"."})
+
+
+def _without_known(outcome: ReviewOutcome, file: Path, root: Path) -> ReviewOutcome:
+    from esper_agents.review.baseline import apply_baseline, load
+
+    report = outcome.report
+    examined = {each.path for each in report.examined}
+    compared = apply_baseline(report.claims, load(file), examined=examined, rules=report.rules, root=root)
+    # A finding that the change did not introduce is not a stale baseline entry.
+    stale = compared.stale if outcome.earlier is None else ()
+    return replace(outcome, report=replace(report, claims=compared.new), known=compared.known, stale=stale)
+
+
+class ReviewService(Service):
+    """Lint reviews of an open project, with the rules that it was opened with."""
+
+    def options(
+        self,
+        *paths: str | Path,
+        categories: Sequence[Category] | None = None,
+        rules: Sequence[str] | None = None,
+        revision: str = "",
+        staged: bool = False,
+        baseline: str | Path | None = None,
+    ) -> ReviewOptions:
+        """Return the options of a review of the project.
+
+        Args:
+            paths: Files and directories, relative to the project; the whole project if empty.
+            categories: Run only rules of these categories; None runs all.
+            rules: Run only these rules, by code or name; None runs all.
+            revision: Report only diagnostics introduced since this revision, or between `A..B`.
+            staged: Whether to report only diagnostics introduced by the staged changes.
+            baseline: Baseline file, relative to the project.
+
+        Raises:
+            UsageError: Both a revision and the staged changes are selected.
+        """
+        return ReviewOptions(
+            tuple(self._root / Path(path).expanduser() for path in paths or (self._root,)),
+            categories,
+            rules,
+            revision,
+            None if baseline is None else self._root / baseline,
+            is_staged=staged,
+            extra=self._services.additions.rules,
+        )
+
+    def check(self, options: ReviewOptions) -> ReviewOutcome:
+        """Return the review of files or of a change; see `review_files`."""
+        return review_files(options)
+
+    def fix(self, options: ReviewOptions) -> ReviewOutcome:
+        """Apply safe fixes, and return the review of the fixed files; see `fix_files`."""
+        return fix_files(options)
+
+    def patch(self, options: ReviewOptions) -> str:
+        """Return the safe fixes as a patch for `git apply`; writes nothing."""
+        return fixes_as_patch(options, review_files(options))
+
+    def write_baseline(self, options: ReviewOptions, file: str | Path) -> ReviewReport:
+        """Write all diagnostics to a baseline file, relative to the project; see `write_baseline`."""
+        return write_baseline(options, self._root / file)
+
+    def rules(self, code: str = ALL_RULES) -> tuple[RuleDescription, ...]:
+        """Return the rules of the project, or the one with a code or name; see `lint_rules`."""
+        return lint_rules(code, extra=self._services.additions.rules)
+
+    def rule_page(self, code: str = ALL_RULES) -> str:
+        """Return the page of a rule as Markdown; see `rule_page`."""
+        return rule_page(code, extra=self._services.additions.rules)
