@@ -151,13 +151,15 @@ def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
         raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
 
 
-def measuring(command: Callable[..., None]) -> Callable[..., None]:
+def measuring(command: Callable[..., None], *, without: frozenset[str] = frozenset()) -> Callable[..., None]:
     """Return a command that accepts the shared options and passes them to the function as `asked`.
 
     Args:
         command: Function with a keyword parameter `asked: MeasurementOptions` and its own arguments and options.
+        without: Names of shared options that it does not have.
     """
-    shared = get_type_hints(MeasurementOptions, include_extras=True)
+    hints = get_type_hints(MeasurementOptions, include_extras=True)
+    shared = {name: hint for name, hint in hints.items() if name not in without}
     own = get_type_hints(command, include_extras=True)
     kept = [each for each in inspect.signature(command).parameters.values() if each.name != "asked"]
 
@@ -174,6 +176,7 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
             annotation=shared[each.name],
         )
         for each in fields(MeasurementOptions)
+        if each.name in shared
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}
