@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from esper_agents.api.commands import commands_of as commands_of
     from esper_agents.api.commands import paths_among as paths_among
     from esper_agents.api.commands import task_of as task_of
+    from esper_agents.api.measure import StoredReport as StoredReport
+    from esper_agents.api.measurement_lab import MeasurementInputs as MeasurementInputs
+    from esper_agents.api.measurement_lab import MeasurementLab as MeasurementLab
+    from esper_agents.api.measurement_lab import open_measurement_lab as open_measurement_lab
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from esper_agents.api.sync import SyncProject as SyncProject
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
+    from esper_agents.api.target_project import TargetProject as TargetProject
     from esper_agents.api.tasks import TaskPlan as TaskPlan
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
@@ -80,15 +85,37 @@ if TYPE_CHECKING:
     from esper_agents.tools.tool import ToolContext as ToolContext
     from esper_agents.tools.tool import ToolResult as ToolResult
     from esper_agents.tools.tool import tool as tool
+    from esper_agents.torchlab.capture import CapturedTarget as CapturedTarget
+    from esper_agents.torchlab.compare.change_control import ChangeControl as ChangeControl
+    from esper_agents.torchlab.compare.compare import ComparisonMode as ComparisonMode
+    from esper_agents.torchlab.compare.compare import ComparisonRequest as ComparisonRequest
+    from esper_agents.torchlab.compare.compare import Effort as Effort
+    from esper_agents.torchlab.compare.correctness import OutputMetric as OutputMetric
+    from esper_agents.torchlab.compare.measure import Arm as Arm
+    from esper_agents.torchlab.compare.verdict import ComparisonOutcome as ComparisonOutcome
+    from esper_agents.torchlab.lab import LabSettings as LabSettings
+    from esper_agents.torchlab.measurement import MeasurementDescriptor as MeasurementDescriptor
+    from esper_agents.torchlab.measurement import MeasurementOption as MeasurementOption
+    from esper_agents.torchlab.measurement import ReportSection as ReportSection
+    from esper_agents.torchlab.measurement import measurements as measurements
+    from esper_agents.torchlab.measurements.data import DataOptions as DataOptions
+    from esper_agents.torchlab.measurements.data import DataResult as DataResult
+    from esper_agents.torchlab.report import MeasurementReport as MeasurementReport
+    from esper_agents.torchlab.target import TargetSpec as TargetSpec
+    from esper_agents.torchlab.watch import LineRange as LineRange
+    from esper_agents.torchlab.worker_failure import WorkerError as WorkerError
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
     "esper_agents.api.commands": ("commands_of", "paths_among", "task_of"),
+    "esper_agents.api.measure": ("StoredReport",),
+    "esper_agents.api.measurement_lab": ("MeasurementInputs", "MeasurementLab", "open_measurement_lab"),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": ("OpenProject", "open_project"),
     "esper_agents.api.session": ("Session", "SessionResult"),
     "esper_agents.api.sync": ("SyncProject", "SyncSession", "open_project_sync"),
+    "esper_agents.api.target_project": ("TargetProject",),
     "esper_agents.api.tasks": ("TaskPlan",),
     "esper_agents.api.worker": ("QueueWorker", "open_worker"),
     "esper_agents.api.worker_events": ("WorkerEvent",),
@@ -112,28 +139,63 @@ _NAMES = {
     "esper_agents.orchestration.retention": ("Prunable",),
     "esper_agents.storage.model_usage": ("ModelUsage",),
     "esper_agents.tools.tool": ("Tool", "ToolContext", "ToolResult", "tool"),
+    "esper_agents.torchlab.capture": ("CapturedTarget",),
+    "esper_agents.torchlab.compare.change_control": ("ChangeControl",),
+    "esper_agents.torchlab.compare.compare": ("ComparisonMode", "ComparisonRequest", "Effort"),
+    "esper_agents.torchlab.compare.correctness": ("OutputMetric",),
+    "esper_agents.torchlab.compare.measure": ("Arm",),
+    "esper_agents.torchlab.compare.verdict": ("ComparisonOutcome",),
+    "esper_agents.torchlab.lab": ("LabSettings",),
+    "esper_agents.torchlab.measurement": (
+        "MeasurementDescriptor",
+        "MeasurementOption",
+        "ReportSection",
+        "measurements",
+    ),
+    "esper_agents.torchlab.measurements.data": ("DataOptions", "DataResult"),
+    "esper_agents.torchlab.report": ("MeasurementReport",),
+    "esper_agents.torchlab.target": ("TargetSpec",),
+    "esper_agents.torchlab.watch": ("LineRange",),
+    "esper_agents.torchlab.worker_failure": ("WorkerError",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
     "AnswerType",
+    "Arm",
     "Ask",
     "Brief",
     "CallTools",
+    "CapturedTarget",
     "CertificateSummary",
+    "ChangeControl",
     "Check",
     "CheckOutcome",
+    "ComparisonMode",
+    "ComparisonOutcome",
+    "ComparisonRequest",
     "Conclude",
     "Consult",
+    "DataOptions",
+    "DataResult",
+    "Effort",
     "ExportResult",
     "Filter",
     "HandOff",
     "ImportResult",
+    "LabSettings",
+    "LineRange",
+    "MeasurementDescriptor",
+    "MeasurementInputs",
+    "MeasurementLab",
+    "MeasurementOption",
+    "MeasurementReport",
     "MetricSummary",
     "ModelCostPreview",
     "ModelUsage",
     "OpenProject",
+    "OutputMetric",
     "Override",
     "Panel",
     "PendingQuestion",
@@ -143,21 +205,28 @@ __all__ = [
     "RedactionResult",
     "RepairResult",
     "ReplayResult",
+    "ReportSection",
     "Risk",
     "SearchHit",
     "Session",
     "SessionResult",
     "Signer",
+    "StoredReport",
     "SupersedingEntry",
     "SyncProject",
     "SyncSession",
+    "TargetProject",
+    "TargetSpec",
     "TaskPlan",
     "Tool",
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "WorkerError",
     "WorkerEvent",
     "commands_of",
+    "measurements",
+    "open_measurement_lab",
     "open_project",
     "open_project_sync",
     "open_worker",

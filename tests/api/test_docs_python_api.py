@@ -14,9 +14,17 @@ PAGE = (Path(__file__).parents[2] / "docs/python-api.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["sync", "async"])
-def test_an_example_of_the_page_prints_the_status(block, tmp_path):
-    write(tmp_path / "my-project", {"train.py": FAULTY})
+MODEL = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(8, 8)\n"
+SHOWN = {"tasks": "REQUIRES_REMEDIATION", "measure": "one graph, and nothing breaks it"}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=["sync", "async", "measurement"])
+def test_an_example_of_the_page_prints_its_result(block, tmp_path):
+    (shown,) = (text for service, text in SHOWN.items() if f"project.{service}." in block)
+    if "project.measure." in block:
+        pytest.importorskip("torch", reason="no torch: the measurement was NOT run")
+    write(tmp_path / "my-project", {"train.py": FAULTY, "model.py": MODEL})
+    subprocess.run(["git", "init", "--quiet", tmp_path / "my-project"], check=True)
     done = subprocess.run(
         [sys.executable, "-c", block],
         cwd=tmp_path,
@@ -26,4 +34,4 @@ def test_an_example_of_the_page_prints_the_status(block, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "REQUIRES_REMEDIATION" in done.stdout
+    assert shown in done.stdout

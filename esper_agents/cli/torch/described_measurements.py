@@ -10,23 +10,27 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from esper_agents.api import measurements
+from esper_agents.api.target_project import place_of
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import rows
 from esper_agents.cli.torch.options import MeasurementOptions, Target, measuring
 from esper_agents.cli.torch.run import measure
-from esper_agents.cli.torch.target_project import place_of
 from esper_agents.errors import ExitCode
-from esper_agents.torchlab.measurement import measurements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-    from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.measurement import MeasurementDescriptor, MeasurementOption, ReportSection
-    from esper_agents.torchlab.report import MeasurementReport
-    from esper_agents.torchlab.target import TargetSpec, Tell
+    from esper_agents.api import (
+        MeasurementDescriptor,
+        MeasurementLab,
+        MeasurementOption,
+        MeasurementReport,
+        ReportSection,
+        TargetSpec,
+    )
 
 _BAR = 16
 # These options describe the arguments of a call, and such a target is not called.
@@ -47,8 +51,8 @@ def _command_of(measurement: MeasurementDescriptor) -> Callable[..., None]:
         named = {each.name: place.inside(given[each.name]) for each in options if each.is_target and given[each.name]}
         chosen = measurement.options(**{**given, **named})
 
-        def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-            return measurement.run(lab, spec, chosen, tell)
+        def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+            return lab.described(measurement.kind, spec, chosen)
 
         def show(report: MeasurementReport, console: Console) -> None:
             for section in measurement.sections(report.result):

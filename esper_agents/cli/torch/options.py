@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from esper_agents.api import Effort, LabSettings
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.lab import LabSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,14 +141,15 @@ Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time
 Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time")]
 
 
-def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
-    """Raise an error if both --quick and --thorough are given.
+def chosen_effort(*, quick: bool, thorough: bool) -> Effort:
+    """Return the measurement time.
 
     Raises:
         UsageError: Both options are given.
     """
     if quick and thorough:
         raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
+    return Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
 
 
 def measuring(command: Callable[..., None], *, without: frozenset[str] = frozenset()) -> Callable[..., None]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.quantities import percent, time_text
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab.measurement import MeasuredClaim, MeasurementDescriptor, ReportSection, option
 from esper_agents.torchlab.measurement_codes import DATA_WAITS
-from esper_agents.torchlab.plot import percent, time_text
 from esper_agents.torchlab.report import now
 
 if TYPE_CHECKING:
