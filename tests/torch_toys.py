@@ -30,6 +30,28 @@ class Net(nn.Module):
 def get_inputs():
     return (torch.randn(8, 16),)
 """,
+    "batches.py": """import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 500
+
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return torch.full((8,), float(index))
+
+
+def make_loader():
+    return DataLoader(Slow(), batch_size=2)
+
+
+def step(batch):
+    return batch.sum()
+""",
     "losses.py": """import torch
 from torch import nn
 

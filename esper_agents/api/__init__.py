@@ -80,6 +80,10 @@ if TYPE_CHECKING:
     from esper_agents.api.keys import revoke_key as revoke_key
     from esper_agents.api.keys import rotate_key as rotate_key
     from esper_agents.api.keys import trust_key as trust_key
+    from esper_agents.api.measure import StoredReport as StoredReport
+    from esper_agents.api.measurement_lab import MeasurementInputs as MeasurementInputs
+    from esper_agents.api.measurement_lab import MeasurementLab as MeasurementLab
+    from esper_agents.api.measurement_lab import open_measurement_lab as open_measurement_lab
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
@@ -100,6 +104,7 @@ if TYPE_CHECKING:
     from esper_agents.api.sync import SyncProject as SyncProject
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
+    from esper_agents.api.target_project import TargetProject as TargetProject
     from esper_agents.api.tasks import TaskPlan as TaskPlan
     from esper_agents.api.traces import SessionTrace as SessionTrace
     from esper_agents.api.traces import collector_url as collector_url
@@ -187,6 +192,25 @@ if TYPE_CHECKING:
     from esper_agents.tools.tool import ToolContext as ToolContext
     from esper_agents.tools.tool import ToolResult as ToolResult
     from esper_agents.tools.tool import tool as tool
+    from esper_agents.torchlab.capture import CapturedTarget as CapturedTarget
+    from esper_agents.torchlab.compare.change_control import ChangeControl as ChangeControl
+    from esper_agents.torchlab.compare.compare import ComparisonMode as ComparisonMode
+    from esper_agents.torchlab.compare.compare import ComparisonRequest as ComparisonRequest
+    from esper_agents.torchlab.compare.compare import Effort as Effort
+    from esper_agents.torchlab.compare.correctness import OutputMetric as OutputMetric
+    from esper_agents.torchlab.compare.measure import Arm as Arm
+    from esper_agents.torchlab.compare.verdict import ComparisonOutcome as ComparisonOutcome
+    from esper_agents.torchlab.lab import LabSettings as LabSettings
+    from esper_agents.torchlab.measurement import MeasurementDescriptor as MeasurementDescriptor
+    from esper_agents.torchlab.measurement import MeasurementOption as MeasurementOption
+    from esper_agents.torchlab.measurement import ReportSection as ReportSection
+    from esper_agents.torchlab.measurement import measurements as measurements
+    from esper_agents.torchlab.measurements.data import DataOptions as DataOptions
+    from esper_agents.torchlab.measurements.data import DataResult as DataResult
+    from esper_agents.torchlab.report import MeasurementReport as MeasurementReport
+    from esper_agents.torchlab.target import TargetSpec as TargetSpec
+    from esper_agents.torchlab.watch import LineRange as LineRange
+    from esper_agents.torchlab.worker_failure import WorkerError as WorkerError
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
@@ -259,6 +283,12 @@ _NAMES = {
         "rotate_key",
         "trust_key",
     ),
+    "esper_agents.api.measure": ("StoredReport",),
+    "esper_agents.api.measurement_lab": (
+        "MeasurementInputs",
+        "MeasurementLab",
+        "open_measurement_lab",
+    ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": (
@@ -287,6 +317,7 @@ _NAMES = {
         "SyncSession",
         "open_project_sync",
     ),
+    "esper_agents.api.target_project": ("TargetProject",),
     "esper_agents.api.tasks": ("TaskPlan",),
     "esper_agents.api.traces": (
         "SessionTrace",
@@ -418,6 +449,31 @@ _NAMES = {
         "ToolResult",
         "tool",
     ),
+    "esper_agents.torchlab.capture": ("CapturedTarget",),
+    "esper_agents.torchlab.compare.change_control": ("ChangeControl",),
+    "esper_agents.torchlab.compare.compare": (
+        "ComparisonMode",
+        "ComparisonRequest",
+        "Effort",
+    ),
+    "esper_agents.torchlab.compare.correctness": ("OutputMetric",),
+    "esper_agents.torchlab.compare.measure": ("Arm",),
+    "esper_agents.torchlab.compare.verdict": ("ComparisonOutcome",),
+    "esper_agents.torchlab.lab": ("LabSettings",),
+    "esper_agents.torchlab.measurement": (
+        "MeasurementDescriptor",
+        "MeasurementOption",
+        "ReportSection",
+        "measurements",
+    ),
+    "esper_agents.torchlab.measurements.data": (
+        "DataOptions",
+        "DataResult",
+    ),
+    "esper_agents.torchlab.report": ("MeasurementReport",),
+    "esper_agents.torchlab.target": ("TargetSpec",),
+    "esper_agents.torchlab.watch": ("LineRange",),
+    "esper_agents.torchlab.worker_failure": ("WorkerError",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
@@ -428,28 +484,37 @@ __all__ = [
     "AgentDetails",
     "AnswerType",
     "ArchiveVerification",
+    "Arm",
     "Ask",
     "AuditedDocument",
     "BaselineEntry",
     "Brief",
     "CallTools",
+    "CapturedTarget",
     "Category",
     "CertificateDiff",
     "CertificateSummary",
+    "ChangeControl",
     "ChangedError",
     "Check",
     "CheckOutcome",
     "Command",
     "Commands",
+    "ComparisonMode",
+    "ComparisonOutcome",
+    "ComparisonRequest",
     "Conclude",
     "Confidence",
     "Consult",
     "CoverageState",
+    "DataOptions",
+    "DataResult",
     "DatabaseBackup",
     "DatabaseContents",
     "DatabaseStatus",
     "Diagnostic",
     "DocumentAudit",
+    "Effort",
     "ExportResult",
     "ExtensionKind",
     "ExtensionSkeleton",
@@ -468,15 +533,23 @@ __all__ = [
     "Installed",
     "KeyListing",
     "KeyTrust",
+    "LabSettings",
+    "LineRange",
     "LineReview",
     "LintResult",
     "Location",
+    "MeasurementDescriptor",
+    "MeasurementInputs",
+    "MeasurementLab",
+    "MeasurementOption",
+    "MeasurementReport",
     "MetricSummary",
     "MissingTool",
     "ModelCostPreview",
     "ModelUsage",
     "NamedVerification",
     "OpenProject",
+    "OutputMetric",
     "Override",
     "Pack",
     "Packs",
@@ -495,6 +568,7 @@ __all__ = [
     "Registry",
     "RepairResult",
     "ReplayResult",
+    "ReportSection",
     "Retrospect",
     "ReviewOptions",
     "ReviewOutcome",
@@ -512,12 +586,15 @@ __all__ = [
     "Severity",
     "Signer",
     "SkillLibrary",
+    "StoredReport",
     "SubjectCheck",
     "SubjectState",
     "SupersedingEntry",
     "SuppressedDiagnostic",
     "SyncProject",
     "SyncSession",
+    "TargetProject",
+    "TargetSpec",
     "TaskPlan",
     "Tool",
     "ToolCall",
@@ -528,6 +605,7 @@ __all__ = [
     "VerdictExplanation",
     "VerificationResult",
     "Wording",
+    "WorkerError",
     "WorkerEvent",
     "accept_project_keys",
     "add_plugin",
@@ -549,8 +627,10 @@ __all__ = [
     "lint_rules",
     "list_keys",
     "load_agents",
+    "measurements",
     "missing_tools",
     "new_extension",
+    "open_measurement_lab",
     "open_project",
     "open_project_sync",
     "open_worker",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import AgentService
     from esper_agents.api.approvals import ApprovalService
     from esper_agents.api.certificates import CertificateService
+    from esper_agents.api.measure import MeasureService
     from esper_agents.api.memory import MemoryService
     from esper_agents.api.models import ModelService
     from esper_agents.api.retrospect import RetrospectService
@@ -106,6 +107,13 @@ class OpenProject:
         from esper_agents.api.certificates import CertificateService
 
         return CertificateService(self)
+
+    @cached_property
+    def measure(self) -> MeasureService:
+        """Measure PyTorch code of the project in sandboxed processes."""
+        from esper_agents.api.measure import MeasureService
+
+        return MeasureService(self)
 
     @cached_property
     def memory(self) -> MemoryService:

@@ -44,7 +44,7 @@ def list_agents(
 
     Shows which agents work without a model, and definition files that cannot be used.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     catalog = load_agents(project, plugins=plugin_dir or ())
     registry, playbooks = catalog.registry, catalog.playbooks
@@ -71,7 +71,7 @@ def show(
 
     Shows the tasks it handles and declines, its handoff targets, tools and skills.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     found = load_agents(project, plugins=plugin_dir or ()).show(name)
     agent, packs, offered = found.agent, found.packs, found.offered
@@ -118,7 +118,7 @@ def lint(
 
     Exits with 2 if a definition cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     found = load_agents(project, plugins=plugin_dir or ()).lint(paths or ())
     if as_json:
@@ -143,7 +143,7 @@ def export(
     """Export agents as Markdown or JSON."""
     import json
 
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     catalog = load_agents(project)
     registry = catalog.registry

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from esper_agents.api.extension_skeletons import ExtensionKind
+from esper_agents.api import ExtensionKind
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, say
 
@@ -46,7 +46,7 @@ def new(
       esper dev new tool count-lines --package my_package
       esper dev new agent checkpoint-keeper
     """
-    from esper_agents.api.extension_skeletons import new_extension
+    from esper_agents.api import new_extension
 
     made = new_extension(kind, name, project=project, package=package)
     if as_json:

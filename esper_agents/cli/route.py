@@ -37,7 +37,7 @@ def route(
 
     Shows the score of each candidate with its reasons. Exits with 2 if no agent would accept the request.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     found = load_agents(project).route(text, (*(paths or ()), *(file or ())))
     if as_json:

@@ -52,7 +52,7 @@ def rule(
 
 def rule_text(code: str, style: RuleFormat) -> str:
     """Return the documentation of a rule, of all rules for `all`, or the list of rules for an empty code."""
-    from esper_agents.api.review import rule_page
+    from esper_agents.api import rule_page
 
     if style is RuleFormat.JSON:
         return _as_json(code)
@@ -63,7 +63,7 @@ def _table() -> str:
     import io
     from contextlib import redirect_stdout
 
-    from esper_agents.api.review import lint_rules
+    from esper_agents.api import lint_rules
     from esper_agents.cli.terminal import table
 
     rows = [
@@ -77,7 +77,7 @@ def _table() -> str:
 
 
 def _as_json(code: str) -> str:
-    from esper_agents.api.review import lint_rules, rule_page
+    from esper_agents.api import lint_rules, rule_page
 
     listed = []
     for each in lint_rules(code or _ALL):

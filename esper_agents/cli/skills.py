@@ -45,7 +45,7 @@ def list_skills(
 
     Also lists skill files that cannot be used.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     library = load_agents(project, plugins=plugin_dir or ()).skills
     skills = library.skills.values()
@@ -74,7 +74,7 @@ def show(
 
     Prints the skill, or one of its sheets, as an agent loads it.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     library = load_agents(project, plugins=plugin_dir or ()).skills
     found = library.load(name, sheet)
@@ -107,7 +107,7 @@ def lint(
 
     Exits with 2 if a skill cannot be used, and with `--fail-on warning` with 3 if there is a warning.
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     found = load_agents(project, plugins=plugin_dir or ()).lint_skills(paths or ())
     if as_json:
@@ -137,7 +137,7 @@ def accept(
     Examples:
       esper skills accept learnt-memory
     """
-    from esper_agents.api.agents import load_agents
+    from esper_agents.api import load_agents
 
     catalog = load_agents(project)
     proposal = catalog.proposed_skill(name)

@@ -20,7 +20,7 @@ from esper_agents.tools.output_comparison import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from esper_agents.domain.codec import JsonObject
 
@@ -57,6 +57,16 @@ def memory(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     return _elsewhere(recorded, again) or comparison_from(
         differences(recorded, again, aside=_ASIDE | _SENTENCES, judge=judge)
     )
+
+
+def stated(*names: str) -> Callable[[JsonObject, JsonObject], OutputComparison]:
+    """Return a comparison of these members of a result; the others are times."""
+
+    def compare(recorded: JsonObject, again: JsonObject) -> OutputComparison:
+        one, other = ({name: each["result"].get(name) for name in names} for each in (recorded, again))
+        return _elsewhere(recorded, again) or comparison_from(differences(one, other, "output.result"))
+
+    return compare
 
 
 def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Artifact, SourceFile
-    from esper_agents.tools.measurement_codes import LabRule
     from esper_agents.tools.tool import ToolContext
     from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.measurement_codes import LabRule
     from esper_agents.torchlab.report import MeasurementReport
 
 _MOST_ENTRIES = 20

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
-from esper_agents.tools import measurement_codes, measurement_comparison
+from esper_agents.tools import measurement_comparison
 from esper_agents.tools.measurement_tools import claim, command, measure, outlined, spec
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
+from esper_agents.torchlab import measurement_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.quantities import bytes_text, percent
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.memory_issues import issue, limit
 from esper_agents.torchlab.memory_remedies import prevention, remedies
-from esper_agents.torchlab.plot import bytes_text, memory_plot, percent
+from esper_agents.torchlab.plot import memory_plot
 from esper_agents.torchlab.report import MeasurementReport, OutputFile, now, rounded
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 

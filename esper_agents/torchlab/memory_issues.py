@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab.plot import bytes_text, percent
+from esper_agents.domain.quantities import bytes_text, percent
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.torchlab.plot import bytes_text
+from esper_agents.domain.quantities import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from esper_agents.domain.quantities import bytes_text, percent, time_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,7 +34,6 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 _MOST_BARS = 12
 _LONGEST_LABEL = 56
 _LEAST_SHARE = 0.005
-_TENTH = 0.1
 
 
 @dataclass
@@ -149,25 +150,3 @@ def label_of(row: JsonObject) -> str:
     where = f"{row['file']}:{row['line']}" if row.get("file") else row.get("module") or ""
     backward = " backward" if row["phase"] == "backward" and not row["name"].endswith("_backward") else ""
     return f"{row['name'].removeprefix('aten::')}{backward} {where}".rstrip()
-
-
-def percent(share: float) -> str:
-    """Return a share of 1 in words, such as `37 %`; small shares have one more digit."""
-    digits = 0 if share >= _TENTH or not share else 1
-    return f"{100 * share:.{digits}f} %"
-
-
-def time_text(ns: float) -> str:
-    """Return nanoseconds in a suitable unit."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def bytes_text(size: float) -> str:
-    """Return bytes in a suitable unit."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:.0f} B"

@@ -7,9 +7,10 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.quantities import percent, time_text
 from esper_agents.errors import UsageError
 from esper_agents.torchlab import external_profilers
-from esper_agents.torchlab.plot import percent, profile_plot, time_text
+from esper_agents.torchlab.plot import profile_plot
 from esper_agents.torchlab.profiling.advice import advice_on, most_speedup
 from esper_agents.torchlab.profiling.bottleneck import Bottleneck, analyse
 from esper_agents.torchlab.report import OutputFile, rounded

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import IntegrityError
+from esper_agents.torchlab.measurement import measurement, measurement_kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,8 @@ def _says(report: MeasurementReport) -> str:
             from esper_agents.torchlab.profile import profiled
 
             return str(_same(report, profiled(report.body))["headline"])
+        case kind if kind in measurement_kinds():
+            return str(_same(report, measurement(kind).explained(report.result))["headline"])
         case _:
             raise IntegrityError(f"reports of kind {report.kind!r} have no conclusions", remedy="measure again")
 

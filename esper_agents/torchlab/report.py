@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import IntegrityError, UsageError
+from esper_agents.torchlab.measurement import measurement_kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#torchlab/report/1"
 _SCHEMAS = frozenset({SCHEMA, "https://esper-agents.dev/torchlab/report/1"})
-_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", "watch"})
+_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", "watch"}) | measurement_kinds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class MeasurementReport:
     """Report of one measurement.
 
     Attributes:
-        kind: `compare`, `profile`, `explain`, `export`, `memory`, `nan` or `watch`.
+        kind: `compare`, `profile`, `explain`, `export`, `memory`, `nan`, `watch`, or one of
+            `measurement_kinds()`.
         body: The whole document; its `result` holds the findings.
         made: Output files.
     """

@@ -117,13 +117,23 @@ class WorkerHandle:
         files: tuple[int, ...] = (),
         timeout_s: float | None = None,
         tell: Tell | None = None,
+        name: str = "",
     ) -> WorkerReply:
         """Run a job and return the reply.
+
+        Args:
+            job: Name of the job.
+            request: Its options.
+            files: Open descriptors to pass.
+            timeout_s: Time limit; the lab's if omitted.
+            tell: Progress callback.
+            name: Subject of error messages for a job that loads its own target.
 
         Raises:
             UsageError: The target or its inputs cannot be used this way.
             WorkerError: The process hung, crashed, raised, or otherwise gave no reply; without a reply it is killed.
         """
+        self._name = name or self._name
         self._send({"do": job, "request": dict(request)}, files)
         return self._answer(timeout_s or self._timeout_s, tell)
 

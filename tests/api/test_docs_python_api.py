@@ -14,13 +14,19 @@ PAGE = (Path(__file__).parents[2] / "docs/python-api.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+MODEL = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(8, 8)\n"
 STATUS = "REQUIRES_REMEDIATION"
-EXAMPLES = list(zip(BLOCKS, (STATUS, STATUS, STATUS, "ssh-ed25519", "pytorch-code-reviewer"), strict=True))
+RESULTS = (STATUS, STATUS, STATUS, "ssh-ed25519", "pytorch-code-reviewer", "one graph, and nothing breaks it")
+EXAMPLES = list(zip(BLOCKS, RESULTS, strict=True))
+NAMES = ["sync", "async", "verification", "no project", "review", "measurement"]
 
 
-@pytest.mark.parametrize(("block", "result"), EXAMPLES, ids=["sync", "async", "verification", "no project", "review"])
+@pytest.mark.parametrize(("block", "result"), EXAMPLES, ids=NAMES)
 def test_an_example_of_the_page_prints_its_result(block, result, tmp_path):
-    write(tmp_path / "my-project", {"train.py": FAULTY})
+    if "project.measure." in block:
+        pytest.importorskip("torch", reason="no torch: the measurement was NOT run")
+    write(tmp_path / "my-project", {"train.py": FAULTY, "model.py": MODEL})
+    subprocess.run(["git", "init", "--quiet", tmp_path / "my-project"], check=True)
     done = subprocess.run(
         [sys.executable, "-c", block],
         cwd=tmp_path,

@@ -13,6 +13,8 @@ import typer
 from command_line import build
 from places import Done
 
+from esper_agents.torchlab.measurement import measurements
+
 torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +22,7 @@ PAGE = (ROOT / "docs/torch.md").read_text(encoding="utf-8")
 # Measurements queue: others may be running on the machine.
 PATIENCE_S = 280
 # What these print depends on the machine and the moment.
-MEASURED = {"profile", "environment", "memory", "compare"}
+MEASURED = {"profile", "environment", "memory", "compare", "data"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,18 @@ def run(place, words):
 
 def test_the_page_shows_every_command():
     listed = {each.name for each in shown()}
-    assert listed == {"explain", "export", "nan", "watch", "compare", "memory", "profile", "environment", "recheck"}
+    assert listed == {
+        "explain",
+        "export",
+        "nan",
+        "watch",
+        "compare",
+        "memory",
+        "profile",
+        "data",
+        "environment",
+        "recheck",
+    }
 
 
 @pytest.mark.slow
@@ -92,6 +105,11 @@ def test_every_command_of_the_page_is_one_that_there_is():
     command = typer.main.get_command(build())
     for each in shown():
         command([*each.words[1:], "--help"], standalone_mode=False)
+
+
+def test_the_options_of_a_described_measurement_are_those_of_the_page():
+    for each in measurements():
+        assert each.option_table() in PAGE
 
 
 def test_the_exit_codes_of_the_page_are_those_of_the_program():

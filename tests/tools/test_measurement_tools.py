@@ -6,10 +6,10 @@ import pytest
 
 from esper_agents.domain.finding import Confidence
 from esper_agents.errors import EvidenceError
-from esper_agents.tools import measurement_codes
-from esper_agents.tools.measurement_codes import LabRule
 from esper_agents.tools.measurement_tools import basis, claim, command, confidence, definition, measure, trimmed
 from esper_agents.tools.tool import ToolContext
+from esper_agents.torchlab import measurement_codes
+from esper_agents.torchlab.measurement_codes import LabRule
 from esper_agents.torchlab.report import MeasurementReport
 
 RULES = [each for each in vars(measurement_codes).values() if isinstance(each, LabRule)]

@@ -17,7 +17,15 @@ from esper_agents.tools.tool import ToolContext
 
 pytestmark = [pytest.mark.anyio, needs_torch]
 TOOLS = load_tools()
-MEASURING = ["torch-compare", "torch-explain", "torch-export", "torch-memory", "torch-nan", "torch-profile"]
+MEASURING = [
+    "torch-compare",
+    "torch-data",
+    "torch-explain",
+    "torch-export",
+    "torch-memory",
+    "torch-nan",
+    "torch-profile",
+]
 
 
 @pytest.fixture
@@ -64,6 +72,14 @@ async def test_export_that_fails_is_claimed_once_for_the_ways_that_fail_at_one_l
     (claim,) = found.claims
     assert (claim.rule, str(claim.location)) == ("LAB206", "model.py:12")
     assert "strict and non-strict" in claim.message
+
+
+async def test_a_slow_dataset_is_claimed_at_the_line_that_takes_the_time(call):
+    found = await call("torch-data", target="batches.py:make_loader", step="batches.py:step", quick=True)
+    (claim,) = found.claims
+    assert (claim.rule, claim.name, str(claim.location)) == ("LAB303", "step-waits-for-data", "batches.py:12")
+    assert found.output["status"] == "data"
+    assert "batches.py" in [each.path for each in found.examined]
 
 
 async def test_the_first_non_finite_number_is_a_critical_claim_that_one_way_saw(call):

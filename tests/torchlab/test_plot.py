@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from esper_agents.torchlab.plot import bytes_text, memory_plot, percent, profile_plot, time_text
+from esper_agents.domain.quantities import bytes_text, percent, time_text
+from esper_agents.torchlab.plot import memory_plot, profile_plot
 
 HOSTILE = "</text><script>alert(1)</script>&\x00\x1b[31m\ud800 \u202e"
 ANALYSIS = {

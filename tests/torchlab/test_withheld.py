@@ -7,13 +7,13 @@ import subprocess
 
 import pytest
 
+from esper_agents.api import TargetSpec
+from esper_agents.api.target_project import place_here
 from esper_agents.cli.torch.options import MeasurementOptions
 from esper_agents.cli.torch.run import opened
-from esper_agents.cli.torch.target_project import place_here
 from esper_agents.errors import UsageError
 from esper_agents.tools.lab_pool import LabPool
 from esper_agents.torchlab import bubblewrap
-from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 pytest.importorskip("torch", reason="no torch: NOTHING of the lab was run")
@@ -71,17 +71,17 @@ def test_a_command_reads_ignored_files_only_if_asked(project):
     with opened(place, MeasurementOptions(), keep=None) as bench:
         for name in ("data", "wrapped"):
             with pytest.raises(WorkerError, match="git ignores it") as caught:
-                _ran(bench.lab, name)
+                _ran(bench.measuring.lab, name)
             assert caught.value.outcome is WorkerFailureKind.RAISED
             assert f"--read {project / 'data'}" in caught.value.remedy
     with opened(
         place, MeasurementOptions(read=[project / "data", project.parent / "project-outside"]), keep=None
     ) as bench:
-        assert _ran(bench.lab, "data")
-        assert _ran(bench.lab, "outside")
+        assert _ran(bench.measuring.lab, "data")
+        assert _ran(bench.measuring.lab, "outside")
         (project / "added_later.py").write_text("")
-        bench.lab.begin_measurement()
-        assert _ran(bench.lab, "added")
+        bench.measuring.lab.begin_measurement()
+        assert _ran(bench.measuring.lab, "added")
 
 
 def test_a_tool_reads_ignored_files_only_if_the_user_named_them(project):

@@ -97,7 +97,7 @@ def review(
       esper review src --format sarif --output review.sarif
       esper review --explain train.py:48
     """
-    from esper_agents.api.review import ReviewOptions, fix_files, fixes_as_patch, review_files
+    from esper_agents.api import ReviewOptions, fix_files, fixes_as_patch, review_files
     from esper_agents.cli.review.progress import progress_line
 
     style = OutputFormat.JSON if as_json else style
@@ -146,7 +146,7 @@ def _line(options: ReviewOptions, file: Path, line: int, style: OutputFormat) ->
     Raises:
         UsageError: There is none, or the format cannot express it.
     """
-    from esper_agents.api.review import review_line
+    from esper_agents.api import review_line
     from esper_agents.cli.review.text_output import line_as_json, line_as_text
 
     found = redact(review_line(options, file, line))
@@ -175,7 +175,7 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
         case OutputFormat.SARIF:
             import json
 
-            from esper_agents.api.review import review_as_sarif
+            from esper_agents.api import review_as_sarif
 
             return json.dumps(review_as_sarif(outcome), indent=1, sort_keys=True) + "\n"
         case OutputFormat.GITHUB:
@@ -185,7 +185,7 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
 
 
 def _write_baseline(options: ReviewOptions, file: Path) -> None:
-    from esper_agents.api.review import write_baseline
+    from esper_agents.api import write_baseline
     from esper_agents.domain.pluralize import number_of
 
     report = write_baseline(options, file)

@@ -82,7 +82,7 @@ def summary(outcome: ReviewOutcome) -> str:
 
 def line_as_text(review: LineReview) -> str:
     """Return the findings at a line as text: the source around it, each finding, and the page of its rule."""
-    from esper_agents.api.review import rule_page
+    from esper_agents.api import rule_page
 
     stream = io.StringIO()
     with redirect_stdout(stream):
@@ -103,7 +103,7 @@ def line_as_text(review: LineReview) -> str:
 
 def line_as_json(review: LineReview) -> str:
     """Return the findings at a line as JSON with sorted members."""
-    from esper_agents.api.review import rule_page
+    from esper_agents.api import rule_page
 
     data = asdict(review) | {"pages": {code: rule_page(code) for code in _rules_of(review)}}
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=True, default=str) + "\n"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import shutil
 import sys
-import tempfile
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,25 +13,29 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from esper_agents.api import (
+    Arm,
+    ChangeControl,
+    ComparisonMode,
+    ComparisonOutcome,
+    ComparisonRequest,
+    OutputMetric,
+    TargetSpec,
+)
+from esper_agents.api.measurement_lab import base_revision, report_folder
+from esper_agents.api.target_project import place_of
 from esper_agents.cli.terminal import one_line, redact
-from esper_agents.cli.torch.options import MeasurementOptions, Quick, Thorough, measuring, refuse_two_efforts
-from esper_agents.cli.torch.run import kept_in, opened, present
-from esper_agents.cli.torch.target_project import TargetProject, place_of
+from esper_agents.cli.torch.options import MeasurementOptions, Quick, Thorough, chosen_effort, measuring
+from esper_agents.cli.torch.run import opened, present
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.torchlab.compare.change_control import BaseRevision, ChangeControl
-from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, Effort, compare
-from esper_agents.torchlab.compare.correctness import OutputMetric
-from esper_agents.torchlab.compare.measure import Arm
-from esper_agents.torchlab.compare.verdict import ComparisonOutcome
-from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _ALLOWED = ("strides", "waiting")
 
@@ -85,7 +86,7 @@ def compare_two(
       esper torch compare model.py:make_model --base HEAD~1 --input "randn(32,128)" --claim 1.3
       esper torch compare train.py:old_step train.py:new_step --train --thorough --flag use_fused_step
     """
-    refuse_two_efforts(quick=quick, thorough=thorough)
+    effort = chosen_effort(quick=quick, thorough=thorough)
     asked.refuse_two_inputs()
     if bool(base) == bool(candidate) and not (base and candidate):
         raise UsageError("missing candidate", remedy="name two targets, or one and --base REVISION")
@@ -97,7 +98,6 @@ def compare_two(
     if bool(metric) != (tolerance is not None):
         raise UsageError("--metric and --tolerance belong together", remedy="give both")
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
-    effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
     mode = (
         ComparisonMode.TRAINING_STEP
         if asked.train
@@ -140,12 +140,12 @@ def _measured(
         seed=question.seed,
     )
     targets = [first, replace(first, name=place.target)]
-    with _base(place, base, targets[1]) as found:
+    with base_revision(place.root, base, targets[1].name) as found:
         governance = ChangeControl(base=found, flag=flag)
         arms = [Arm(targets[0], found.root if found else place.root), Arm(targets[1], place.root)]
         roots = [found.root] if found else []
         with (
-            kept_in(asked.out, place, "compare") as folder,
+            report_folder(asked.out, place.home, "compare") as folder,
             opened(place, asked, keep=folder, roots=roots) as bench,
         ):
             captured: dict[str, Any] = {}
@@ -155,31 +155,12 @@ def _measured(
                 inputs: dict[str, Any] = {"captured": given.captured, "captured_from": given.captured_from}
                 arms = [Arm(replace(each.target, **inputs), each.root) for each in arms]
                 captured = {"captured": taken.described()}
-            report = compare(bench.lab, arms[0], arms[1], question, governance=governance, tell=bench.tell)
+            report = bench.measuring.compare(arms[0], arms[1], question, governance=governance)
             command = shlex.join(["esper", *sys.argv[1:]])
             report = replace(report, body=redact({**report.body, **captured, "command": command}))
             (folder / "report.json").write_text(report.text(), encoding="utf-8")
         present(report, folder, show, as_json=asked.as_json)
     return report
-
-
-@contextmanager
-def _base(place: TargetProject, revision: str, target: TargetSpec) -> Iterator[BaseRevision | None]:
-    """Yield the project at a revision, in a temporary directory; None without --base."""
-    if not revision:
-        yield None
-        return
-    from esper_agents.git.changed_files import changed
-    from esper_agents.git.revisions import checkout
-
-    folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
-    try:
-        found = checkout(place.root, revision, folder / "project")
-        file = target.name.rpartition(":")[0]
-        differ = changed(place.root, revision, target_file=file if file.endswith(".py") else None)
-        yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 _STYLES = {

@@ -12,8 +12,8 @@ from esper_agents.cli.terminal import one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _STYLES = {"clean": "green", "breaks-by-default": "yellow", "breaks": "red", "fails-fullgraph": "red"}

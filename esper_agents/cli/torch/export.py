@@ -13,8 +13,8 @@ from esper_agents.domain.pluralize import number_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _STYLES = {"exports": "green", "partly": "yellow", "fails": "red"}
 _WORDS = {

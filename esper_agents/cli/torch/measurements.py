@@ -12,16 +12,14 @@ from esper_agents.cli.torch.options import (
     Target,
     Thorough,
     bytes_of,
+    chosen_effort,
     measuring,
-    refuse_two_efforts,
 )
 from esper_agents.cli.torch.run import measure
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import MeasurementReport
-    from esper_agents.torchlab.target import TargetSpec, Tell
+    from esper_agents.api import MeasurementLab, MeasurementReport, TargetSpec
 
 
 def add(app: typer.Typer) -> None:
@@ -51,13 +49,11 @@ def profile(
       esper torch profile model.py:make_model --capture train.py --train --out profile/
     """
     from esper_agents.cli.torch.profile import show
-    from esper_agents.torchlab import profile as profiling
 
-    refuse_two_efforts(quick=quick, thorough=thorough)
-    seconds = profiling.QUICK_S if quick else profiling.THOROUGH_S if thorough else profiling.NORMAL_S
+    effort = chosen_effort(quick=quick, thorough=thorough)
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return profiling.profile(lab, spec, train=asked.train, seconds=seconds, look=not alone, tell=tell)
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.profile(spec, train=asked.train, effort=effort, external_profilers=not alone)
 
     measure("profile", target, asked, work, show)
 
@@ -79,10 +75,9 @@ def explain(
       esper torch explain my_package.loss:focal --inputs tests/samples.py:focal --fail-on-break
     """
     from esper_agents.cli.torch.explain import show
-    from esper_agents.torchlab import explain as diagnosis
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return diagnosis.explain(lab, spec, train=asked.train, tell=tell)
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.explain(spec, train=asked.train)
 
     found = measure("explain", target, asked, work, show).result
     if fail_on_break and found.get("status") != "clean":
@@ -105,10 +100,9 @@ def export(
       esper torch export model.py:make_model --capture train.py --fail
     """
     from esper_agents.cli.torch.export import show
-    from esper_agents.torchlab import export as diagnosis
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return diagnosis.export(lab, spec, tell=tell)
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.export(spec)
 
     found = measure("export", target, asked, work, show).result
     if fail and found["status"] != "exports":
@@ -143,20 +137,17 @@ def memory(
       esper torch memory model.py:make_model --capture train.py --train --estimate
     """
     from esper_agents.cli.torch.memory import show
-    from esper_agents.torchlab import memory as measured
 
     limit_bytes = bytes_of(limit) if limit else None
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return measured.memory(
-            lab,
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.memory(
             spec,
             train=asked.train,
             optimizer=optimizer,
             steps=steps,
             limit_bytes=limit_bytes,
             estimate_only=estimate,
-            tell=tell,
         )
 
     found = measure("memory", target, asked, work, show).result
@@ -187,10 +178,9 @@ def nan(
       esper torch nan model.py:make_model --input "randn(32,128)" --train --lr 0.1 --fail
     """
     from esper_agents.cli.torch.nan import show
-    from esper_agents.torchlab import nan as search
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return search.nan(lab, spec, steps=steps, train=asked.train or lr is not None, lr=lr, tell=tell)
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.nan(spec, steps=steps, train=asked.train, lr=lr)
 
     found = measure("nan", target, asked, work, show).result
     if fail and found["status"] != "clean":

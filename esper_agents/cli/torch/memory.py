@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from esper_agents.api.measurement_texts import when
 from esper_agents.cli.terminal import one_line
 from esper_agents.domain.pluralize import number_of
-from esper_agents.torchlab.memory_issues import when
-from esper_agents.torchlab.plot import bytes_text, percent
+from esper_agents.domain.quantities import bytes_text, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _MOST = 6

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from esper_agents.api.measurement_texts import module_name, place, short
 from esper_agents.cli.terminal import one_line
-from esper_agents.torchlab.nan import module_name, place, short
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _LABEL = 9
 _STYLES = {"clean": "green", "inf": "red", "nan": "red"}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from esper_agents.api import Effort, LabSettings
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.lab import LabSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,23 +141,26 @@ Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time
 Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time")]
 
 
-def refuse_two_efforts(*, quick: bool, thorough: bool) -> None:
-    """Raise an error if both --quick and --thorough are given.
+def chosen_effort(*, quick: bool, thorough: bool) -> Effort:
+    """Return the measurement time.
 
     Raises:
         UsageError: Both options are given.
     """
     if quick and thorough:
         raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
+    return Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
 
 
-def measuring(command: Callable[..., None]) -> Callable[..., None]:
+def measuring(command: Callable[..., None], *, without: frozenset[str] = frozenset()) -> Callable[..., None]:
     """Return a command that accepts the shared options and passes them to the function as `asked`.
 
     Args:
         command: Function with a keyword parameter `asked: MeasurementOptions` and its own arguments and options.
+        without: Names of shared options that it does not have.
     """
-    shared = get_type_hints(MeasurementOptions, include_extras=True)
+    hints = get_type_hints(MeasurementOptions, include_extras=True)
+    shared = {name: hint for name, hint in hints.items() if name not in without}
     own = get_type_hints(command, include_extras=True)
     kept = [each for each in inspect.signature(command).parameters.values() if each.name != "asked"]
 
@@ -174,6 +177,7 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
             annotation=shared[each.name],
         )
         for each in fields(MeasurementOptions)
+        if each.name in shared
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}

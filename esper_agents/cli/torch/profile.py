@@ -10,13 +10,13 @@ from rich.text import Text
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.explain import missing, rows
 from esper_agents.domain.pluralize import number_of
-from esper_agents.torchlab.plot import bytes_text, percent, time_text
+from esper_agents.domain.quantities import bytes_text, percent, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from esper_agents.api import MeasurementReport
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.report import MeasurementReport
 
 _MOST_OPERATIONS = 10
 _MOST_WAITS = 5

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from esper_agents.cli.terminal import one_line
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from esper_agents.torchlab.target import Tell
+# Progress callback: current activity and completed fraction.
+Tell: TypeAlias = Callable[[str, float], None]
 
 _LEAST_FRACTION = 0.02
 _MINUTE_S = 60

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from esper_agents.api.target_project import place_here
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.cli.torch.options import MeasurementOptions
 from esper_agents.cli.torch.run import opened
-from esper_agents.cli.torch.target_project import place_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def environment(
     asked = MeasurementOptions(python=python, threads=threads, no_sandbox=no_sandbox)
     place = place_here(Path.cwd())
     with opened(place, asked, keep=None) as bench:
-        found: dict[str, Any] = {**bench.lab.environment(), "sandbox": bench.lab.choice.described()}
+        found = bench.measuring.environment()
     if as_json:
         echo_json(found)
     else:
@@ -84,10 +84,9 @@ def recheck(
     Examples:
       esper torch recheck out/report.json
     """
-    from esper_agents.torchlab.recheck import recheck as check
-    from esper_agents.torchlab.report import read
+    from esper_agents.api.measure import recheck_report
 
-    checked = check(read(report), report.parent)
+    checked = recheck_report(report)
     if as_json:
         echo_json(checked.described())
         return

@@ -7,38 +7,31 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from esper_agents.certificates.signing.signing_key import secret_places
+from esper_agents.api import TargetSpec, WorkerError
+from esper_agents.api.measurement_lab import open_measurement_lab, report_folder, with_captured_inputs
+from esper_agents.api.target_project import TargetProject, place_of
 from esper_agents.cli.live_output import say
 from esper_agents.cli.terminal import clean, echo, echo_json, one_line, redact, report, width
 from esper_agents.cli.torch.progress import progress
-from esper_agents.cli.torch.target_project import TargetProject, place_of
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.paths import home
-from esper_agents.tools.withheld_files import withheld_files
-from esper_agents.torchlab.capture import SUFFIX, with_captured
-from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.target import TargetSpec
-from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
+    from esper_agents.api import CapturedTarget, MeasurementLab, MeasurementReport
     from esper_agents.cli.torch.options import MeasurementOptions
-    from esper_agents.torchlab.capture import CapturedTarget
-    from esper_agents.torchlab.report import MeasurementReport
-    from esper_agents.torchlab.target import Tell
+    from esper_agents.cli.torch.progress import Tell
 
 _MOST_SAID_LINES = 10
 
-Work: TypeAlias = "Callable[[Lab, TargetSpec, Tell], MeasurementReport]"
+Work: TypeAlias = "Callable[[MeasurementLab, TargetSpec], MeasurementReport]"
 Show: TypeAlias = "Callable[[MeasurementReport, Console], None]"
 
 
@@ -49,7 +42,7 @@ def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show:
         kind: Kind of measurement, such as `profile`.
         target: Target as given by the user.
         asked: Shared options.
-        work: Performs the measurement; takes the lab, the target and a progress callback.
+        work: Performs the measurement; takes the measurements of the lab and the target.
         show: Prints the report.
 
     Raises:
@@ -65,7 +58,7 @@ def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show:
         device=asked.device,
         seed=asked.seed or 0,
     )
-    with kept_in(asked.out, place, kind) as folder, opened(place, asked, keep=folder) as bench:
+    with report_folder(asked.out, place.home, kind) as folder, opened(place, asked, keep=folder) as bench:
         made = bench.measure(spec, asked, work)
         made = replace(made, body=redact({**made.body, "command": shlex.join(["esper", *sys.argv[1:]])}))
         (folder / "report.json").write_text(made.text(), encoding="utf-8")
@@ -93,35 +86,29 @@ def screen() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementRun:
-    """Open lab with its progress line.
+    """Open lab of a command.
 
     Attributes:
-        lab: Lab that runs the code.
+        measuring: Measurements on the lab.
         place: Project of the target.
         shared: Directory that measurement processes can read but not write.
-        tell: Progress callback of a measurement.
     """
 
-    lab: Lab
+    measuring: MeasurementLab
     place: TargetProject
     shared: Path
-    tell: Tell
 
     def measure(self, spec: TargetSpec, asked: MeasurementOptions, work: Work) -> MeasurementReport:
         """Perform the measurement, on captured inputs if requested."""
         if not asked.capture:
-            return work(self.lab, spec, self.tell)
+            return work(self.measuring, spec)
         captured = self.captured(spec, asked)
-        made = work(self.lab, captured.target, self.tell)
-        body = {**made.body, "captured": captured.described()}
-        return replace(made, body=body, made=(*made.made, captured.record))
+        return with_captured_inputs(work(self.measuring, captured.target), captured)
 
     def captured(self, spec: TargetSpec, asked: MeasurementOptions) -> CapturedTarget:
         """Record the calls of a target by a script, or load recorded ones."""
-        is_record = asked.capture.endswith(SUFFIX)
-        source = str(self.place.here / asked.capture) if is_record else self.place.inside(asked.capture)
         named = replace(spec, captured_from=asked.capture)
-        return with_captured(self.lab, named, source, self.shared, tell=self.tell)
+        return self.measuring.captured(named, self.place.capture_source(asked.capture), self.shared)
 
 
 @contextmanager
@@ -140,28 +127,22 @@ def opened(
         SystemExit: With 130 after Ctrl-C.
         WorkerError: The measurement process failed; the known details were printed.
     """
-    asked_files = asked.readable()
-    outside = (path for path in asked_files if not path.is_relative_to(place.root.resolve()))
+    readable = asked.readable()
     shared = Path(tempfile.mkdtemp(prefix="esper-shared-"))
-
-    def withhold(root: Path, environments: Sequence[Path]) -> Sequence[Path]:
-        return withheld_files(root, asked=asked_files, environments=environments)
-
     try:
         with _interruptible(), progress() as tell:
             waiting = _Waiting(tell)
-            lab = Lab(
-                place.root,
+            with open_measurement_lab(
+                place,
                 asked.settings(),
-                roots=(*roots, shared, *outside),
-                hidden=secret_places(home()),
-                withhold=withhold,
+                readable=readable,
+                roots=(*roots, shared),
                 keep=keep,
-                tell=waiting,
-            )
-            with lab:
+                tell=tell,
+                opening=waiting,
+            ) as measuring:
                 waiting.is_over = True
-                yield MeasurementRun(lab, place, shared, tell)
+                yield MeasurementRun(measuring, place, shared)
     except WorkerError as error:
         _explain(error, as_json=asked.as_json)
         raise
@@ -198,28 +179,6 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def kept_in(out: Path | None, place: TargetProject, kind: str) -> Iterator[Path]:
-    """Yield the directory for a report and its artifacts; an empty one is removed afterwards.
-
-    Raises:
-        UsageError: The directory cannot be created.
-    """
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    folder = (out if out is not None else place.home / "torch" / f"{stamp}-{kind}").absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"no report can be kept in {str(folder)!r}: {error.strerror}", remedy="name another folder with --out"
-        ) from error
-    try:
-        yield folder
-    finally:
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def _explain(error: WorkerError, *, as_json: bool) -> None:

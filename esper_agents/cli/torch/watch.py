@@ -10,20 +10,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from esper_agents.api import LineRange
+from esper_agents.api.target_project import place_of
 from esper_agents.cli.terminal import one_line
 from esper_agents.cli.torch.options import MeasurementOptions, Target, measuring
 from esper_agents.cli.torch.run import measure
-from esper_agents.cli.torch.target_project import place_of
 from esper_agents.errors import ExitCode, UsageError
-from esper_agents.torchlab.watch import CALLS, LineRange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from esper_agents.cli.torch.target_project import TargetProject
-    from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.report import MeasurementReport
-    from esper_agents.torchlab.target import TargetSpec, Tell
+    from esper_agents.api import MeasurementLab, MeasurementReport, TargetProject, TargetSpec
 
 _LINES = re.compile(r"(?P<file>.+):(?P<line>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?")
 
@@ -41,7 +38,7 @@ def watch_lines(
         list[str],
         typer.Option(metavar="FILE:LINE", help="Line or range FILE:FIRST-LAST (repeatable)", show_default=False),
     ],
-    calls: Annotated[int, typer.Option(metavar="N", min=1, help="Number of calls")] = CALLS,
+    calls: Annotated[int, typer.Option(metavar="N", min=1, help="Number of calls")] = 3,
     fail: Annotated[bool, typer.Option("--fail", help="Exit 3 if a call raises")] = False,
 ) -> None:
     """Count how often lines run.
@@ -53,13 +50,11 @@ def watch_lines(
       esper torch watch model.py:make_model --input "randn(32,128)" --line model.py:41
       esper torch watch train.py:make_step --line train.py:30-34 --calls 10
     """
-    from esper_agents.torchlab import watch as watching
-
     place = place_of(target, Path.cwd())
     spans = [_span(each, place) for each in line]
 
-    def work(lab: Lab, spec: TargetSpec, tell: Tell) -> MeasurementReport:
-        return watching.watch(lab, spec, spans, calls=calls, train=asked.train, tell=tell)
+    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+        return lab.watch(spec, spans, calls=calls, train=asked.train)
 
     found = measure("watch", target, asked, work, show).result
     if fail and found["raised"] is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab.plot import label_of, percent, time_text
+from esper_agents.domain.quantities import percent, time_text
+from esper_agents.torchlab.plot import label_of
 from esper_agents.torchlab.profiling.bottleneck import Bottleneck
 from esper_agents.torchlab.report import rounded
 

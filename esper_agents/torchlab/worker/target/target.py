@@ -144,15 +144,13 @@ def load(
         TargetError: There is no such target, or it cannot be used this way.
     """
     device = usable(device)
-    for folder in (f"{root}/src", root):
-        if Path(folder).is_dir() and folder not in sys.path:
-            sys.path.insert(0, folder)
+    put_on_path(root)
     seed_all(seed)
     module, found = find(root, name)
-    file, line = _where(root, found, module)
+    file, line = definition_of(root, found, module)
     seed_all(seed)
     has_inputs = captured is not None or bool(texts or inputs_from or _conventional(module))
-    kind, call = _callable(name, found, has_inputs=has_inputs)
+    kind, call = as_callable(name, found, has_inputs=has_inputs)
     network = call if isinstance(call, torch.nn.Module) else None
     if network is not None and device != "cpu":
         network.to(device)
@@ -164,7 +162,21 @@ def load(
     return target
 
 
-def _where(root: str, found: Any, module: ModuleType) -> tuple[str | None, int | None]:
+def put_on_path(root: str) -> None:
+    """Put a project's folder and its `src` first on the import path."""
+    for folder in (f"{root}/src", root):
+        if Path(folder).is_dir() and folder not in sys.path:
+            sys.path.insert(0, folder)
+
+
+def definition_of(root: str, found: Any, module: ModuleType | None = None) -> tuple[str | None, int | None]:
+    """Return the file, relative to the project, and the line of an object's definition; None outside the project.
+
+    Args:
+        root: The project's folder.
+        found: A function, class, method or module object.
+        module: Module to name if the definition is unknown.
+    """
     thing = inspect.unwrap(found) if callable(found) else found
     thing = getattr(thing, "__func__", thing)
     if isinstance(thing, torch.nn.Module):
@@ -178,7 +190,17 @@ def _where(root: str, found: Any, module: ModuleType) -> tuple[str | None, int |
     return own, line if own else None
 
 
-def _callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable[..., Any]]:
+def as_callable(name: str, found: Any, *, has_inputs: bool) -> tuple[str, Callable[..., Any]]:
+    """Return the kind of a target, as in `LoadedTarget`, and what to call; factories are run.
+
+    Args:
+        name: Name as given by the user.
+        found: The object of that name.
+        has_inputs: Whether inputs are available, so that a callable with optional arguments is no factory.
+
+    Raises:
+        TargetError: It cannot be called.
+    """
     if isinstance(found, torch.nn.Module):
         return "module", found
     if inspect.isclass(found):

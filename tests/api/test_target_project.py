@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.cli.torch.target_project import place_of
+from esper_agents.api.target_project import place_of
 from esper_agents.errors import InputFileError, UsageError
 
 

@@ -34,6 +34,17 @@ class TargetProject:
         """
         return _named(name, self.root, self.here)
 
+    def capture_source(self, name: str) -> str:
+        """Return the source of captured inputs: the absolute path of a `calls.espb`, or a script as in `inside`.
+
+        Raises:
+            InputFileError: The script does not exist.
+            UsageError: The script is not in the project.
+        """
+        from esper_agents.torchlab.capture import SUFFIX
+
+        return str(self.here / name) if name.endswith(SUFFIX) else self.inside(name)
+
 
 def place_of(target: str, here: Path) -> TargetProject:
     """Return the project of a target.

@@ -34,6 +34,7 @@ COMPILE_FAILED = LabRule("LAB205", "compiled-run-fails", Severity.WARNING, Categ
 EXPORT_FAILED = LabRule("LAB206", "export-fails-here", Severity.WARNING, Category.COMPILE)
 BOTTLENECK = LabRule("LAB301", "time-goes-here", Severity.SUGGESTION, Category.PERFORMANCE)
 HOST_WAITS = LabRule("LAB302", "host-waits-here", Severity.SUGGESTION, Category.PERFORMANCE)
+DATA_WAITS = LabRule("LAB303", "step-waits-for-data", Severity.WARNING, Category.PERFORMANCE)
 MEMORY_GROWS = LabRule("LAB401", "memory-grows-here", Severity.WARNING, Category.MEMORY)
 OUT_OF_MEMORY = LabRule("LAB402", "out-of-memory-here", Severity.CRITICAL, Category.MEMORY)
 MEMORY_PEAK = LabRule("LAB403", "memory-peaks-here", Severity.SUGGESTION, Category.MEMORY)

@@ -1,0 +1,285 @@
+"""Measurements of PyTorch code on an open lab, for callers without an open project."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.certificates.signing.signing_key import secret_places
+from esper_agents.errors import UsageError
+from esper_agents.paths import home
+from esper_agents.tools.withheld_files import withheld_files
+from esper_agents.torchlab.capture import with_captured
+from esper_agents.torchlab.compare.change_control import BaseRevision
+from esper_agents.torchlab.compare.compare import Effort
+from esper_agents.torchlab.lab import Lab, LabSettings
+from esper_agents.torchlab.target import TargetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.api.target_project import TargetProject
+    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.capture import CapturedTarget
+    from esper_agents.torchlab.compare.change_control import ChangeControl
+    from esper_agents.torchlab.compare.compare import ComparisonRequest
+    from esper_agents.torchlab.compare.measure import Arm
+    from esper_agents.torchlab.report import MeasurementReport
+    from esper_agents.torchlab.target import Tell
+    from esper_agents.torchlab.watch import LineRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementInputs:
+    """Inputs and conditions of the calls of a target.
+
+    Attributes:
+        inputs: Input specifications, such as `randn(32,128)`.
+        inputs_from: `FILE:FUNCTION` that returns the inputs instead.
+        capture: `FILE.py`, `FILE.py:FUNCTION` or a `calls.espb` whose calls of the target provide the inputs.
+        device: Device for modules and inputs.
+        seed: Seed of every generator before the target is built.
+    """
+
+    inputs: tuple[str, ...] = ()
+    inputs_from: str = ""
+    capture: str = ""
+    device: str = "cpu"
+    seed: int = 0
+
+    def spec(self, target: str) -> TargetSpec:
+        """Return the specification of a target with these inputs.
+
+        Raises:
+            UsageError: More than one source of inputs is given.
+        """
+        if sum(map(bool, (self.inputs, self.inputs_from, self.capture))) > 1:
+            raise UsageError("inputs, inputs_from and capture are mutually exclusive", remedy="keep one of them")
+        return TargetSpec(target, self.inputs, self.inputs_from or None, self.device, self.seed)
+
+
+class MeasurementLab:
+    """Measurements of one project on an open lab; each returns a report or raises.
+
+    Every measurement raises `UsageError` if the target cannot be used, and `WorkerError` if it raised, hung or crashed.
+
+    Attributes:
+        lab: Lab that runs the code.
+    """
+
+    def __init__(self, lab: Lab, tell: Tell | None = None) -> None:
+        """Wrap an open lab; use `open_measurement_lab`.
+
+        Args:
+            lab: The lab.
+            tell: Progress callback.
+        """
+        self.lab = lab
+        self._tell = tell
+
+    def captured(self, spec: TargetSpec, source: str, shared: Path) -> CapturedTarget:
+        """Record the calls of a target by a script, or load recorded ones.
+
+        Args:
+            spec: The target.
+            source: As returned by `TargetProject.capture_source`.
+            shared: Folder that measurement processes can read but not write.
+        """
+        return with_captured(self.lab, spec, source, shared, tell=self._tell)
+
+    def compare(
+        self, baseline: Arm, candidate: Arm, request: ComparisonRequest, *, governance: ChangeControl | None = None
+    ) -> MeasurementReport:
+        """Compare correctness and speed of two targets."""
+        from esper_agents.torchlab.compare.compare import compare
+
+        return compare(self.lab, baseline, candidate, request, governance=governance, tell=self._tell)
+
+    def profile(
+        self,
+        target: TargetSpec,
+        *,
+        train: bool = False,
+        effort: Effort = Effort.NORMAL,
+        external_profilers: bool = True,
+    ) -> MeasurementReport:
+        """Profile a target and find its bottleneck."""
+        from esper_agents.torchlab.profile import NORMAL_S, QUICK_S, THOROUGH_S, profile
+
+        seconds = {Effort.QUICK: QUICK_S, Effort.NORMAL: NORMAL_S, Effort.THOROUGH: THOROUGH_S}[effort]
+        return profile(self.lab, target, train=train, seconds=seconds, look=external_profilers, tell=self._tell)
+
+    def explain(self, target: TargetSpec, *, train: bool = False) -> MeasurementReport:
+        """Explain graph breaks and recompilations of `torch.compile`."""
+        from esper_agents.torchlab.explain import explain
+
+        return explain(self.lab, target, train=train, tell=self._tell)
+
+    def export(self, target: TargetSpec) -> MeasurementReport:
+        """Check whether a target can be exported."""
+        from esper_agents.torchlab.export import export
+
+        return export(self.lab, target, tell=self._tell)
+
+    def memory(
+        self,
+        target: TargetSpec,
+        *,
+        train: bool = False,
+        optimizer: str = "adamw",
+        steps: int = 8,
+        limit_bytes: int | None = None,
+        estimate_only: bool = False,
+    ) -> MeasurementReport:
+        """Measure memory use and detect leaks."""
+        from esper_agents.torchlab.memory import memory
+
+        return memory(
+            self.lab,
+            target,
+            train=train,
+            optimizer=optimizer,
+            steps=steps,
+            limit_bytes=limit_bytes,
+            estimate_only=estimate_only,
+            tell=self._tell,
+        )
+
+    def nan(
+        self, target: TargetSpec, *, steps: int = 10, train: bool = False, lr: float | None = None
+    ) -> MeasurementReport:
+        """Find the first operation producing NaN or Inf; a learning rate implies training."""
+        from esper_agents.torchlab.nan import nan
+
+        return nan(self.lab, target, steps=steps, train=train or lr is not None, lr=lr, tell=self._tell)
+
+    def watch(
+        self, target: TargetSpec, lines: Sequence[LineRange], *, calls: int = 3, train: bool = False
+    ) -> MeasurementReport:
+        """Count how often lines run."""
+        from esper_agents.torchlab.watch import watch
+
+        return watch(self.lab, target, lines, calls=calls, train=train, tell=self._tell)
+
+    def described(self, kind: str, target: TargetSpec, options: Any) -> MeasurementReport:
+        """Run a measurement that has a descriptor.
+
+        Args:
+            kind: Its kind, such as `data`.
+            target: The target.
+            options: Options of the class that the descriptor names.
+        """
+        from esper_agents.torchlab.measurement import measurement
+
+        return measurement(kind).run(self.lab, target, options, self._tell)
+
+    def environment(self) -> JsonObject:
+        """Return versions, hardware and sandbox of the measurements."""
+        return {**self.lab.environment(), "sandbox": self.lab.choice.described()}
+
+
+@contextmanager
+def open_measurement_lab(
+    place: TargetProject,
+    settings: LabSettings,
+    *,
+    readable: Sequence[Path] = (),
+    roots: Sequence[Path] = (),
+    keep: Path | None = None,
+    tell: Tell | None = None,
+    opening: Tell | None = None,
+) -> Iterator[MeasurementLab]:
+    """Yield an open lab; at its end no process is left.
+
+    Args:
+        place: Project of the target.
+        settings: Settings for running its code.
+        readable: Files and folders that the code may read although they are secret, ignored or outside the project.
+        roots: Further folders that it may read.
+        keep: Folder for output files; discarded if None.
+        tell: Progress callback of the measurements.
+        opening: Progress callback while the lab waits for another measurement.
+
+    Raises:
+        BusyError: Another measurement did not end in time.
+        EvidenceError: No sandbox works here, or the interpreter has no usable torch.
+    """
+
+    def withhold(root: Path, environments: Sequence[Path]) -> Sequence[Path]:
+        return withheld_files(root, asked=readable, environments=environments)
+
+    outside = (path for path in readable if not path.is_relative_to(place.root.resolve()))
+    lab = Lab(
+        place.root,
+        settings,
+        roots=(*roots, *outside),
+        hidden=secret_places(home()),
+        withhold=withhold,
+        keep=keep,
+        tell=opening or tell,
+    )
+    with lab:
+        yield MeasurementLab(lab, tell)
+
+
+@contextmanager
+def report_folder(output: Path | None, data: Path, kind: str) -> Iterator[Path]:
+    """Yield the folder for a report and its artifacts; an empty one is removed afterwards.
+
+    Args:
+        output: The folder; a new one in the data directory if None.
+        data: Data directory of the project.
+        kind: Kind of measurement.
+
+    Raises:
+        UsageError: The folder cannot be created.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    folder = (output if output is not None else data / "torch" / f"{stamp}-{kind}").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"no report can be kept in {str(folder)!r}: {error.strerror}", remedy="name another folder with --out"
+        ) from error
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+@contextmanager
+def base_revision(root: Path, revision: str, target: str) -> Iterator[BaseRevision | None]:
+    """Yield the project at a revision, in a temporary folder; None for an empty revision.
+
+    Args:
+        root: The project's folder.
+        revision: Git revision.
+        target: Target whose changes since then are recorded.
+    """
+    if not revision:
+        yield None
+        return
+    from esper_agents.git.changed_files import changed
+    from esper_agents.git.revisions import checkout
+
+    folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
+    try:
+        found = checkout(root, revision, folder / "project")
+        file = target.rpartition(":")[0]
+        differ = changed(root, revision, target_file=file if file.endswith(".py") else None)
+        yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def with_captured_inputs(report: MeasurementReport, captured: CapturedTarget) -> MeasurementReport:
+    """Return a report that names the recorded calls whose inputs were used."""
+    body = {**report.body, "captured": captured.described()}
+    return replace(report, body=body, made=(*report.made, captured.record))

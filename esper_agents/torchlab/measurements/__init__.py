@@ -1,0 +1,1 @@
+"""Measurements with a descriptor: one file each; its name is the kind."""
