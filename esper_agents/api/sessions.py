@@ -15,6 +15,7 @@ from esper_agents.domain.ledger import RowKey, RowKind
 from esper_agents.domain.origin import OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.orchestration import drift, session_branches
 from esper_agents.orchestration.frame_end import hand_off
 from esper_agents.orchestration.session_projection import SessionProjection
@@ -161,7 +162,9 @@ class SessionService(Service):
             NotFoundError: The project has no such session, or that agent is not installed.
             UsageError: The session cannot be forked there.
             ChangedError: Definitions have changed, and neither option is given.
+            MissingExtraError: The extra `agents` is not installed.
         """
+        require_extra(Extra.AGENTS)
         found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
         name = self._services.agents.get(agent).name if agent else ""
@@ -202,7 +205,9 @@ class SessionService(Service):
         Raises:
             NotFoundError: The project has no such session.
             UsageError: The session's agent events were pruned.
+            MissingExtraError: The extra `agents` is not installed.
         """
+        require_extra(Extra.AGENTS)
         from esper_agents.orchestration.replay import replay
 
         found = await self.get(session_id)

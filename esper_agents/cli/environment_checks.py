@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from esper_agents.extras import Extra, is_installed
+
 _TIMEOUT_S = 30
 
 
@@ -19,6 +21,8 @@ class Versions:
         python: Version of Python.
         interpreter: Path of the Python interpreter.
         torch: Version of torch; empty if it is not installed.
+        extras: Installed extras of the distribution.
+        sandbox: Available sandboxes for user code.
         git: Version of git; empty if it is not found.
     """
 
@@ -26,6 +30,8 @@ class Versions:
     python: str
     interpreter: str
     torch: str
+    extras: tuple[str, ...]
+    sandbox: str
     git: str
 
 
@@ -46,11 +52,15 @@ class Folder:
 
 def find_versions() -> Versions:
     """Return the installed versions."""
+    from esper_agents.torchlab.sandbox import available_sandboxes
+
     return Versions(
         esper_agents=_installed("esper-agents"),
         python=".".join(map(str, sys.version_info[:3])),
         interpreter=sys.executable,
         torch=_installed("torch"),
+        extras=tuple(extra.value for extra in Extra if is_installed(extra)),
+        sandbox=available_sandboxes(),
         git=_git_version(),
     )
 
