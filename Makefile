@@ -6,13 +6,13 @@ SETUP := .venv/.set-up
 # Without byte code every process of the tests compiles all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-quick check docs bench clean
+.PHONY: demo test test-all test-quick test-lowest check docs bench clean
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
 	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet -c constraints.txt --editable '.[torch,postgresql,trace]' --group dev
+	$(BIN)/pip install --quiet -c constraints.txt --editable '.[all]' --group dev
 	$(BIN)/python tests/install_browser.py
 	touch $@
 
@@ -30,6 +30,14 @@ test-all: $(SETUP)
 # What needs no torch, no browser and no PostgreSQL: while working.
 test-quick: $(SETUP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not torch and not browser and not postgresql"
+
+# The same at the lowest versions that pyproject.toml allows, in an environment of its own.
+LOWEST := .venv/lowest
+test-lowest: $(SETUP)
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(BIN)/python checks/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/pip install --quiet -c $(LOWEST)/constraints.txt --editable '.[agents,fix,postgresql,trace]' $$($(BIN)/python checks/lowest.py --test-tools)
+	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow and not torch and not browser and not postgresql"
 
 check: $(SETUP)
 	$(BIN)/ruff format --check .

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.agents.plugins import load_plugin, read_plugin
+from esper_agents.atomic_file import write_atomically
 from esper_agents.errors import DefinitionError, NotFoundError, StorageError
 from esper_agents.paths import home
 from esper_agents.storage import locks
@@ -169,9 +169,5 @@ def _read_index(folder: Path) -> Mapping[str, str]:
 
 
 def _write_index(folder: Path, known: Mapping[str, str]) -> None:
-    handle, scratch = tempfile.mkstemp(dir=folder, prefix=_SCRATCH)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump({"plugins": dict(known)}, file, indent=2, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(scratch).replace(folder / _INDEX)
+    text = json.dumps({"plugins": dict(known)}, indent=2, sort_keys=True)
+    write_atomically(folder / _INDEX, text.encode(), mode=0o600)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+from esper_agents.extras import Extra, is_installed
+
 _TIMEOUT_S = 30
 
 
@@ -22,6 +24,8 @@ class Versions:
         python: Version of Python.
         interpreter: Path of the Python interpreter.
         torch: Version of torch; empty if it is not installed.
+        extras: Installed extras of the distribution.
+        sandbox: Available sandboxes for user code.
         git: Version of git; empty if it is not found.
     """
 
@@ -29,6 +33,8 @@ class Versions:
     python: str
     interpreter: str
     torch: str
+    extras: tuple[str, ...]
+    sandbox: str
     git: str
 
 
@@ -49,11 +55,15 @@ class Folder:
 
 def find_versions() -> Versions:
     """Return the installed versions."""
+    from esper_agents.torchlab.sandbox import available_sandboxes
+
     return Versions(
         esper_agents=_installed("esper-agents"),
         python=".".join(map(str, sys.version_info[:3])),
         interpreter=sys.executable,
         torch=_installed("torch"),
+        extras=tuple(extra.value for extra in Extra if is_installed(extra)),
+        sandbox=available_sandboxes(),
         git=_git_version(),
     )
 

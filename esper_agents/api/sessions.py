@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from esper_agents.api.service import Service
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.storage import sessions
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ class SessionService(Service):
             NotFoundError: The project has no such session, or that agent is not installed.
             UsageError: The session cannot be forked there.
             ChangedError: Definitions have changed, and neither option is given.
+            MissingExtraError: The extra `agents` is not installed.
         """
         from esper_agents.api.current_user import person
         from esper_agents.api.session import Session
@@ -199,6 +201,7 @@ class SessionService(Service):
         from esper_agents.orchestration.session_projection import SessionProjection
         from esper_agents.storage import lease, ledger
 
+        require_extra(Extra.AGENTS)
         found = await self.get(session_id)
         rows = await self._store.run(ledger.read, found.id)
         name = self._services.agents.get(agent).name if agent else ""
@@ -244,8 +247,11 @@ class SessionService(Service):
         Raises:
             NotFoundError: The project has no such session.
             UsageError: The session's agent events were pruned.
+            MissingExtraError: The extra `agents` is not installed.
         """
         from esper_agents.orchestration import drift
+
+        require_extra(Extra.AGENTS)
         from esper_agents.orchestration.replay import replay
         from esper_agents.orchestration.session_projection import SessionProjection
         from esper_agents.storage import ledger

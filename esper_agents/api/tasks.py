@@ -21,6 +21,7 @@ from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task, is_about
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.git.find_project import refuse_unusable
 from esper_agents.orchestration.permission_rules import ALLOW
 from esper_agents.review.source import ReviewSource, read
@@ -217,11 +218,16 @@ class TaskService(Service):
         return await self._store.run(load_verified, self._services.project, self._services.home, certificate_id)
 
     async def plan(self, task: Task) -> TaskPlan:
-        """Return the plan of a task without running it."""
+        """Return the plan of a task without running it.
+
+        Raises:
+            MissingExtraError: The extra `agents` is not installed.
+        """
         from esper_agents.orchestration.permission_rules import describe_default
         from esper_agents.orchestration.permissions import rules_for
         from esper_agents.orchestration.routing import route_of
 
+        require_extra(Extra.AGENTS)
         route = route_of(self._services, task)
         if not route.agent:
             return TaskPlan(task, route, "", (), ())
@@ -246,9 +252,11 @@ class TaskService(Service):
         Raises:
             UsageError: A model is requested, and its server rejects the key or does not know the model.
             ModelBusyError: A model is requested, and its server is unreachable.
+            MissingExtraError: The extra `agents` is not installed.
         """
         from esper_agents.storage import sessions
 
+        require_extra(Extra.AGENTS)
         await self._project.models.greet(task)
         begun, origin = await self._submission(task, continues)
         held = await self._store.run(sessions.create, self._services.project, begun, origin=origin)
@@ -316,9 +324,11 @@ class TaskService(Service):
             NotFoundError: The project has no such session.
             BusyError: Another process works on it.
             ChangedError: Definitions have changed, and neither option is given.
+            MissingExtraError: The extra `agents` is not installed.
         """
         from esper_agents.storage import lease
 
+        require_extra(Extra.AGENTS)
         found = await self._project.sessions.get(session_id)
         history = await self._project.sessions.history(found.id)
         definitions = self._project.sessions.definitions_for(

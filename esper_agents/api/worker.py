@@ -14,6 +14,7 @@ from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
 from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, EsperError, StorageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.git.find_project import find_project
 from esper_agents.orchestration import drift
 from esper_agents.orchestration.project_services import ServiceOverrides
@@ -59,7 +60,9 @@ async def open_worker(
 
     Raises:
         StorageError: The database cannot be used.
+        MissingExtraError: The extra `agents` is not installed.
     """
+    require_extra(Extra.AGENTS)
     take_key_file()
     found = find_project([path.expanduser()] if path else [], Path.cwd())
     url = database_url(project_home(found.key) / "esper.db")

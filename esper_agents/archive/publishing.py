@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
+from esper_agents.atomic_file import write_atomically
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.note import MOST_BYTES, includes, read_proof
 from esper_agents.certificates.notices import log_notices
@@ -323,16 +324,7 @@ def _replace(path: Path, data: bytes) -> None:
     scratch = path.with_name(f"{_SCRATCH}{path.name}")
     lock = _lock_scratch(scratch)
     try:
-        os.ftruncate(lock, 0)
-        with os.fdopen(os.dup(lock), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.fchmod(lock, 0o644)
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+        write_atomically(path, data, mode=0o644, scratch=scratch, descriptor=os.dup(lock))
     finally:
         locks.release(lock)
 

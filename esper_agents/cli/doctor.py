@@ -12,6 +12,7 @@ from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
 from esper_agents.errors import ExitCode
+from esper_agents.extras import Extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,9 +51,10 @@ def doctor(
 def _report(found: HealthReport) -> None:
     for label, text in _facts(found):
         outline(f"{label}: {text}")
-    if not found.versions.torch:
-        outline("torch: not installed (needed only for `esper torch`)")
-        outline_command("get it", 'pip install "esper-agents[torch]"', 1)
+    for extra in Extra:
+        if extra not in found.versions.extras:
+            outline(f"{extra}: not installed (needed only for {extra.purpose})")
+            outline_command("get it", extra.install_command, 1)
     echo()
     for each in found.problems:
         outline(f"wrong: {each.problem}")
@@ -67,6 +69,8 @@ def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
     yield "python", f"{versions.python}, {versions.interpreter}"
     if versions.torch:
         yield "torch", versions.torch
+    yield "extras", ", ".join(versions.extras) or "none"
+    yield "sandbox", versions.sandbox
     yield "git", versions.git or "not found"
     yield "project", found.project
     yield "agents", f"{found.agents} available"

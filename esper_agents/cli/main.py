@@ -103,6 +103,11 @@ def _say_version() -> None:
 
 def main() -> None:
     """Run the command line and exit with the matching code of `errors.ExitCode`."""
+    if sys.platform == "win32":
+        sys.stderr.write(
+            "esper: Windows is not supported\n  fix: use WSL2: run `wsl --install`, then install it there\n"
+        )
+        sys.exit(2)
     # A background process ignores Ctrl-C; keep it that way.
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         sys.exit(_main())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.atomic_file import write_atomically
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import NotFoundError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _FILE = "SKILL.md"
 _TARGET = ".esper/skills"
@@ -110,11 +109,7 @@ def _write(file: Path, text: str) -> Path:
     """Write a file atomically."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=file.parent, prefix=".esper-")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(file)
+        write_atomically(file, text.encode(), mode=0o644, is_synced=False)
     except OSError as error:
         problem = f"{str(file)!r} cannot be written: {(error.strerror or 'unknown reason').lower()}"
         raise StorageError(problem, remedy="free some space, or make its folder writable") from error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from esper_agents.errors import EsperError, UsageError
-from esper_agents.observing.otlp import batches, needed
+from esper_agents.extras import Extra, require_extra
+from esper_agents.observing.otlp import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +34,8 @@ def send(spans: Sequence[TraceSpan], url: str) -> None:
         UsageError: OpenTelemetry is not installed, or an environment variable is invalid.
         EsperError: The collector did not accept all spans.
     """
-    with needed():
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    require_extra(Extra.TRACE)
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     with _heard() as heard, _noting_session() as session:
         exporter = OTLPSpanExporter(endpoint=url, session=session)

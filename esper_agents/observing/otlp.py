@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.errors import UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.observing.ledger_spans import SCHEMA
 
 if TYPE_CHECKING:
@@ -32,15 +31,15 @@ def json_lines(spans: Sequence[TraceSpan]) -> Iterator[str]:
     """Yield spans as OTLP JSON, one `TracesData` per line, in ASCII.
 
     Raises:
-        UsageError: OpenTelemetry is not installed.
+        MissingExtraError: OpenTelemetry is not installed.
     """
-    with needed():
-        from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # it has no types
-        from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    require_extra(Extra.TRACE)
+    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # it has no types
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-        for batch in batches(spans):
-            data = MessageToDict(encode_spans(batch), use_integers_for_enums=True)
-            yield json.dumps(_with_hex_ids(data), separators=(",", ":"))
+    for batch in batches(spans):
+        data = MessageToDict(encode_spans(batch), use_integers_for_enums=True)
+        yield json.dumps(_with_hex_ids(data), separators=(",", ":"))
 
 
 def batches(spans: Sequence[TraceSpan]) -> Iterator[list[ReadableSpan]]:
@@ -55,20 +54,6 @@ def batches(spans: Sequence[TraceSpan]) -> Iterator[list[ReadableSpan]]:
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-@contextmanager
-def needed() -> Iterator[None]:
-    """Explain how to install OpenTelemetry if an import in the block fails.
-
-    Raises:
-        UsageError: OpenTelemetry is not installed.
-    """
-    try:
-        yield
-    except ImportError as error:
-        problem = "spans need OpenTelemetry, which is not installed"
-        raise UsageError(problem, remedy="pip install 'esper-agents[trace]'") from error
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from esper_agents.errors import ModelBusyError, ModelError, UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.reasoning.model_errors import LOOK, line_of, refused, unwelcome
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.retry_budget import RetryBudget, TransientError
@@ -89,6 +90,7 @@ class ModelServer:
         Raises:
             UsageError: There is no API key, or a required package is not installed.
         """
+        require_extra(Extra.AGENTS)
         import anthropic
 
         # The SDK's own spans are disabled: `esper trace` derives spans from the ledger.

@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.atomic_file import write_atomically
 from esper_agents.domain.evidence import SourceFile
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
 from esper_agents.review.report import ReviewReport, SuppressedDiagnostic
@@ -157,17 +158,7 @@ def _content(folder: int, name: str) -> bytes:
 
 
 def _put(folder: int, name: str, content: bytes) -> None:
-    draft = f"{name}.{os.getpid()}"
-    descriptor = os.open(
-        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(draft, dir_fd=folder)
-        raise
+    write_atomically(Path(name), content, mode=0o600, folder=folder, is_synced=False)
 
 
 def _shrink(folder: int, most_bytes: int) -> None:

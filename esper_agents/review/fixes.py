@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import tempfile
 import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.atomic_file import atomic_file
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.diff import TreeSnapshot, introduced_by_change
 from esper_agents.review.engine import review_read
@@ -237,27 +236,23 @@ def write(root: Path, patches: Iterable[Patch]) -> list[UnfixedDiagnostic]:
     left: list[UnfixedDiagnostic] = []
     for patch in patches:
         try:
-            problem = _write(root / patch.path, patch)
+            _write(root / patch.path, patch)
+        except _ChangedError:
+            left += [UnfixedDiagnostic(each, "the file has changed since it was reviewed") for each in patch.claims]
         except OSError as error:
             problem = f"the file cannot be written: {error.strerror}"
-        if problem:
             left += [UnfixedDiagnostic(each, problem) for each in patch.claims]
     return left
 
 
-def _write(file: Path, patch: Patch) -> str:
+class _ChangedError(Exception):
+    """A file that changed while its fixes were computed."""
+
+
+def _write(file: Path, patch: Patch) -> None:
     """Replace a file's content and keep its mode; links keep pointing to it."""
     target = file.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(patch.after)
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), target.stat().st_mode & 0o7777)
+    with atomic_file(target, mode=target.stat().st_mode & 0o7777) as made:
+        made.stream.write(patch.after)
         if target.read_bytes() != patch.before:
-            return "the file has changed since it was reviewed"
-        Path(name).replace(target)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    return ""
+            raise _ChangedError

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from esper_agents.extras import Extra, require_extra
 
-from esper_agents.review.rewriting_imports import GONE, Statement, bind, drop, without_empty, without_gone
+require_extra(Extra.FIX)  # before the imports that fail without it
+
+import libcst as cst  # noqa: E402
+from libcst.metadata import MetadataWrapper, PositionProvider  # noqa: E402
+
+from esper_agents.review.rewriting_imports import GONE, Statement, bind, drop, without_empty, without_gone  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

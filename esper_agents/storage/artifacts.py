@@ -6,18 +6,19 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
+from esper_agents.atomic_file import atomic_file
 from esper_agents.domain.evidence import Artifact
 from esper_agents.errors import IntegrityError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
 _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -117,21 +118,14 @@ class Artifacts:
     def _keep(self, stream: BinaryIO, name: str, media_type: str) -> Artifact:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         digest, size = hashlib.sha256(), 0
-        handle, scratch = tempfile.mkstemp(dir=self._folder, prefix=".incoming-")
-        try:
-            with os.fdopen(handle, "wb") as copy:
-                while chunk := stream.read(_CHUNK):
-                    digest.update(chunk)
-                    size += len(chunk)
-                    copy.write(chunk)
-                copy.flush()
-                os.fsync(copy.fileno())
-            place = self._place(digest.hexdigest())
-            place.parent.mkdir(exist_ok=True, mode=0o700)
-            Path(scratch).replace(place)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        scratch = self._folder / f".incoming-{token_hex(8)}"
+        with atomic_file(scratch, mode=0o600, scratch=scratch) as copy:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                copy.stream.write(chunk)
+            copy.path = self._place(digest.hexdigest())
+            copy.path.parent.mkdir(exist_ok=True, mode=0o700)
         return Artifact(name, digest.hexdigest(), size, media_type)
 
     def _place(self, sha256: str) -> Path:

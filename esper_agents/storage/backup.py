@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.atomic_file import atomic_file, sync_folder
 from esper_agents.errors import StorageError, UsageError
 from esper_agents.storage.engine import translate_database_errors, where
 from esper_agents.storage.maintenance import is_file, reading
@@ -79,25 +79,17 @@ def back_up(url: URL, to: Path) -> Backup:
 
 
 def _made(url: URL, to: Path) -> Backup:
-    handle, scratch = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}-")
-    os.close(handle)
-    try:
-        with (
-            translate_database_errors(where(url)),
-            closing(reading(url)) as source,
-            closing(sqlite3.connect(scratch)) as copy,
-        ):
-            source.backup(copy, pages=_PAGES)
-            # A single file, without a write-ahead log that would have to be copied along.
-            copy.execute("PRAGMA journal_mode=DELETE")
-            made = _checked(copy, to)
-        with Path(scratch).open("rb") as written:
-            os.fsync(written.fileno())
-        Path(scratch).replace(to)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
-    _make_lasting(to.parent)
+    with (
+        atomic_file(to, mode=0o600) as file,
+        translate_database_errors(where(url)),
+        closing(reading(url)) as source,
+        closing(sqlite3.connect(file.scratch)) as copy,
+    ):
+        source.backup(copy, pages=_PAGES)
+        # A single file, without a write-ahead log that would have to be copied along.
+        copy.execute("PRAGMA journal_mode=DELETE")
+        made = _checked(copy, to)
+    sync_folder(to.parent)
     return made
 
 
@@ -119,11 +111,3 @@ def _count(copy: sqlite3.Connection, table: str) -> int:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
         return 0
     return int(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a constant name
-
-
-def _make_lasting(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

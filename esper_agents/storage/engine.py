@@ -12,6 +12,7 @@ from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from esper_agents.errors import StorageError, UsageError
+from esper_agents.extras import Extra, require_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,8 +67,9 @@ def open_engine(url: URL) -> Engine:
         try:
             return create_engine(url, pool_pre_ping=True)
         except (ImportError, NoSuchModuleError) as error:
+            require_extra(Extra.POSTGRESQL)
             problem = f"the driver of {url.drivername!r} is not installed"
-            raise UsageError(problem, remedy='pip install "esper-agents[postgresql]"') from error
+            raise UsageError(problem, remedy="install it, or write the URL as postgresql://...") from error
     engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")

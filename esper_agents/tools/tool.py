@@ -14,6 +14,7 @@ from esper_agents.domain.codec import JsonObject  # noqa: TC001 - read at run ti
 from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001 - read at run time
 from esper_agents.domain.finding import Diagnostic  # noqa: TC001 - read at run time
 from esper_agents.errors import DefinitionError, EvidenceError, UsageError
+from esper_agents.extras import Extra, require_extra
 from esper_agents.tools.model_output import with_whole_kept
 from esper_agents.tools.output_comparison import Comparer, compare_exactly
 
@@ -208,6 +209,7 @@ def _untitled(schema: Any) -> Any:
 
 
 def _documented(function: ToolFunction) -> dict[str, str]:
+    require_extra(Extra.AGENTS)
     from docstring_parser import parse
 
     return {each.arg_name: each.description or "" for each in parse(function.__doc__ or "").params}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.extras import Extra
 from esper_agents.torchlab import sandbox
 from esper_agents.torchlab.supervisor import descendants
 from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
@@ -240,7 +241,7 @@ def _check_torch(hello: JsonObject) -> None:
     if "missing" in hello:
         raise UsageError(
             f"{python} has no torch ({hello['missing']})",
-            remedy="pip install 'esper-agents[torch]', or name an interpreter that has it with --python",
+            remedy=f"{Extra.TORCH.install_command}, or name an interpreter that has it with --python",
         )
     version = str(hello["torch"])
     numbers = tuple(int(each) for each in version.partition("+")[0].split(".")[:2])

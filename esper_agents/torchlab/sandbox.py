@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "Sandbox",
     "SandboxChoice",
     "SandboxMounts",
+    "available_sandboxes",
     "choose",
     "command",
     "environment",
@@ -115,6 +117,17 @@ class SandboxChoice:
             "walls": self.can_wall,
             "why_not": list(self.why_not),
         }
+
+
+def available_sandboxes() -> str:
+    """Return the names of the sandboxes that are installed, strongest first; `choose` tests whether they work."""
+    if sys.platform != "linux":
+        return "none; bubblewrap and Landlock need Linux, so only --no-sandbox runs code"
+    abi = landlock.version()
+    found = [Sandbox.BUBBLEWRAP.value] if bubblewrap.find() else []
+    if abi and seccomp.is_supported():
+        found.append(f"{Sandbox.LANDLOCK.value} (version {abi})")
+    return ", ".join(found) or "none; install bubblewrap"
 
 
 def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:

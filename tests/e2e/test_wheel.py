@@ -73,11 +73,11 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """Return an environment into which only the wheel was installed."""
+    """Return an environment into which the wheel and its agents were installed."""
     made = Installed(tmp_path_factory.mktemp("installed"))
     assert _run(sys.executable, "-m", "venv", made.folder, cwd=made.folder, home=made.folder).code == 0
     options = ("--disable-pip-version-check", "--no-compile", "--quiet", "-c", ROOT / "constraints.txt")
-    done = made.python("-m", "pip", "install", *options, wheel)
+    done = made.python("-m", "pip", "install", *options, f"{wheel}[agents]")
     if done.code != 0 and "No matching distribution found" in done.stderr:
         pytest.skip("no package index: the installed wheel was NOT tested")
     assert done.code == 0, done.stderr
@@ -142,4 +142,4 @@ def test_a_driver_that_is_not_installed_is_named_with_what_brings_it(installed):
         command, cwd=installed.folder, env=address, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     _, remedy = Done(done.returncode, done.stdout, done.stderr).problem(2)
-    assert remedy == 'pip install "esper-agents[postgresql]"'
+    assert remedy == "pip install 'esper-agents[postgresql]'"

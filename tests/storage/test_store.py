@@ -280,7 +280,14 @@ def test_a_database_we_do_not_speak_is_refused(given, tmp_path, monkeypatch):
 def test_a_driver_that_is_not_there_is_said_with_the_command_that_installs_one(driver):
     with pytest.raises(UsageError, match="is not installed") as refused:
         Store(make_url(f"postgresql+{driver}://me@host/x"))
-    assert refused.value.remedy == 'pip install "esper-agents[postgresql]"'
+    assert refused.value.remedy == "install it, or write the URL as postgresql://..."
+
+
+def test_postgresql_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr("esper_agents.extras._packages", lambda: {"postgresql": ("not-installed",)})
+    with pytest.raises(UsageError) as refused:
+        Store(make_url("postgresql+nosuch://me@host/x"))
+    assert refused.value.remedy == "pip install 'esper-agents[postgresql]'"
 
 
 def test_a_path_with_odd_characters_is_a_database(tmp_path):

@@ -79,6 +79,19 @@ def test_bubblewrap_comes_first(tmp_path, project):
 
 
 @NEEDS_LANDLOCK
+def test_other_systems_than_linux_have_no_sandbox_and_say_so(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert sandbox.available_sandboxes().startswith("none; bubblewrap and Landlock need Linux")
+
+
+def test_sandboxes_are_named_without_a_trial(tmp_path, monkeypatch):
+    monkeypatch.setattr("esper_agents.torchlab.worker.process.landlock.version", lambda: 0)
+    _path_with(tmp_path / "bin", monkeypatch)
+    assert sandbox.available_sandboxes() == "none; install bubblewrap"
+    _path_with(tmp_path / "more", monkeypatch, script="exit 1")
+    assert sandbox.available_sandboxes() == "bubblewrap"
+
+
 def test_landlock_comes_second_and_says_why(tmp_path, project, monkeypatch):
     _path_with(tmp_path / "bin", monkeypatch)
     choice = sandbox.choose(view_of(tmp_path, project), is_waived=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.log_discovery import has_entries_of, open_logs
+from esper_agents.atomic_file import sync_folder
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.certificates.notices import log_notices, notice_statement
@@ -20,7 +21,6 @@ from esper_agents.certificates.signing.signing_key import (
     load,
     locked_folder,
     new_private_file,
-    sync,
     write_whole,
 )
 from esper_agents.certificates.signing.trusted_keys import keep_earlier, trusted
@@ -113,14 +113,14 @@ def rotate(home: Path, said: ChangeReason) -> KeyRotation:
             # A copy, then one rename: without a key at any moment, another process would create one.
             write_whole(retiring, current.read_bytes())
             following.replace(current)
-            sync(current.parent)
+            sync_folder(current.parent)
         old, new = load(retiring), load(current)
         keep_earlier(home, old.public_key)
         for store in stores:
             _tell_added(store, home, old, new, said)
             _tell_retired(store, home, old, new, said)
         retiring.unlink()
-        sync(current.parent)
+        sync_folder(current.parent)
         return KeyRotation(old.public_key, new.public_key, tuple(str(each.where) for each in stores))
 
 

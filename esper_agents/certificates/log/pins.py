@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.atomic_file import write_atomically
 from esper_agents.certificates.log import merkle, transparency_log
 from esper_agents.certificates.log.faults import Fault, FaultKind
 from esper_agents.certificates.log.note import MOST_BYTES, Checkpoint, read_checkpoint, read_note
@@ -269,15 +270,10 @@ def _locked(file: Path) -> Iterator[None]:
 
 
 def _write(file: Path, note: str) -> None:
-    half = file.with_suffix(".new")
     try:
-        half.unlink(missing_ok=True)
-        opened = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "wb") as stream:
-            stream.write(note.encode())
         # Not synced, which would take as long as the transaction did: after a power cut this may be an older pin or an
         # empty file, which counts as no pin; the next renewal writes a current one.
-        half.replace(file)
+        write_atomically(file, note.encode(), mode=0o600, scratch=file.with_suffix(".new"), is_synced=False)
     except OSError as error:
         raise _unusable(file, error) from error
 

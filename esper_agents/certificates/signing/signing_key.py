@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from esper_agents.atomic_file import sync_folder, write_atomically
 from esper_agents.certificates.signing.public_keys import as_note_key, as_pem, as_ssh, check_public_key, key_id_of
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import StorageError, UsageError
@@ -192,28 +193,11 @@ def write_whole(place: Path, data: bytes) -> None:
     Raises:
         StorageError: It cannot be written.
     """
-    half = place.with_name(f"{place.name}.new")
     try:
-        half.unlink(missing_ok=True)
-        file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as opened:
-            os.fchmod(file, 0o600)
-            opened.write(data)
-            opened.flush()
-            os.fsync(file)
-        half.replace(place)
-        sync(place.parent)
+        write_atomically(place, data, mode=0o600, scratch=place.with_name(f"{place.name}.new"))
+        sync_folder(place.parent)
     except OSError as error:
         raise _unwritable(place, error) from error
-
-
-def sync(folder: Path) -> None:
-    """Flush changes of a folder to disk."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _make(home: Path) -> SigningKey:

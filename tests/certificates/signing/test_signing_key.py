@@ -122,7 +122,7 @@ def test_32_processes_at_once_get_one_key(tmp_path):
 def test_a_process_that_dies_while_it_makes_the_key_leaves_the_next_one_to_make_it(tmp_path):
     program = (
         "import os, sys; from pathlib import Path; from esper_agents.certificates.signing import signing_key\n"
-        "Path.replace = lambda *_: os.kill(os.getpid(), 9)\n"
+        "os.replace = lambda *_, **__: os.kill(os.getpid(), 9)\n"
         "signing_key.signing_key(Path(sys.argv[1]))"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], check=False)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
-import esper_agents
 from esper_agents.storage.tables import HEAD
 
 CRASH = """
@@ -73,30 +71,6 @@ def test_a_session_of_a_dead_process_is_named_and_its_remedy_works(desk) -> None
     assert f"fix: run `esper resume {session}`" in desk.esper("doctor", code=1).stdout
     desk.esper("resume", session, code=3)
     desk.esper("doctor", code=0)
-
-
-def test_it_works_without_torch_and_says_how_to_get_it(desk, tmp_path) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    for each in Path(sysconfig.get_path("purelib")).iterdir():
-        if not each.name.startswith(("torch", "functorch")):
-            (site / each.name).symlink_to(each)
-    package = Path(esper_agents.__file__).resolve().parent.parent
-    code = (
-        f"import sys; sys.path[:0] = [{str(package)!r}, {str(site)!r}]; from esper_agents.cli.main import main; main()"
-    )
-    environment = {**os.environ, "ESPER_HOME": str(desk.home)}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code, "doctor"],
-        cwd=desk.root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert 'pip install "esper-agents[torch]"' in done.stdout
-    assert "nothing is wrong" in done.stdout
 
 
 def test_a_project_that_is_not_there_is_refused(desk) -> None:
