@@ -19,7 +19,18 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("esper", deadline=None)
+settings.register_profile("sample", deadline=None, max_examples=25)
 settings.load_profile("esper")
+
+# Where `make test` asks both database systems; elsewhere what has PostgreSQL below it is slow.
+STORES = (
+    "storage/",
+    "certificates/log/test_logs_of_projects.py",
+    "certificates/log/test_transparency_log.py",
+    "certificates/test_archive.py",
+    "certificates/test_search.py",
+    "memory/test_search.py",
+)
 
 TRAIN = """import torch
 
@@ -69,8 +80,14 @@ def anyio_backend():
     return "asyncio"
 
 
+def pytest_configure(config):
+    """Let `make test` and `make test-quick` try fewer made-up values than `make test-all` does."""
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("sample")
+
+
 def pytest_collection_modifyitems(items):
-    """Mark what needs torch, a browser or PostgreSQL, so that `make test-quick` can leave it out."""
+    """Mark what `make test-quick` and `make test` leave out."""
     for each in items:
         path, fixtures = each.path.relative_to(Path(__file__).parent), set(each.fixturenames)
         reasons = [str(mark.kwargs.get("reason")) for mark in each.iter_markers("skipif")]
@@ -80,6 +97,26 @@ def pytest_collection_modifyitems(items):
             each.add_marker("browser")
         if any("postgresql" in name for name in fixtures):
             each.add_marker("postgresql")
+        if _params(each).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
+            each.add_marker("slow")
+    _leave_samples(items)
+
+
+def _params(item):
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _leave_samples(items):
+    """Mark as slow what `sample(n)` leaves out: all cases of a test but n, spread from the first to the last."""
+    tests = {}
+    for each in items:
+        if (mark := each.get_closest_marker("sample")) and not each.get_closest_marker("slow"):
+            tests.setdefault((each.path, each.originalname), (mark.args[0], []))[1].append(each)
+    for count, cases in tests.values():
+        kept = {round(number * (len(cases) - 1) / max(count - 1, 1)) for number in range(count)}
+        for number, each in enumerate(cases):
+            if number not in kept:
+                each.add_marker("slow")
 
 
 def pytest_collection_finish():

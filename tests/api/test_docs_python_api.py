@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs/python-api.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("block", BLOCKS, ids=["sync", "async"])
 def test_an_example_of_the_page_prints_the_status(block, tmp_path):
     write(tmp_path / "my-project", {"train.py": FAULTY})

@@ -88,6 +88,7 @@ async def test_there_may_be_nothing_to_do(looking, hire):
     assert worker.told == []
 
 
+@pytest.mark.slow
 async def test_sixty_four_sessions_at_once_all_end_and_each_call_is_made_once(looking, hire):
     names = await enqueued(looking, 64)
     async with hire(looking, concurrency=64) as worker:
@@ -350,6 +351,7 @@ async def test_a_cancelled_session_ends_in_the_worker_that_runs_it(looking, hire
     assert looking.effects() == ["hold"]
 
 
+@pytest.mark.slow
 async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine(looking, hire, monkeypatch):
     names = await enqueued(looking, 12)
     async with hire(looking, concurrency=4) as one, hire(looking, concurrency=4) as other:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from certificate_samples import every_text, full
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -134,18 +134,17 @@ def check(text):
     assert re.search("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\xad\U000e0000-\U000e007f]", page) is None
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("text", ATTACKS)
 def test_a_known_attack_forges_nothing(text):
     check(text)
 
 
-@settings(max_examples=60)
 @given(hostile)
 def test_no_text_forges_anything(text):
     check(text)
 
 
-@settings(max_examples=60)
 @given(hostile, st.integers(30, 120))
 def test_no_text_forges_a_line_on_a_terminal(text, width):
     page = render_text(statement(every_text(full(), text)), width)

@@ -113,6 +113,7 @@ def test_each_screen_tells_what_the_model_has_cost(asked):
     assert "$" not in listed[2]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("part", "name"), [("model", "claude-sonnet-5-5"), ("agent", "pytorch-code-reviewer"), ("session", "ses_")]
 )

@@ -93,6 +93,7 @@ async def test_a_profile_says_what_binds_and_which_tools_agree(call):
     assert {each.media_type for each in found.artifacts} >= {"application/json", "image/svg+xml"}
 
 
+@pytest.mark.slow
 async def test_a_candidate_that_is_faster_claims_nothing_and_says_its_interval(call):
     found = await call("torch-compare", baseline="ops.py:slow", candidate="ops.py:fast", inputs=[SIZE], claim="1.5")
     assert found.output["outcome"] == "faster as claimed"

@@ -67,6 +67,7 @@ def test_the_roots_are_those_of_certificate_transparency():
     assert root(0, read) == EMPTY_ROOT == sha256(b"").digest()
 
 
+@pytest.mark.slow
 @given(sizes)
 def test_every_complete_subtree_is_stored_once_and_the_root_is_that_of_the_definition(size):
     leaves = [leaf(each) for each in range(size)]

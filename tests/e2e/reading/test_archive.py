@@ -46,6 +46,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", REFUSED)
 def test_what_cannot_be_asked_is_refused_in_two_lines(desk, command) -> None:
     problem, remedy = desk.esper("certificates", *command).problem(2)

@@ -8,6 +8,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 import esper_agents
 from esper_agents.storage.tables import HEAD
 
@@ -75,6 +77,7 @@ def test_a_session_of_a_dead_process_is_named_and_its_remedy_works(desk) -> None
     desk.esper("doctor", code=0)
 
 
+@pytest.mark.slow
 def test_it_works_without_torch_and_says_how_to_get_it(desk, tmp_path) -> None:
     site = tmp_path / "site"
     site.mkdir()
