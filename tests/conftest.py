@@ -19,7 +19,6 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("esper", deadline=None)
-settings.register_profile("sample", deadline=None, max_examples=25)
 settings.load_profile("esper")
 
 # Where `make test` asks both database systems; elsewhere what has PostgreSQL below it is slow.
@@ -80,12 +79,6 @@ def anyio_backend():
     return "asyncio"
 
 
-def pytest_configure(config):
-    """Let `make test` and `make test-quick` try fewer made-up values than `make test-all` does."""
-    if "not slow" in config.option.markexpr:
-        settings.load_profile("sample")
-
-
 def pytest_collection_modifyitems(items):
     """Mark what `make test-quick` and `make test` leave out."""
     for each in items:
@@ -119,10 +112,17 @@ def _leave_samples(items):
                 each.add_marker("slow")
 
 
+def pytest_collection():
+    """Look for no garbage while thousands of tests are collected: there is none."""
+    gc.disable()
+
+
 def pytest_collection_finish():
-    """Leave the twelve thousand tests out of every later collection of garbage."""
+    """Leave the twelve thousand tests out of every later collection of garbage, and collect seldom."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_generate_tests(metafunc):

@@ -15,6 +15,7 @@ from esper_agents.cli.verifying_all import verify_all
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, StorageError
+from esper_agents.orchestration import drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
 
@@ -153,6 +154,23 @@ async def test_a_session_that_fails_stops_neither_the_worker_nor_the_others(look
     async with hire(looking) as second:
         await second.run(once=True, poll_s=0.05)
     assert second.told == []
+
+
+async def test_a_session_that_the_database_failed_is_not_taken_again_at_once(looking, hire, monkeypatch):
+    (name,) = await enqueued(looking)
+    plain, failures = drift.find_drift, [StorageError("the database is away", remedy="wait")]
+
+    def find_drift(*arguments):
+        if failures:
+            raise failures.pop()
+        return plain(*arguments)
+
+    monkeypatch.setattr(drift, "find_drift", find_drift)
+    async with hire(looking) as worker:
+        await worker.run(once=True, poll_s=0.05)
+    assert [each.what for each in worker.told] == [WorkerEventKind.TAKEN, WorkerEventKind.FAILED]
+    (left,) = await found(looking, [name])
+    assert (left.state, left.is_queued) == (SessionState.OPEN, True)
 
 
 async def test_a_session_whose_agent_has_changed_is_left_for_a_person(looking, hire):

@@ -65,7 +65,7 @@ PARTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.sample(1)
 def test_every_combination_of_filters_lists_exactly_what_they_let_through_newest_first(many) -> None:
     archived, issued = many
     for values in product(*PARTS.values()):

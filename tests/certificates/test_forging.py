@@ -4,7 +4,7 @@ import re
 
 import pytest
 from certificate_samples import every_text, full
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -140,11 +140,13 @@ def test_a_known_attack_forges_nothing(text):
     check(text)
 
 
+@settings(max_examples=60)
 @given(hostile)
 def test_no_text_forges_anything(text):
     check(text)
 
 
+@settings(max_examples=60)
 @given(hostile, st.integers(30, 120))
 def test_no_text_forges_a_line_on_a_terminal(text, width):
     page = render_text(statement(every_text(full(), text)), width)

@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 from certificate_samples import certificate, critical, every_text, evidence, finding, full, of_status
 from hostile_texts import ATTACKS, PLACES, hostile_certificate, hostile_texts
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_samples import full_and_measured
 
@@ -195,6 +195,7 @@ def test_a_known_attack_stays_text(text):
     assert shape_of(page) == HARMLESS
 
 
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(ATTACKS) | st.text(min_size=1, max_size=8), min_size=1, max_size=4).map("".join))
 def test_no_text_becomes_an_element(text):
     assert shape_of(check(render_html(statement(every_text(full(), text))))) == HARMLESS

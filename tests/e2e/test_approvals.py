@@ -46,7 +46,7 @@ def test_a_question_is_answered_days_later_by_the_command_that_the_listing_shows
     assert "is already answered: 'deny'" in problem
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [("approve", "deny"), ("deny", "deny")])
 def test_of_answers_that_several_processes_give_at_once_one_counts_and_the_others_are_refused_aloud(slow, answers):
     (asked,) = slow.place.esper("approvals", "list", "--json", code=0).json

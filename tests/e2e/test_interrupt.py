@@ -75,6 +75,7 @@ def test_a_second_ctrl_c_does_not_wait_and_resume_reports_the_call_as_interrupte
     assert slow.ran == 1
 
 
+@pytest.mark.slow
 def test_a_killed_session_is_resumed_and_its_unfinished_call_is_not_run_again(slow):
     process = slow.start("approve", "latest")
     finished = slow.place.calls()

@@ -129,6 +129,7 @@ def test_the_same_request_made_by_the_sdk_as_it_comes_would_name_its_spans(watch
     assert [each for each in server.requests if "traceparent" in each.headers]
 
 
+@pytest.mark.slow
 def test_only_the_command_that_makes_spans_loads_what_makes_them(known):
     shown = {"PYTHONPROFILEIMPORTTIME": "1"}
     for words, is_needed in ((("submit", "review this training code", "sound.py"), False), (("trace",), True)):

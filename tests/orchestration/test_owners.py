@@ -30,7 +30,7 @@ def test_a_frozen_owner_that_thaws_adds_no_row_and_repeats_no_effect(database):
     assert found["frozen"] >= 3
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("database", DATABASES)
 def test_of_processes_that_resume_one_session_at_once_one_gets_it_and_the_others_are_told_it_is_busy(database):
     found = measured("races", "--database", database, "--races", 5, "--racers", 4, "--writers", 4, "--rows", 5)

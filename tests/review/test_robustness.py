@@ -159,6 +159,7 @@ def test_a_file_of_fifty_thousand_lines_is_reviewed():
     assert rules_found(report) == FOUND
 
 
+@pytest.mark.slow
 def test_the_order_of_hashing_changes_nothing(tmp_path):
     sources = Path(engine.__file__).parents[2] / "tests" / "review" / "samples"
     script = (

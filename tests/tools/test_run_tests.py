@@ -211,6 +211,7 @@ async def test_secrets_do_not_reach_the_code_that_is_tested(call, tested, monkey
     assert found.output["outcome"] == "passed", found.output["output"]
 
 
+@pytest.mark.slow
 async def test_outside_the_sandbox_lines_are_counted_as_well_and_the_record_says_where_it_ran(call, tested):
     (tested / "test_loop.py").write_text(COUNTS)
     found = await call("run-tests", paths=["test_loop.py"], subject=["loop.py"], unsandboxed=True)

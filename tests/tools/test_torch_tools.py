@@ -84,6 +84,7 @@ async def test_growing_memory_is_claimed_where_it_is_kept(call):
     assert found.output["bytes_per_step"] == 4
 
 
+@pytest.mark.slow
 async def test_a_profile_says_what_binds_and_which_tools_agree(call):
     found = await call("torch-profile", target="ops.py:slow", inputs=[SIZE], quick=True)
     assert 0 < found.output["share"] <= 1

@@ -144,7 +144,7 @@ def test_each_bomb_is_stopped_by_name_and_leaves_nothing(lab):
     assert ran(lab, "behaves").result
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("capped")
 @pytest.mark.parametrize("name", DOUBLING)
 def test_a_bomb_that_doubles_is_stopped_by_name_and_leaves_nothing(lab, name):

@@ -14,6 +14,7 @@ def listed(desk, *options):
     return [each["id"] for each in desk.esper("certificates", "list", *options, "--json", code=0).json]
 
 
+@pytest.mark.slow
 def test_list_keeps_to_every_filter(desk, ids) -> None:
     explained, reviewed = ids
     assert listed(desk, "--status", "requires-remediation") == [reviewed]

@@ -260,7 +260,7 @@ def test_modules_with_the_same_weights_are_compared_in_training(lab):
     assert verdict["outcome"] in {"not as fast as claimed", "not shown"}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("tolerance", "is_wrong"), [(0.01, False), (1e-9, True)])
 def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong):
     question = ComparisonRequest(metric=OutputMetric("ops.py:mean", tolerance), has_extras=False)
