@@ -96,6 +96,16 @@ def test_an_inclusion_proof_shows_its_leaf_at_its_place_and_nothing_else(data, s
         assert not check_inclusion(leaves[idx], idx, size, [*proof[:changed], leaf(-1), *proof[changed + 1 :]], tree)
 
 
+def test_in_a_small_tree_an_inclusion_proof_fits_one_place():
+    for size in range(1, 13):
+        leaves = [leaf(each) for each in range(size)]
+        _, read = grown(leaves)
+        for idx in range(size):
+            proof = inclusion(idx, size, read)
+            fits = [each for each in range(size) if check_inclusion(leaves[idx], each, size, proof, naive(leaves))]
+            assert fits == [idx]
+
+
 @given(st.data(), sizes)
 def test_a_consistency_proof_shows_that_one_tree_goes_on_from_another_and_nothing_else(data, new):
     leaves = [leaf(each) for each in range(new)]
