@@ -10,6 +10,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("esper", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("esper")
 
 # Where `make test` asks both database systems; elsewhere what has PostgreSQL below it is slow.
@@ -79,6 +81,16 @@ def anyio_backend():
     return "asyncio"
 
 
+# Who uses these starts processes or runs whole sessions.
+WHOLE = {"fork_server", "judged", "multiprocessing", "places", "subprocess", "toys"}
+
+
+def pytest_configure(config):
+    """Let `make test-quick` try fewer made-up values."""
+    if "not whole" in config.option.markexpr:
+        settings.load_profile("quick")
+
+
 def pytest_collection_modifyitems(items):
     """Mark what `make test-quick` and `make test` leave out."""
     for each in items:
@@ -92,7 +104,14 @@ def pytest_collection_modifyitems(items):
             each.add_marker("postgresql")
         if _params(each).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
             each.add_marker("slow")
+        if _is_whole(each.module) or fixtures & {"judged_project", "toybox"}:
+            each.add_marker("whole")
     _leave_samples(items)
+
+
+@cache
+def _is_whole(module):
+    return any(getattr(each, "__module__", getattr(each, "__name__", "")) in WHOLE for each in vars(module).values())
 
 
 def _params(item):
