@@ -27,9 +27,10 @@ test: $(SETUP)
 test-all: $(SETUP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What needs no torch, no browser and no PostgreSQL: while working.
+# What needs no torch, browser or PostgreSQL, starts no process and runs no whole session: while working.
 test-quick: $(SETUP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not torch and not browser and not postgresql"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/e2e --ignore tests/torchlab \
+		-m "not slow and not whole and not torch and not browser and not postgresql"
 
 # The same at the lowest versions that pyproject.toml allows, in an environment of its own.
 LOWEST := .venv/lowest

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,7 +20,18 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("esper", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("esper")
+
+# Where `make test` asks both database systems; elsewhere what has PostgreSQL below it is slow.
+STORES = (
+    "storage/",
+    "certificates/log/test_logs_of_projects.py",
+    "certificates/log/test_transparency_log.py",
+    "certificates/test_archive.py",
+    "certificates/test_search.py",
+    "memory/test_search.py",
+)
 
 TRAIN = """import torch
 
@@ -69,8 +81,18 @@ def anyio_backend():
     return "asyncio"
 
 
+# Who uses these starts processes or runs whole sessions.
+WHOLE = {"fork_server", "judged", "multiprocessing", "places", "subprocess", "toys"}
+
+
+def pytest_configure(config):
+    """Let `make test-quick` try fewer made-up values."""
+    if "not whole" in config.option.markexpr:
+        settings.load_profile("quick")
+
+
 def pytest_collection_modifyitems(items):
-    """Mark what needs torch, a browser or PostgreSQL, so that `make test-quick` can leave it out."""
+    """Mark what `make test-quick` and `make test` leave out."""
     for each in items:
         path, fixtures = each.path.relative_to(Path(__file__).parent), set(each.fixturenames)
         reasons = [str(mark.kwargs.get("reason")) for mark in each.iter_markers("skipif")]
@@ -80,12 +102,46 @@ def pytest_collection_modifyitems(items):
             each.add_marker("browser")
         if any("postgresql" in name for name in fixtures):
             each.add_marker("postgresql")
+        if _params(each).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
+            each.add_marker("slow")
+        if _is_whole(each.module) or fixtures & {"judged_project", "toybox"}:
+            each.add_marker("whole")
+    _leave_samples(items)
+
+
+@cache
+def _is_whole(module):
+    return any(getattr(each, "__module__", getattr(each, "__name__", "")) in WHOLE for each in vars(module).values())
+
+
+def _params(item):
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _leave_samples(items):
+    """Mark as slow what `sample(n)` leaves out: all cases of a test but n, spread from the first to the last."""
+    tests = {}
+    for each in items:
+        if (mark := each.get_closest_marker("sample")) and not each.get_closest_marker("slow"):
+            tests.setdefault((each.path, each.originalname), (mark.args[0], []))[1].append(each)
+    for count, cases in tests.values():
+        kept = {round(number * (len(cases) - 1) / max(count - 1, 1)) for number in range(count)}
+        for number, each in enumerate(cases):
+            if number not in kept:
+                each.add_marker("slow")
+
+
+def pytest_collection():
+    """Look for no garbage while thousands of tests are collected: there is none."""
+    gc.disable()
 
 
 def pytest_collection_finish():
-    """Leave the twelve thousand tests out of every later collection of garbage."""
+    """Leave the twelve thousand tests out of every later collection of garbage, and collect seldom."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_generate_tests(metafunc):

@@ -24,6 +24,7 @@ def both(place, *arguments, **options):
     return forked
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -39,6 +40,7 @@ def test_it_says_and_ends_with_the_same(place, arguments, code):
     assert both(place, *arguments).code == code
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "env",
     [

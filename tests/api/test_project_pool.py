@@ -9,7 +9,7 @@ import pytest
 from esper_agents.api.project_pool import ProjectPool
 from esper_agents.errors import UsageError
 from esper_agents.git.find_project import find_project
-from esper_agents.orchestration.project_services import ServiceOverrides
+from esper_agents.orchestration.project_services import ProjectServices, ServiceOverrides
 
 
 @pytest.mark.parametrize("key", ["one", "../../outside"])
@@ -24,3 +24,26 @@ def test_a_folder_that_is_another_project_is_refused(make_project, home, key):
     with pytest.raises(UsageError, match="is not the project"):
         asyncio.run(open_desk())
     assert not (home / "projects").exists()
+
+
+def test_a_project_stays_open_while_a_session_of_it_runs_however_long(make_project, monkeypatch):
+    root = make_project()
+    key = find_project([root], root).key
+    closed = []
+
+    async def close(services):
+        closed.append(services)
+
+    monkeypatch.setattr(ProjectServices, "close", close)
+
+    async def work():
+        pool = ProjectPool(None, publish=False, additions=ServiceOverrides())
+        async with pool.at(key, str(root)) as services:
+            pool._desks[key].until = 0.0
+            await pool.leave()
+            await pool.leave(everything=True)
+            assert closed == []
+        await pool.leave()
+        assert closed == [services]
+
+    asyncio.run(work())

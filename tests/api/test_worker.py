@@ -15,6 +15,7 @@ from esper_agents.api.worker_events import WorkerEventKind
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, StorageError
+from esper_agents.orchestration import drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
 
@@ -88,6 +89,7 @@ async def test_there_may_be_nothing_to_do(looking, hire):
     assert worker.told == []
 
 
+@pytest.mark.slow
 async def test_sixty_four_sessions_at_once_all_end_and_each_call_is_made_once(looking, hire):
     names = await enqueued(looking, 64)
     async with hire(looking, concurrency=64) as worker:
@@ -152,6 +154,23 @@ async def test_a_session_that_fails_stops_neither_the_worker_nor_the_others(look
     async with hire(looking) as second:
         await second.run(once=True, poll_s=0.05)
     assert second.told == []
+
+
+async def test_a_session_that_the_database_failed_is_not_taken_again_at_once(looking, hire, monkeypatch):
+    (name,) = await enqueued(looking)
+    plain, failures = drift.find_drift, [StorageError("the database is away", remedy="wait")]
+
+    def find_drift(*arguments):
+        if failures:
+            raise failures.pop()
+        return plain(*arguments)
+
+    monkeypatch.setattr(drift, "find_drift", find_drift)
+    async with hire(looking) as worker:
+        await worker.run(once=True, poll_s=0.05)
+    assert [each.what for each in worker.told] == [WorkerEventKind.TAKEN, WorkerEventKind.FAILED]
+    (left,) = await found(looking, [name])
+    assert (left.state, left.is_queued) == (SessionState.OPEN, True)
 
 
 async def test_a_session_whose_agent_has_changed_is_left_for_a_person(looking, hire):
@@ -350,6 +369,7 @@ async def test_a_cancelled_session_ends_in_the_worker_that_runs_it(looking, hire
     assert looking.effects() == ["hold"]
 
 
+@pytest.mark.slow
 async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine(looking, hire, monkeypatch):
     names = await enqueued(looking, 12)
     async with hire(looking, concurrency=4) as one, hire(looking, concurrency=4) as other:

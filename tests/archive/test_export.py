@@ -125,6 +125,7 @@ def commands_of(readme: str, identifier: str, key: str) -> list[str]:
     return [line.replace("ID.", f"{identifier}.").replace("KEY.", f"{key}.") for line in lines]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("flip", [None, b"statement", b"signature"])
 def test_the_commands_of_the_page_verify_what_was_signed_and_nothing_else(logged, tmp_path, flip) -> None:
     for program in ("openssl", "ssh-keygen", "sed", "base64", "bash"):

@@ -77,6 +77,7 @@ def test_calls_that_failed_and_tools_that_are_no_name_are_not_followed() -> None
     assert numbers({"lines": 1}, tool="Robert'); DROP TABLE") == {}
 
 
+@pytest.mark.slow
 def test_a_tool_cannot_flood_the_index() -> None:
     flood = {f"n{number}": number for number in range(10_000)}
     assert len(numbers(flood)) == MOST_OF_ONE_CALL

@@ -74,6 +74,7 @@ def test_columns_that_say_other_than_the_statement_are_corrected_and_named(fille
     assert rows(filled) == before
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff\x00", b"nothing"])
 def test_a_statement_that_was_changed_has_no_rows_and_is_named(filled, data) -> None:
     (newest, second, *_) = filled.listed()

@@ -65,6 +65,7 @@ PARTS = {
 }
 
 
+@pytest.mark.sample(1)
 def test_every_combination_of_filters_lists_exactly_what_they_let_through_newest_first(many) -> None:
     archived, issued = many
     for values in product(*PARTS.values()):
@@ -151,6 +152,7 @@ def test_the_end_of_two_identifiers_names_neither(archived) -> None:
     assert archive.find(archived.store, archived.key, "2abcdef012345").id == other
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("wanted", ["", "abc", "%", "%%%%%%%%", "z" * 8, "______", 'a"*OR', "crt_", "0" * 40, "LATEST"])
 def test_what_is_no_end_of_an_identifier_names_nothing(archived, wanted) -> None:
     archived.add(made(1, id=f"crt_{'0' * 32}"))

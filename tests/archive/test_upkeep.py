@@ -153,6 +153,7 @@ def test_columns_that_were_changed_are_corrected_from_the_record(judged, home):
     assert whole(judged).certificates[0].verified.soundness is ExitCode.DONE
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("table", ["certificate_file", "certificate_rule", "certificate_text"])
 def test_a_repair_names_the_certificates_whose_index_rows_it_wrote_again(judged, home, table):
     if table == "certificate_text" and not is_shared():
@@ -352,6 +353,7 @@ EVENT_CHANGES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("how", EVENT_CHANGES)
 def test_an_event_of_a_certified_session_that_was_changed_is_found(judged, home, how):
     assert (whole(judged).faults, whole(judged).uncovered) == ((), 0)
@@ -380,6 +382,7 @@ NOTE_CHANGES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("how", NOTE_CHANGES)
 def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
     changed(home, "DELETE FROM note_file", NOTE_CHANGES[how])

@@ -151,6 +151,7 @@ def test_a_key_may_be_given_in_every_form(judged, home, key, tmp_path, form):
     assert form != "allowed_signers" or "by ann@example.org" in found.text
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "line",
     [
@@ -181,6 +182,7 @@ def test_a_key_that_nobody_gave_decides_nothing(judged, stranger, home, monkeypa
     assert found.code == int(asyncio.run(verify_certificate(str(judged.view), None)).exit_code) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "change",
     [
@@ -203,6 +205,7 @@ def test_changed_prose_of_a_view_is_left_to_our_own_software_and_that_is_said(ju
     assert "its prose is not compared" in found.text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("place", [0, 5, 300, -1, -3, -40, -120, -200])
 def test_a_flipped_bit_of_the_envelope_is_noticed(judged, both, place):
     data = bytearray(judged.record.read_bytes())
@@ -234,6 +237,7 @@ def changed_payload(judged, change):
     return json.dumps(value).encode()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "change",
     [
@@ -256,6 +260,7 @@ def test_not_even_who_has_the_key_gets_such_a_record_through(judged, home, both,
     assert both(judged.record).code == 7
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"a":1,"a":2}', b"[" * 100_000, b"{}" * 2, b"\xff", b"NaN", b"1e5"])
 def test_a_payload_that_is_no_statement_is_none(judged, home, both, data):
     resealed(judged, home, data)
@@ -371,6 +376,7 @@ def test_a_newer_notice_beside_it_decides_nothing(judged, home, key, monkeypatch
         ours(judged.view, home, monkeypatch, tmp_path)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("change", ["index", "gone", "root", "signature", "origin", "empty", "hash"])
 def test_a_proof_that_does_not_lead_to_a_signed_log_is_told_apart(judged, both, change):
     text = judged.proof.read_text("utf-8")
@@ -395,6 +401,7 @@ def test_a_proof_that_does_not_lead_to_a_signed_log_is_told_apart(judged, both, 
     assert found.word("in the log") != "holds"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("size", [2, 3, 7, 8, 100])
 def test_a_proof_in_a_tree_of_any_size_is_followed(judged, home, key, size):
     from esper_agents.certificates.log.merkle import inclusion
@@ -417,6 +424,7 @@ def test_a_proof_in_a_tree_of_any_size_is_followed(judged, home, key, size):
     assert said_by("--key", key, judged.view).word("in the log") == "fails"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("status", Status)
 def test_certificates_of_every_status_are_read(tmp_path, home, status):
     key, data = signing_key(home), statement(of_status(status))

@@ -21,6 +21,7 @@ sys.stdout.buffer.write({name}(sys.stdin.buffer.read()).encode())
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("render", [render_markdown, render_html])
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_view_is_the_same_in_another_process_with_another_hash_seed_clock_and_language(render, seed):

@@ -72,6 +72,7 @@ def test_what_waits_is_listed_with_the_commands_that_answer_it(waiting):
     assert "run-tests" in listed
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [("approvals", "deny"), ("deny",), ("approvals", "answer"), ("answer",)])
 def test_the_commands_of_the_group_are_those_beside_it(waiting, how):
     (told,) = waiting.esper("approvals", "list", "--json", code=0).json
@@ -115,6 +116,7 @@ def test_with_a_rule_of_the_person_the_tool_runs_unasked(waiting, settings):
     assert len(waiting.esper("approvals", "list", "--json", code=0).json) == 1
 
 
+@pytest.mark.slow
 def test_a_rule_of_the_project_that_allows_is_ignored_and_said_so(waiting, settings):
     settings("")
     projects(waiting, '[[rule]]\ntool = "run-tests"\naction = "allow"\n')
@@ -140,6 +142,7 @@ def test_a_rule_of_the_project_takes_away_what_the_person_allows(waiting, settin
     assert "rule: the project's settings: deny run-* (they cost money)\n" in told
 
 
+@pytest.mark.slow
 def test_a_tool_that_a_task_denies_is_not_asked_about(waiting):
     done = waiting.esper(*ASKED, "--deny", "run-tests", code=0)
     assert "because of the task: deny run-tests" in " ".join(done.stdout.split())

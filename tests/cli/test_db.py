@@ -138,6 +138,7 @@ def test_a_file_that_nothing_names_is_removed_when_it_is_old_and_what_is_named_s
     place.esper("certificates", "verify", "latest", code=0)
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_a_shared_database_is_upgraded_when_asked_and_backed_up_by_its_own_program(place, postgresql_url, tmp_path):
     env = {"ESPER_DATABASE_URL": postgresql_url.render_as_string(hide_password=False)}

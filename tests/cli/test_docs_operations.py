@@ -27,6 +27,7 @@ def test_every_command_of_the_group_is_told_of():
     assert set(group.commands) == {words[2] for words in COMMANDS if words[1] == "db"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[\w-]+)`", TEXT))))
 def test_every_option_that_is_named_exists(option):
     app = typer.main.get_command(build())

@@ -45,6 +45,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         assert not anchor or anchor in anchors_of(file), target
 
 
+@pytest.mark.sample(9)
 @by_name
 def test_every_command_exists_with_its_options(page):
     """Ask each for its help: an unknown command or option is refused before help is given."""

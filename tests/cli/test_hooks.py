@@ -52,6 +52,7 @@ def test_the_files_of_a_commit_are_reviewed(repository, git):
     assert pre_commit("run", "esper-review", cwd=repository).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_commit_is_judged_by_what_it_brings_even_by_commit_all(repository, git, tmp_path):
     done = pre_commit("install", cwd=repository)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -106,6 +106,7 @@ def test_an_exported_line_is_trusted_by_a_colleague_and_then_counts(place, tmp_p
     assert found["key_id"] == load(key_file(place.home)).key_id
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", ["words", "quoted", "file", "pem", "note"])
 def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_path, form):
     raw = read_public_key(public(ann))
@@ -125,6 +126,7 @@ def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_
     assert found["namespaces"] == ["esper-certificate"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

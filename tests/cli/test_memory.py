@@ -97,6 +97,7 @@ def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     assert "train.py" not in json.dumps([each["text"] for each in listed(place, "--all")])
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "arguments",
     [

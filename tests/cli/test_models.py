@@ -109,6 +109,7 @@ def test_before_a_model_was_asked_there_is_no_cost(esper):
     assert json.loads(esper("sessions", "list", "--json").stdout)[0]["cost"] is None
 
 
+@pytest.mark.slow
 def test_each_screen_tells_what_the_model_has_cost(asked):
     told = json.loads(asked("models", "cost", "--json").stdout)
     tokens, money = f"{told['total']['tokens']:,}", f"${told['total']['money'] / 1e6:.2f}"
@@ -125,6 +126,7 @@ def test_each_screen_tells_what_the_model_has_cost(asked):
     assert "$" not in listed[2]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("part", "name"), [("model", "claude-sonnet-5-5"), ("agent", "pytorch-code-reviewer"), ("session", "ses_")]
 )

@@ -67,6 +67,7 @@ def test_without_a_person_or_their_yes_nothing_is_overridden(judged):
     assert judged.esper("certificates", "verify", "--json", code=0).json["overridden"] is None
 
 
+@pytest.mark.slow
 def test_at_a_terminal_the_person_sees_what_they_override_and_decides(judged):
     code, shown = typed(judged, "n\n")
     assert code == 10

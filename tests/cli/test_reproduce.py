@@ -41,6 +41,7 @@ def test_a_reviewed_project_is_reproduced_live_and_the_certificate_verifies(judg
     assert "current: valid" in verified.stdout
 
 
+@pytest.mark.slow
 def test_it_is_reproduced_from_the_commit_after_the_files_have_changed(judged, git):
     judged.train.write_text("print()\n")
     git(judged.root, "commit", "-qam", "second")
@@ -52,6 +53,7 @@ def test_it_is_reproduced_from_the_commit_after_the_files_have_changed(judged, g
     assert esper("verify", said["certificate"]["id"]).exit_code == ExitCode.NOT_CURRENT
 
 
+@pytest.mark.slow
 def test_a_file_that_was_dirty_and_is_gone_leaves_it_undecided(make_project, monkeypatch):
     root = make_project({"train.py": "import torch\n"})
     (root / "train.py").write_text(FAULTY)

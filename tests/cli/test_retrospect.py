@@ -97,6 +97,7 @@ def here(project, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_told(here, monkeypatch):
     with served([WORDS], monkeypatch) as server:
         refused = here("retrospect", "--reasoner", "claude")
@@ -122,6 +123,7 @@ def test_a_model_words_the_report_where_a_person_has_agreed_and_what_it_cost_is_
     assert agreed.exit_code == 0
 
 
+@pytest.mark.slow
 def test_where_the_model_comes_to_nothing_the_report_is_printed_all_the_same(here, monkeypatch):
     with served(lambda _: Stop("refusal"), monkeypatch):
         here("models", "agree")
@@ -138,6 +140,7 @@ def test_a_model_by_name_without_a_key_is_refused(here):
     assert done.exception.problem == "no API key for the model server"
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_once_what_may_be_sent_and_their_answer_holds(here, monkeypatch):
     monkeypatch.setattr("esper_agents.cli.retrospect.is_interactive", lambda: True)
     with served([WORDS], monkeypatch) as server:

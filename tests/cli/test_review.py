@@ -275,6 +275,7 @@ def test_sarif_and_annotations_are_written_where_asked(esper, train, tmp_path):
     assert done.stdout.startswith("::error file=train.py,line=3,")
 
 
+@pytest.mark.slow
 def test_the_libraries_for_mending_are_loaded_only_to_mend(tmp_path, train):
     import os
 
@@ -284,6 +285,7 @@ def test_the_libraries_for_mending_are_loaded_only_to_mend(tmp_path, train):
     assert "libcst" not in done.stderr
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -25,6 +25,7 @@ def project(tmp_path, postgresql_url):
     return make
 
 
+@pytest.mark.slow
 def test_what_a_project_does_works_in_a_shared_database(project, tmp_path):
     root, esper = project("mine", FAULTY)
     esper("submit", "review this training code", "train.py", code=3)

@@ -80,6 +80,7 @@ def test_a_worker_that_cannot_go_on_with_a_session_says_why_and_exits_with_1(pla
     assert state(place) == [("open", "", 0)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_step_end_gives_the_session_back_and_another_worker_goes_on(slow, number):
     process = slow.start("worker", "--poll", "0.1")
@@ -97,6 +98,7 @@ def test_a_signal_lets_the_step_end_gives_the_session_back_and_another_worker_go
     assert slow.ran == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_leaves_a_session_that_the_next_one_takes(slow):
     process = slow.start("worker", "--poll", "0.1")
     os.killpg(process.pid, signal.SIGKILL)

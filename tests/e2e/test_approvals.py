@@ -46,6 +46,7 @@ def test_a_question_is_answered_days_later_by_the_command_that_the_listing_shows
     assert "is already answered: 'deny'" in problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [("approve", "deny"), ("deny", "deny")])
 def test_of_answers_that_several_processes_give_at_once_one_counts_and_the_others_are_refused_aloud(slow, answers):
     (asked,) = slow.place.esper("approvals", "list", "--json", code=0).json
@@ -62,6 +63,7 @@ def test_of_answers_that_several_processes_give_at_once_one_counts_and_the_other
     assert slow.ran == ('"text":"approve"' in kept[0][0])
 
 
+@pytest.mark.slow
 def test_advice_waits_until_a_person_agrees_in_another_process_and_goes_on_in_a_third(place, tmp_path):
     made = place({"train.py": FAULTY})
     write(tmp_path, {"adviser.py": ADVISER, "adviser.md": AGENT})

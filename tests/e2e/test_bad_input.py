@@ -36,6 +36,7 @@ def wrong_files(toy):
     os.mkfifo(folder / "pipe.py")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
@@ -65,6 +66,7 @@ def test_paths_of_two_projects_are_refused_with_both_named(unharmed, place):
     assert str(other.root) in said
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("arguments", "said", "cure"),
     [
@@ -96,6 +98,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
     assert cure in remedy
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "stray", "command"),
     [
@@ -121,6 +124,7 @@ def test_a_path_with_a_slip_in_it_is_said_to_be_missing(unharmed, words):
     assert "not quoted" not in problem
 
 
+@pytest.mark.slow
 def test_python_that_does_not_parse_is_a_critical_finding_against_it(unharmed):
     (unharmed.root / "broken.py").write_text("def f(:\n")
     done = unharmed.esper("submit", "review this code", "broken.py", code=3)
@@ -193,6 +197,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(known, tmp_path):
     assert "ESPER_HOME" in remedy
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", [("sessions", "list"), ("submit", "review this code", "train.py")])
 def test_a_data_folder_that_cannot_be_written_is_reported_and_left_as_it_is(known, unprivileged, command):
     folder, before = known.database.parent, known.database.read_bytes()

@@ -80,6 +80,7 @@ def test_at_a_terminal_the_person_is_asked_once_and_their_yes_is_remembered(toy)
         assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
     with serving([]) as (server, _):
         code, shown = typed(toy, server, "n\n")
@@ -94,6 +95,7 @@ def test_a_no_goes_on_by_playbooks_and_is_not_asked_again(toy):
         assert not server.requests
 
 
+@pytest.mark.slow
 def test_an_end_of_the_input_is_a_no_that_is_not_kept(toy):
     with serving([]) as (server, _):
         for _ in range(2):
@@ -118,6 +120,7 @@ def test_without_a_key_the_way_to_one_and_the_way_without_are_named(toy):
     assert "--reasoner playbook" in remedy
 
 
+@pytest.mark.slow
 def test_a_wrong_key_is_told_before_any_work_and_nothing_is_left_behind(toy):
     with serving([], key="right") as (server, host):
         agree(toy, host)
@@ -137,6 +140,7 @@ def test_an_address_where_nobody_listens_is_told_before_any_work_and_nothing_is_
     assert toy.esper("sessions", "list", "--json", code=0).json == []
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off_is_asked_for_again_in_a_line_of_the_programs_own(toy):
     answers = iter(
         [[Say("I begin to look"), TruncateResponse(700)], [ToolUseBlock("read-file", {"path": "train.py"})], conclude()]
@@ -148,6 +152,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again_in_a_line_of_the_programs_
     assert f"waits      {host} ended its answer early; it is asked again in 0." in done.stdout
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_given_up(toy):
     with serving(lambda _: Hang()) as (server, host):
         agree(toy, host)
@@ -157,6 +162,7 @@ def test_a_server_that_hangs_is_given_up(toy):
         assert "esper resume latest" in remedy
 
 
+@pytest.mark.slow
 def test_a_budget_that_the_first_prompt_would_exceed_sends_nothing(toy):
     with serving([]) as (server, host):
         agree(toy, host)

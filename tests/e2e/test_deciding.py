@@ -46,6 +46,7 @@ def said(done, label):
     return [line.split(maxsplit=1)[1] for line in screen.splitlines() if line.split(" ", 1)[0] == label]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("files", [{}, {"test_train.py": PASSES}])
 def test_with_nothing_run_nothing_is_decided_and_the_printed_command_is_the_one_that_decides(place, files):
     made = place({"train.py": SOUND, **files})
@@ -75,6 +76,7 @@ def test_with_nothing_run_nothing_is_decided_and_the_printed_command_is_the_one_
         assert following.endswith(" --allow run-tests # after adding tests that call train.py")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("test", "code", "status", "because"),
     [
@@ -91,6 +93,7 @@ def test_tests_that_execute_nothing_of_it_lift_nothing_and_failing_tests_decide_
     assert because in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_after_tests_that_execute_nothing_the_same_command_is_not_offered_again(place):
     made = place({"train.py": SOUND, "test_train.py": BESIDE})
     done = made.esper(*ASKED, "--allow", "run-tests", code=4)
@@ -105,6 +108,7 @@ def test_after_tests_that_execute_nothing_the_same_command_is_not_offered_again(
     assert again.returncode == 0, again.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_whose_tests_execute_nothing_is_named_by_its_files(place):
     made = place({"train.py": SOUND, "model.py": SOUND, "test_train.py": BESIDE})
     done = made.esper("submit", "lgtm? ship it", ".", "--allow", "run-tests", code=4)
@@ -113,6 +117,7 @@ def test_a_folder_whose_tests_execute_nothing_is_named_by_its_files(place):
     assert "and . is in question" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_question_about_a_branch_is_not_decided_by_tests_that_pass(place):
     made = place({"train.py": SOUND, "test_train.py": PASSES})
     done = made.esper("submit", "may I merge this branch?", "train.py", "--allow", "run-tests", code=4)
@@ -139,6 +144,7 @@ def test_what_cannot_be_allowed_is_refused_with_what_can(place):
     assert remedy == "allow run-tests, or one of run-tests:network, run-tests:read=PATH, run-tests:unsandboxed"
 
 
+@pytest.mark.slow
 def test_what_was_allowed_was_allowed_for_that_session(place):
     made = place({"train.py": SOUND, "test_train.py": PASSES})
     made.esper(*ASKED, "--allow", "run-tests", code=0)

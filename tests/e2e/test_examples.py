@@ -34,6 +34,7 @@ def test_an_agent_of_ones_own_takes_under_forty_lines():
     assert sum(len(each.read_text().splitlines()) for each in files) < 40
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("source", "summary"),
     [("import torch\n\ntorch.manual_seed(0)\n", "every script fixes its seed"), (FAULTY, "a script fixes no seed")],
@@ -74,6 +75,7 @@ def test_the_tests_of_digits_pass(digits):
     assert "passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_digits_holds_what_four_specialists_look_for(digits):
     done = digits.esper("submit", "--json", "review this training code before we merge it", ".")
     assert done.code == 3, done.stderr

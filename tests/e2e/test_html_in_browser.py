@@ -127,6 +127,7 @@ def assert_quiet(page):
     assert page.locator("#status, .status").count() == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("status", Status)
 def test_the_verdict_is_the_first_thing_that_is_seen(look, status):
     page = look(of_status(status))
@@ -141,6 +142,7 @@ def test_the_verdict_is_the_first_thing_that_is_seen(look, status):
     assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('#status span')).fontSize)") == max(sizes)
 
 
+@pytest.mark.slow
 def test_ten_thousand_texts_become_no_element_and_ask_for_nothing(look):
     texts = hostile_texts(10_000)
     for at in range(0, len(texts), PLACES):
@@ -162,6 +164,7 @@ def test_each_known_attack_leaves_the_same_elements_as_a_harmless_word(look):
         assert page.evaluate(elements) == harmless
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("made", [full_and_measured, lambda: of_status(Status.ADVISORY_ONLY)])
 def test_every_text_stands_out_from_what_is_behind_it(look, scheme, made):
@@ -179,6 +182,7 @@ def test_every_mark_of_a_plot_stands_out_from_what_is_behind_it(look, scheme):
     assert [each for each in marks if each[1] < 3] == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("status", Status)
 def test_every_status_stands_out_in_both_schemes(look, scheme, status):
@@ -196,6 +200,7 @@ def test_dark_is_dark_and_light_is_light(look):
     assert max(seen["dark"]) < 60
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("width", [320, 390, 768, 1200, 2000])
 @pytest.mark.parametrize("made", [full_and_measured, lambda: every_text(full(), "x" * 3000)])
 def test_a_page_fits_every_width(look, made, width):

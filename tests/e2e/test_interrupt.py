@@ -37,6 +37,7 @@ def read(stream, text):
     pytest.fail(f"{text!r} was never said")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_the_running_step_end_and_resume_repeats_nothing(slow, number):
     process = slow.start("approve", "latest")
@@ -74,6 +75,7 @@ def test_a_second_ctrl_c_does_not_wait_and_resume_reports_the_call_as_interrupte
     assert slow.ran == 1
 
 
+@pytest.mark.slow
 def test_a_killed_session_is_resumed_and_its_unfinished_call_is_not_run_again(slow):
     process = slow.start("approve", "latest")
     finished = slow.place.calls()
@@ -88,6 +90,7 @@ def test_a_killed_session_is_resumed_and_its_unfinished_call_is_not_run_again(sl
     assert slow.ran == 1
 
 
+@pytest.mark.slow
 def test_a_session_has_one_owner_at_a_time_and_a_question_one_answer(slow):
     process = slow.start("approve", "latest")
     assert "approve by" in read(process.stdout, "answer")
@@ -104,6 +107,7 @@ def test_a_session_has_one_owner_at_a_time_and_a_question_one_answer(slow):
     assert slow.ran == 1
 
 
+@pytest.mark.slow
 def test_two_processes_may_begin_in_one_project_at_once(place):
     made = place({"train.py": "def train():\n    return 1\n"})
     running = [made.start("submit", "review this training code", "train.py") for _ in range(2)]
@@ -143,6 +147,7 @@ esper resume > "$2/room.out" 2> "$2/room.err"; echo $? > "$2/room.code"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare: a full disk was NOT tested")
 def test_a_full_disk_stops_a_session_that_resume_completes(known, tmp_path):
     disk, notes = tmp_path / "disk", tmp_path / "notes"
@@ -209,6 +214,7 @@ def terminal(slow):
         made.process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 9)], ids=["Ctrl-C", "Ctrl-D"])
 def test_leaving_the_question_at_the_terminal_leaves_it_to_be_answered_later(slow, terminal, key, code):
     terminal.type(key)

@@ -38,6 +38,7 @@ def interrupted_at(place, command, module):
     return process.returncode, "".join(said)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("command", "module"), [(each, name) for each in COMMANDS for name in COMMANDS[each]])
 def test_ctrl_c_while_the_command_loads_is_one_line_and_names_only_what_exists(known, command, module):
     before = known.rows(SESSIONS)

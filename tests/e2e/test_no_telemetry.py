@@ -101,6 +101,7 @@ def test_a_whole_session_reaches_nobody(place, watched):
     assert noted(watched) == []
 
 
+@pytest.mark.slow
 def test_a_session_that_asks_a_model_reaches_the_server_of_that_model_alone(place, watched):
     made = place({"train.py": SOUND})
     with MessagesServer(lambda _: ToolUseBlock("conclude", {"summary": "It is fine."})) as server:
@@ -116,6 +117,7 @@ def test_a_session_that_asks_a_model_reaches_the_server_of_that_model_alone(plac
     assert '"name":"chat ' in line
 
 
+@pytest.mark.slow
 def test_the_same_request_made_by_the_sdk_as_it_comes_would_name_its_spans(watched, tmp_path):
     asking = (
         "import anthropic; anthropic.Anthropic().messages.create("
@@ -127,6 +129,7 @@ def test_the_same_request_made_by_the_sdk_as_it_comes_would_name_its_spans(watch
     assert [each for each in server.requests if "traceparent" in each.headers]
 
 
+@pytest.mark.slow
 def test_only_the_command_that_makes_spans_loads_what_makes_them(known):
     shown = {"PYTHONPROFILEIMPORTTIME": "1"}
     for words, is_needed in ((("submit", "review this training code", "sound.py"), False), (("trace",), True)):

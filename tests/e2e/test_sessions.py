@@ -66,6 +66,7 @@ def test_a_session_is_continued_forked_and_replayed(known):
     assert "1.1 to " in remedy
 
 
+@pytest.mark.slow
 def test_a_session_is_watched_from_another_process_until_it_ends(slow):
     running = slow.start("approve", "latest")
     watching = slow.place.start("sessions", "attach", "latest")
@@ -122,6 +123,7 @@ def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place,
 AGENT = "---\nname: watcher\ndescription: Watches. Use for watching.\n---\nWatch.\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["show", "cancel", "tail", "attach", "replay"])
 def test_a_session_of_another_project_or_a_name_that_fits_several_is_refused(known, command):
     ((session,),) = known.rows("SELECT id FROM session")
@@ -149,6 +151,7 @@ def test_a_database_of_a_newer_version_is_left_alone(known):
         assert remedy == "pip install --upgrade esper-agents"
 
 
+@pytest.mark.slow
 def test_what_is_printed_as_json_is_nothing_but_json(known):
     for command in (("show",), ("replay",), ("list",), ("search", "review")):
         json.loads(known.esper("sessions", *command, "--json", code=0).stdout)

@@ -29,6 +29,7 @@ def test_help_loads_nothing_heavy(known):
     assert not loaded(known, "--help") & (HEAVY | WEIGHTY | {"typer", "asyncio", "dataclasses"})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "command",
     [("sessions", "list"), ("certificates", "list"), ("memory", "show"), ("agents", "list"), ("review", "train.py")],
@@ -54,6 +55,7 @@ def test_a_submission_loads_no_torch_and_no_model_client(known):
     assert not loaded(known, "submit", "review this training code", "sound.py") & {"torch", "anthropic"}
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_every_command(tmp_path):
     done = subprocess.run(
         [sys.executable, BENCHMARK, "--runs", "1", "--json"],

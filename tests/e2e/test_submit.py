@@ -59,6 +59,7 @@ def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known)
     assert "APPROVED for sound" in said(done.stdout, "verdict")[-1]
 
 
+@pytest.mark.slow
 def test_json_is_all_there_is_on_standard_output(known):
     done = known.esper("submit", "--json", "review this training code", "train.py", code=3)
     assert not done.stderr
@@ -96,6 +97,7 @@ def test_asking_again_after_mending_says_what_is_gone_new_and_still_there(place)
     assert first in json.dumps(record)
 
 
+@pytest.mark.slow
 def test_views_can_be_kept_out_of_the_project(place):
     made = place({"train.py": SOUND})
     done = made.esper("submit", "--publish", "data", "review this training code", "train.py", code=0)
@@ -115,6 +117,7 @@ class _Listener(BaseHTTPRequestHandler):
     do_GET = do_POST = do_any  # noqa: N815 - what the base class calls
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_anywhere_even_where_tracing_is_switched_on(known):
     with HTTPServer(("127.0.0.1", 0), _Listener) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -128,6 +131,7 @@ def test_nothing_is_sent_anywhere_even_where_tracing_is_switched_on(known):
     assert _Listener.heard == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("files", [{"docs": "a file, where views would go\n"}, None])
 def test_views_go_to_the_data_folder_where_the_project_has_no_place_for_them(place, files):
     made = place({"train.py": SOUND, **(files or {})}, under_git=files is not None)

@@ -50,6 +50,7 @@ def test_hostile_names_and_lines_are_reviewed_and_shown_harmless(hostile):
     assert "1 file could not be read" in done.stdout
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "command",
     [
@@ -80,6 +81,7 @@ def test_bytes_that_are_no_utf_8_are_taken_as_they_are_in_a_request_and_refused_
     assert remedy == "rename it, or the folder that is not"
 
 
+@pytest.mark.slow
 def test_names_of_the_project_and_its_branch_may_be_hostile(place, tmp_path):
     made = place({"train.py": "x = 1\n"})
     root = made.root.rename(made.root.with_name("to\x1b[31my\n\u202e"))
@@ -97,6 +99,7 @@ def _names(text):
     return set(found)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command",
     [
@@ -114,6 +117,7 @@ def test_forty_columns_break_no_name_path_or_command(known, command):
     assert {each for each in _names(wide.stdout) if each not in narrow.stdout} == set()
 
 
+@pytest.mark.slow
 def test_a_whole_submission_fits_forty_columns(known):
     done = known.esper("submit", "review this training code", "train.py", env=NARROW, code=3)
     lines = done.stdout.splitlines()
@@ -124,6 +128,7 @@ def test_a_whole_submission_fits_forty_columns(known):
     assert any(line.startswith("view: ") and Path(line.removeprefix("view: ")).is_file() for line in lines)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     [

@@ -114,6 +114,7 @@ def until(holds):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     out = tmp_path / "out"
     asked = ("explain", "../model.py:make_net", "--input", "randn(4,8)", "--fail-on-break")
@@ -163,6 +164,7 @@ def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeyp
     assert problem == "'calls.espb' does not match its digest in the report"
 
 
+@pytest.mark.slow
 def test_a_target_that_raises_is_an_outcome_with_its_line_and_what_it_printed(made):
     before = reports(made)
     done = run(made, "explain", "model.py:shout", "--input", "rand(4)")
@@ -175,6 +177,7 @@ def test_a_target_that_raises_is_an_outcome_with_its_line_and_what_it_printed(ma
     assert reports(made) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_no_process_and_no_report(place, number):
     mark = f"1{os.getpid()}{number:d}.0"
@@ -190,6 +193,7 @@ def test_an_interruption_leaves_no_process_and_no_report(place, number):
     assert not list(made.home.glob("projects/*/torch/*"))
 
 
+@pytest.mark.slow
 def test_a_target_that_hangs_is_killed_with_all_that_it_started(place):
     mark = f"2{os.getpid()}.0"
     made = place({"stay.py": STUBBORN.replace("MARK", mark)})

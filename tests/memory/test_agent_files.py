@@ -126,6 +126,7 @@ async def test_what_no_database_keeps_is_shown_escaped(store, files):
     assert found.text.endswith("\\u0000\\u001b[31m")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "path",
     [

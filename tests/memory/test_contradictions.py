@@ -22,6 +22,7 @@ def judged(agent, status, **fields):
     return note(f"train: {status} at noon. It says REJECTED elsewhere.", agent=agent, **fields)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("one", "other", "is_so"),
     [

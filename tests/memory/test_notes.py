@@ -75,6 +75,7 @@ def test_an_end_that_several_share_is_refused(store, write):
         notes.find(store, KEY, "ab")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("wanted", ["mem_", "", "x' OR 1=1", "\0", f"mem_{5:032x}", "*", '"', "ffffffff"])
 def test_what_names_no_note_is_not_found(store, write, wanted):
     write(note("a"))

@@ -32,12 +32,14 @@ def test_commands_and_paths_are_words_too(store, write):
     assert said(search(store, KEY, "loader")) == ["b"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("words", ["", " ", "!?", '"', "\0", "* OR *"[:1], "()&|"])
 def test_without_a_word_nothing_is_searched(store, words):
     with pytest.raises(UsageError, match="no search terms"):
         search(store, KEY, words)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "words",
     ["a OR b", 'x" OR "y', "near(a b)", "a*", "-a", "a & !b", "'; DROP TABLE note; --", "a:b", "\ud800 a", "x\0y"],

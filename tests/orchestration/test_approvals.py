@@ -231,6 +231,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_an_answer_may_come_from_another_process(careful):
     async with careful.open() as opened:
         outcome = await waiting(careful, opened)

@@ -90,6 +90,7 @@ async def test_a_budget_that_is_just_enough_stops_nothing(toybox):
     assert outcome.exit_code is not ExitCode.BUDGET
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
@@ -111,6 +112,7 @@ async def test_what_reasoners_say_they_cost_counts(toybox, budget, why):
     assert len(certificate.evidence) == max(0, len(decided) - 1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("said", [-100, "100", True, None, 1.5, {"tokens": 5}])
 async def test_what_is_no_number_of_tokens_counts_as_none_and_gives_none_back(toybox, said):
     toybox.tool("look")

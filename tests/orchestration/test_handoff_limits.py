@@ -53,6 +53,7 @@ async def walk(toybox, trail, progress=(), **options):
     return outcome, certificate, "".join(asked), rows
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("trail", "went"),
     [
@@ -75,6 +76,7 @@ async def test_what_was_measured_before_does_not_keep_a_loop_going(toybox, progr
     assert (await walk(toybox, "abababab", progress))[2] == went
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("trail", "progress"),
     [

@@ -30,6 +30,7 @@ def test_a_frozen_owner_that_thaws_adds_no_row_and_repeats_no_effect(database):
     assert found["frozen"] >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", DATABASES)
 def test_of_processes_that_resume_one_session_at_once_one_gets_it_and_the_others_are_told_it_is_busy(database):
     found = measured("races", "--database", database, "--races", 5, "--racers", 4, "--writers", 4, "--rows", 5)
@@ -44,6 +45,7 @@ def test_a_session_that_is_killed_on_postgresql_goes_on_where_it_was():
     assert found["killed_at_points"] >= 3
 
 
+@pytest.mark.slow
 def test_every_step_of_the_task_that_overhead_is_measured_on_is_durable():
     found = measured("overhead", "--sessions", 1)
     # A row before and a row after each move and each call, and those that begin, hand on and end.

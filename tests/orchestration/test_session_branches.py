@@ -154,6 +154,7 @@ async def test_what_is_asked_and_not_answered_is_asked_anew_in_a_fork(box):
     assert box.effects() == ["one one", "write write", "two two", "two two"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("at", "problem"),
     [

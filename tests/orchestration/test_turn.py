@@ -159,6 +159,7 @@ CLAIM = Diagnostic(
 )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("move", "reason"),
     [

@@ -35,6 +35,7 @@ def attacked(*arguments):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_one_injection_in_each_carrier_is_obeyed_and_nothing_comes_of_it():
     found = attacked("--few")
     assert [each for each in found["seen"] if each["faults"]] == []

@@ -135,6 +135,7 @@ def states(certificate):
     return {each.text: each.state for each in certificate.assumptions}
 
 
+@pytest.mark.slow
 async def test_the_compiler_expert_says_where_it_breaks_and_what_would_not_export(judged):
     certificate = await judged("why does torch.compile break here?", "model.py")
     assert (certificate.agent, certificate.verdict.status) == ("pytorch-expert", Status.ADVISORY_ONLY)
@@ -201,6 +202,7 @@ async def test_the_kernel_specialist_says_what_binds_and_certifies_nothing(judge
     assert any("certifies" in each.why for each in certificate.gaps)
 
 
+@pytest.mark.slow
 async def test_a_claimed_speed_up_goes_to_the_engineer_who_recommends_what_is_as_fast_as_claimed(judged):
     request = f"is ops.py:fast 1.5x faster than ops.py:slow on {SIZE}?"
     certificate = await judged(request, "ops.py", agent="torch-specialist")
@@ -281,6 +283,7 @@ async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measu
     assert "Nothing was measured" in certificate.summary
 
 
+@pytest.mark.slow
 async def test_what_died_in_the_middle_of_a_measurement_goes_on_with_the_same_moves(opening, lab_project, bench):  # noqa: F811 - a fixture
     async def forked():
         return bench._lab._count if bench._lab is not None else 0

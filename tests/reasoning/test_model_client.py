@@ -226,6 +226,7 @@ async def test_where_nobody_listens_is_told_at_the_greeting_at_once():
     assert "--reasoner playbook" in raised.value.remedy
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "response",
     [
@@ -262,6 +263,7 @@ async def test_bedrock_is_not_greeted():
     assert "client" not in vars(server)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("fail", "error", "words"),
     [

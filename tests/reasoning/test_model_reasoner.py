@@ -91,6 +91,7 @@ async def test_a_move_beside_tool_calls_waits_and_is_told_so(worker, monkeypatch
     assert ran.outcome.state is SessionState.DONE
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -311,6 +312,7 @@ async def test_without_a_key_there_are_two_ways_on(worker, monkeypatch):
     assert "--reasoner playbook" in raised.value.remedy
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("answer", "error", "code"),
     [
@@ -425,6 +427,7 @@ def as_long_as_may_be(request):
     return [Say("word" * (request.body["max_tokens"] - 20)), ToolUseBlock("look")]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("budget", ["tokens=20000", "tokens=40000", "tokens=90000", "money=0.08", "money=0.5"])
 async def test_however_long_a_model_speaks_it_stays_within_the_budget(worker, monkeypatch, budget):
     outcome, history, server = await bounded(worker, monkeypatch, budget, as_long_as_may_be)
@@ -449,6 +452,7 @@ async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker
     assert not ran.bodies("move-refused")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("budget", ["money=0.0001", "tokens=1000", "tokens=9000"])
 async def test_where_what_is_left_is_too_little_to_conclude_in_nothing_is_sent(worker, monkeypatch, budget):
     outcome, history, server = await bounded(worker, monkeypatch, budget)

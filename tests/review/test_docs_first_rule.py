@@ -69,6 +69,7 @@ def test_no_rule_has_the_code_of_the_page():
     assert CODE not in {rule.code for rule in catalogue()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "output"), COMMANDS[1:], ids=[line for line, _ in COMMANDS[1:]])
 def test_every_command_of_the_page_prints_what_it_shows(checkout, line, output):
     done = run(checkout, line)

@@ -73,6 +73,7 @@ def test_lines_count_alike_whatever_ends_them(tmp_path, end):
     assert report.claims[1].excerpt == "    losses.append(loss)"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "deep",
     [
@@ -146,6 +147,7 @@ def test_what_only_speaks_of_generating_is_judged_in_full(head):
     assert purpose_of("train.py", head + LOOP) is Purpose.CODE
 
 
+@pytest.mark.slow
 def test_a_file_of_fifty_thousand_lines_is_reviewed():
     function = "def train_{0}(model, loader, opt, crit):\n    for x, y in loader:\n        opt.zero_grad()\n"
     function += "        loss = crit(model(x), y)\n        loss.backward()\n        opt.step()\n\n\n"
@@ -157,6 +159,7 @@ def test_a_file_of_fifty_thousand_lines_is_reviewed():
     assert rules_found(report) == FOUND
 
 
+@pytest.mark.slow
 def test_the_order_of_hashing_changes_nothing(tmp_path):
     sources = Path(engine.__file__).parents[2] / "tests" / "review" / "samples"
     script = (

@@ -46,6 +46,7 @@ def results_of(log):
     return log["runs"][0]["results"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "source", [SOURCE, "x = 1\n", "def f(:\n", "import pickle\nimport torch\n\nx = pickle.load(open('model{0}.pt'))\n"]
 )

@@ -62,6 +62,7 @@ def test_attempts_that_nobody_can_have_made_count_as_one(store, held, attempts):
     assert lease.claim(store, held.session).attempt == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fence", [0, -5, 1])
 def test_a_fence_that_was_set_back_does_not_let_an_older_owner_write_again(store, held, clock, fence):
     owners = [held]
@@ -89,6 +90,7 @@ def test_a_fence_that_was_set_on_shuts_the_owner_out_and_lets_the_next_one_in(st
     assert newest.fence == held.fence + 1001
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("owner", ["", "nobody", ELSEWHERE])
 def test_an_owner_that_was_written_over_can_not_write_any_more_nor_give_the_lease_back(store, held, owner):
     set_columns(store, held, owner=owner)
@@ -100,6 +102,7 @@ def test_an_owner_that_was_written_over_can_not_write_any_more_nor_give_the_leas
     assert (columns(store, held).owner, columns(store, held).state) == (owner, SessionState.OPEN)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("owner", ["nobody", ELSEWHERE, "|||||", "a|b|c", "-"])
 def test_a_lease_that_would_never_end_ends_one_lease_after_somebody_wanted_it(store, held, clock, owner):
     set_columns(store, held, owner=owner, expires_ms=2**62)
@@ -118,6 +121,7 @@ def test_a_row_of_the_table_that_is_gone_is_a_lease_that_is_lost(store, held):
         write(store, gone)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("column", ["fence", "expires_ms", "attempts"])
 @pytest.mark.parametrize("said", ["'soon'", "x'00ff'", "1.5"])
 def test_what_is_no_number_is_no_lease_and_the_session_can_be_taken(store, held, backend, column, said):

@@ -95,6 +95,7 @@ Store(make_url(sys.argv[1])).close()
 """
 
 
+@pytest.mark.sample(1)
 def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(empty_database):
     url = empty_database.render_as_string(hide_password=False)
     started = [
@@ -199,6 +200,7 @@ def test_foreign_keys_hold(engine):
         connection.execute(ledger.insert().values(**row))
 
 
+@pytest.mark.sample(1)
 def test_alembic_upgrades_a_shared_database_by_itself(empty_database, monkeypatch):
     command = [sys.executable, "-m", "alembic", "upgrade", "head"]
     root = data_folder("alembic").parent

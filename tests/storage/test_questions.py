@@ -53,6 +53,7 @@ def test_one_answer_of_two_leaves_the_other_question_open(store, held):
     assert found(store) == asked[:1]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("state", [SessionState.DONE, SessionState.CANCELLED, SessionState.REFUSED])
 def test_a_session_that_is_over_asks_nothing_any_more(store, held, state):
     asked = [ask(store, held, call) for call in range(2)]

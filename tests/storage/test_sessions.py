@@ -55,6 +55,7 @@ def test_what_fits_two_sessions_names_none(store, create):
     assert last in refused.value.remedy
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("wanted", ["", "0", "ses_", "ses_" + "f" * 32, "%", "_" * 36])
 def test_what_names_no_session_is_refused_with_the_way_to_find_one(store, create, wanted):
     create()
@@ -134,6 +135,7 @@ def test_projects_do_not_find_the_sessions_of_one_another(store, create):
     assert sessions.search(store, PROJECT.key, "review") == ()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("words", ["", " ", "...", "\x00", "-- '"])
 def test_what_holds_no_word_is_refused(store, create, words):
     create()
@@ -141,6 +143,7 @@ def test_what_holds_no_word_is_refused(store, create, words):
         sessions.search(store, PROJECT.key, words)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "words", ['"review', "review OR", "review*", "NEAR(review)", "review & !this", "words:review", "\x00review"]
 )

@@ -99,6 +99,7 @@ for each in range(10):
 """
 
 
+@pytest.mark.sample(1)
 def test_writers_in_many_processes_wait_for_one_another(store, database):
     url = database.render_as_string(hide_password=False)
     started = [

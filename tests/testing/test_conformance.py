@@ -86,6 +86,7 @@ async def test_every_playbook_of_ours_conforms(name, project):
     await check(Trial(PLAYBOOKS[name], brief_of(name), reading(project)))
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", sorted(PLAYBOOKS))
 @pytest.mark.parametrize(
     "other",

@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs/testing.md").read_text(encoding="utf-8
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0])
 def test_a_block_of_the_page_runs(block, tmp_path):
     file = tmp_path / "example.py"

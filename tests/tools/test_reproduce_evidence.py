@@ -167,6 +167,7 @@ async def test_another_version_of_the_tool_is_no_witness_against_a_record(toybox
     assert ended(await again(toybox, certificate)) is ReproductionOutcome.REPRODUCED
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("options", "why"),
     [

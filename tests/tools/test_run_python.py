@@ -98,6 +98,7 @@ async def test_secrets_of_the_environment_stay_outside(context, held, monkeypatc
     assert "seekret" not in found["printed"]
 
 
+@pytest.mark.sample(1)
 async def test_what_takes_too_long_is_stopped_with_what_it_said(context, held):
     found = await python(context, "import time\nprint('here', flush=True)\ntime.sleep(600)", timeout_s=2)
     assert (found["exit_code"], found["ended"], found["printed"]) == (None, "stopped after 2 s", "here\n")

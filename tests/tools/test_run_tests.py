@@ -72,24 +72,29 @@ async def test_the_lines_that_passing_tests_execute_are_counted(call, tested):
     assert "loop.py" in [each.path for each in found.examined]
 
 
+WITHOUT_EFFECT = [
+    "import loop\n\n\ndef test_import():\n    assert loop.LIMIT == 3\n",
+    "def test_import():\n    import loop\n\n    assert loop.LIMIT == 3\n",
+    "import pytest\nfrom loop import count\n\n\ndef test_skip():\n    count(3)\n    pytest.skip('no')\n",
+    "import pytest\nfrom loop import count\n\n\n@pytest.mark.xfail\ndef test_x():\n    assert count(3) == 4\n",
+    "from loop import count\n\n\ndef test_bad():\n    assert count(3) == 4\n",
+    "from loop import count\n\nAT_IMPORT = count(3)\n\n\ndef test_nothing():\n    assert True\n",
+]
+
+
 @pytest.mark.parametrize(
-    "test",
-    [
-        "import loop\n\n\ndef test_import():\n    assert loop.LIMIT == 3\n",
-        "def test_import():\n    import loop\n\n    assert loop.LIMIT == 3\n",
-        "import pytest\nfrom loop import count\n\n\ndef test_skip():\n    count(3)\n    pytest.skip('no')\n",
-        "import pytest\nfrom loop import count\n\n\n@pytest.mark.xfail\ndef test_x():\n    assert count(3) == 4\n",
-        "from loop import count\n\n\ndef test_bad():\n    assert count(3) == 4\n",
-        "from loop import count\n\nAT_IMPORT = count(3)\n\n\ndef test_nothing():\n    assert True\n",
-    ],
+    "tests",
+    [WITHOUT_EFFECT, *(pytest.param([each], marks=pytest.mark.slow) for each in WITHOUT_EFFECT)],
+    ids=["all", *map(str, range(len(WITHOUT_EFFECT)))],
 )
-async def test_what_only_an_import_or_a_test_that_did_not_pass_executes_does_not_count(call, tested, test):
-    (tested / "test_loop.py").write_text(test)
+async def test_what_only_an_import_or_a_test_that_did_not_pass_executes_does_not_count(call, tested, tests):
+    write(tested, {f"test_loop_{number}.py": text for number, text in enumerate(tests)})
     found = await call("run-tests", paths=["."], subject=["loop.py"])
     assert found.output["coverage"] == [{"path": "loop.py", "lines": 5, "executed": 0}]
     assert found.output["executing"]["count"] == 0
 
 
+@pytest.mark.slow
 async def test_a_script_counts_where_a_test_imports_it(call, tested):
     write(tested, {"script.py": "import loop\n\nX = loop.count(3)\nif __name__ == '__main__':\n    print(X)\n"})
     write(tested, {"test_script.py": "import script\n\n\ndef test_script():\n    assert script.X == 3\n"})
@@ -97,6 +102,7 @@ async def test_a_script_counts_where_a_test_imports_it(call, tested):
     assert found.output["coverage"] == [{"path": "script.py", "lines": 2, "executed": 1}]
 
 
+@pytest.mark.slow
 async def test_lines_that_a_thread_executes_count_and_tests_and_constants_need_none(call, tested):
     test = "from threading import Thread\nfrom loop import count\n\n\ndef test_count():\n"
     test += "    thread = Thread(target=count, args=(3,))\n    thread.start()\n    thread.join()\n"
@@ -117,6 +123,7 @@ async def test_a_file_that_does_not_even_start_is_a_finding(call, tested):
     assert "gone" in claim.message
 
 
+@pytest.mark.slow
 async def test_a_file_that_does_not_start_and_is_about_something_else_is_a_warning(call, tested):
     write(tested, {"test_broken.py": "1 / 0\n", "test_loop.py": COUNTS})
     found = await call("run-tests", paths=["."], subject=["loop.py"])
@@ -125,6 +132,7 @@ async def test_a_file_that_does_not_start_and_is_about_something_else_is_a_warni
     assert "does not import the files under test" in found.claims[0].message
 
 
+@pytest.mark.slow
 async def test_a_module_that_is_not_installed_is_no_fault_of_the_code(call, tested):
     (tested / "test_broken.py").write_text("import nosuchmodule\n")
     with pytest.raises(EvidenceError, match="'nosuchmodule' is not installed for") as refused:
@@ -139,6 +147,7 @@ async def test_no_tests_are_no_measurement(call, tested):
     assert refused.value.remedy == run_tests.rerun({"paths": ["empty.py"]})
 
 
+@pytest.mark.slow
 async def test_tests_that_are_all_skipped_decide_nothing(call, tested):
     (tested / "test_skipped.py").write_text("import pytest\n\n\n@pytest.mark.skip\ndef test_it():\n    assert 0\n")
     found = await call("run-tests", paths=["test_skipped.py"])
@@ -157,12 +166,14 @@ async def test_tests_run_on_a_copy_and_cannot_write_the_project(call, tested):
     assert sorted(tested.iterdir()) == before
 
 
+@pytest.mark.slow
 async def test_tests_that_take_too_long_are_stopped(call, tested):
     (tested / "test_slow.py").write_text("import time\n\n\ndef test_slow():\n    time.sleep(1000)\n")
     with pytest.raises(EvidenceError, match="the tests ran over 5 s"):
         await call("run-tests", paths=["test_slow.py"], timeout_s=5)
 
 
+@pytest.mark.slow
 async def test_outside_the_sandbox_what_the_tests_started_ends_with_them(call, tested):
     (tested / "test_slow.py").write_text(
         "import os, subprocess, time\n\n\ndef test_slow():\n"
@@ -187,6 +198,7 @@ def is_running(number):
         return False
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("unsandboxed", [False, True])
 async def test_secrets_do_not_reach_the_code_that_is_tested(call, tested, monkeypatch, unsandboxed):
     for name in ("ANTHROPIC_API_KEY", "ESPER_DATABASE_URL", "AWS_PROFILE", "HF_TOKEN", "MY_PASSWORD", "OPENAI_API_KEY"):
@@ -199,6 +211,7 @@ async def test_secrets_do_not_reach_the_code_that_is_tested(call, tested, monkey
     assert found.output["outcome"] == "passed", found.output["output"]
 
 
+@pytest.mark.slow
 async def test_outside_the_sandbox_lines_are_counted_as_well_and_the_record_says_where_it_ran(call, tested):
     (tested / "test_loop.py").write_text(COUNTS)
     found = await call("run-tests", paths=["test_loop.py"], subject=["loop.py"], unsandboxed=True)
@@ -242,6 +255,7 @@ async def test_data_that_git_ignores_is_named_and_can_be_allowed(call, tested):
         await call("run-tests", paths=["test_reads.py"])
 
 
+@pytest.mark.slow
 async def test_the_network_is_there_only_where_it_is_allowed(call, tested):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -265,6 +279,7 @@ LIES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_test_that_pretends_to_pass_gains_nothing(call, tested, lie):
     (tested / "test_lie.py").write_text(LIES[lie])
@@ -276,6 +291,7 @@ async def test_a_test_that_pretends_to_pass_gains_nothing(call, tested, lie):
         assert found.output["outcome"] == "failed"
 
 
+@pytest.mark.slow
 async def test_the_projects_own_options_for_coverage_and_several_processes_do_not_hide_what_ran(call, tested):
     settings = "[pytest]\naddopts = --strict-markers -p no:randomly\nfilterwarnings = error\n"
     write(tested, {"pytest.ini": settings, "test_loop.py": COUNTS})

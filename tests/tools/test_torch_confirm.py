@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from torch_toys import anyio_backend, needs_torch, write  # noqa: F401 - fixtures
+from torch_toys import anyio_backend, bench, needs_torch, write  # noqa: F401 - fixtures
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.review.rule import FileRule, RuntimeExpectation
-from esper_agents.tools.lab_pool import LabPool
 from esper_agents.tools.registry import load_tools
 from esper_agents.tools.tool import ToolContext
 
@@ -96,22 +95,25 @@ def rules():
     return module
 
 
+@pytest.fixture(scope="module")
+def lab_project(tmp_path_factory):
+    """Return the folder of the project, for the bench of the module."""
+    return write(tmp_path_factory.mktemp("lab-project"), {"m.py": MODEL})
+
+
 @pytest.fixture
-async def confirm(tmp_path, rules):
+def confirm(tmp_path, rules, lab_project, bench):  # noqa: F811 - fixtures
     """Confirm claims about lines of the model with one target."""
-    project = write(tmp_path / "project", {"m.py": MODEL})
-    bench = LabPool(project)
 
     async def run(target, *texts):
-        context = ToolContext(project, rules=(rules,), home=tmp_path / "home", bench=bench)
+        context = ToolContext(lab_project, rules=(rules,), home=tmp_path / "home", bench=bench)
         lines = [f"m.py:{LINES[each]}" for each in texts]
         found = (
             await load_tools().get("torch-confirm").run(context, {"target": target, "paths": ["m.py"], "lines": lines})
         )
         return found, {each["location"]: each["found"] for each in found.output["settled"]}
 
-    yield run
-    await bench.close()
+    return run
 
 
 def at(text):
@@ -143,21 +145,22 @@ async def test_a_line_that_raises_bears_the_claim_out(confirm):
     assert found.refutes == ()
 
 
-async def test_a_size_that_does_not_fit_is_borne_out_where_the_run_raises_with_the_same_sizes(tmp_path):
+async def test_a_size_that_does_not_fit_is_borne_out_where_the_run_raises_with_the_same_sizes(lab_project, bench):  # noqa: F811
     text = (
         "from torch import nn\nimport torch\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n"
         "        self.body = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(64, 4))\n\n"
         "    def forward(self, x):\n        return self.body(x)\n\n\ndef get_inputs():\n    return torch.randn(8, 16)\n"
     )
-    project = write(tmp_path / "project", {"m.py": text})
-    arguments = {"target": "m.py:Net", "paths": ["m.py"], "lines": ["m.py:8"]}
-    found = await load_tools().get("torch-confirm").run(ToolContext(project), arguments)
+    write(lab_project, {"sizes.py": text})
+    arguments = {"target": "sizes.py:Net", "paths": ["sizes.py"], "lines": ["sizes.py:8"]}
+    found = await load_tools().get("torch-confirm").run(ToolContext(lab_project, bench=bench), arguments)
     (settled,) = found.output["settled"]
     assert (settled["rule"], settled["found"]) == ("ESP205", "borne out")
-    assert "RuntimeError at m.py:11: mat1 and mat2 shapes cannot be multiplied (8x32 and 64x4)" in settled["said"]
+    assert "RuntimeError at sizes.py:11: mat1 and mat2 shapes cannot be multiplied (8x32 and 64x4)" in settled["said"]
 
 
+@pytest.mark.slow
 async def test_a_break_is_borne_out_where_the_compiler_breaks_and_refuted_where_it_makes_one_graph(confirm):
     _, settled = await confirm("m.py:breaking", "breaks", "breaks? no")
     assert settled == {at("breaks"): "borne out", at("breaks? no"): "unsettled"}
@@ -166,12 +169,10 @@ async def test_a_break_is_borne_out_where_the_compiler_breaks_and_refuted_where_
     assert len(found.refutes) == 1
 
 
-async def test_lines_that_nothing_is_claimed_of_are_bad_input(confirm, tmp_path):
+async def test_lines_that_nothing_is_claimed_of_are_bad_input(lab_project):
     tool = load_tools().get("torch-confirm")
     with pytest.raises(UsageError, match="no finding on these lines"):
-        await tool.run(
-            ToolContext(tmp_path / "project"), {"target": "m.py:Net", "paths": ["m.py"], "lines": ["m.py:1"]}
-        )
+        await tool.run(ToolContext(lab_project), {"target": "m.py:Net", "paths": ["m.py"], "lines": ["m.py:1"]})
 
 
 async def test_a_target_that_cannot_be_run_is_no_measurement(confirm):

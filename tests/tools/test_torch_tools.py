@@ -100,6 +100,7 @@ async def test_growing_memory_is_claimed_where_it_is_kept(call):
     assert found.output["bytes_per_step"] == 4
 
 
+@pytest.mark.slow
 async def test_a_profile_says_what_binds_and_which_tools_agree(call):
     found = await call("torch-profile", target="ops.py:slow", inputs=[SIZE], quick=True)
     assert 0 < found.output["share"] <= 1
@@ -109,6 +110,7 @@ async def test_a_profile_says_what_binds_and_which_tools_agree(call):
     assert {each.media_type for each in found.artifacts} >= {"application/json", "image/svg+xml"}
 
 
+@pytest.mark.slow
 async def test_a_candidate_that_is_faster_claims_nothing_and_says_its_interval(call):
     found = await call("torch-compare", baseline="ops.py:slow", candidate="ops.py:fast", inputs=[SIZE], claim="1.5")
     assert found.output["outcome"] == "faster as claimed"

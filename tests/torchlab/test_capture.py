@@ -126,6 +126,7 @@ def captured(bench):
     return captured
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "source"),
     [
@@ -209,6 +210,7 @@ def test_where_nothing_can_be_recorded_it_says_why(captured, name, source, probl
     assert refused.value.remedy
 
 
+@pytest.mark.slow
 def test_recorded_calls_can_be_made_where_tensors_have_no_numbers(bench, captured):
     lab, _ = bench
     report = memory(lab, captured("model.py:make_net").target, steps=0, estimate_only=True)

@@ -61,6 +61,7 @@ def _tried(cage: Cage, around, *, sample: int, before=None):
     return chosen, *heard, around.digest() == state
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sample", SIZES)
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_gets_out_of_the_sandbox(temp, mode, sample):

@@ -120,6 +120,7 @@ def lines(report):
     return [(each["place"]["file"], each["place"]["line"]) for each in report.result["breaks"]]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "status", "breaks"),
     [
@@ -204,6 +205,7 @@ def test_a_report_holds_no_path_of_the_machine_and_no_address(diagnose, tmp_path
     assert " at 0x" not in text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["straight", "cut", "loop", "fails", "Counter", "in_another_file"])
 def test_the_screen_shows_the_status_first_and_each_line_with_what_to_change(diagnose, name):
     report = diagnose(name)

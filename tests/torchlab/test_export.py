@@ -89,6 +89,7 @@ def outcomes(report):
 ALL = ("strict", "non-strict", "draft", "dynamic-batch")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["Mlp", "Mean"])
 def test_a_module_with_dropout_or_buffers_exports_and_gives_the_numbers_of_eager(diagnose, name):
     report = diagnose(name)

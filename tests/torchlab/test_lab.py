@@ -47,6 +47,7 @@ def descendants(pid):
     return found
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_hostile_code_has_an_outcome_with_a_name_and_leaves_no_process(lab, name):
     before = descendants(os.getpid())

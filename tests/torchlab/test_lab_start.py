@@ -69,6 +69,7 @@ def test_a_lab_whose_process_is_killed_leaves_no_worker(tmp_path):
     assert not [each for each in theirs if Path(f"/proc/{each}").exists()]
 
 
+@pytest.mark.slow
 def test_a_lab_whose_warm_parent_is_killed_says_so_and_leaves_no_worker():
     before = descendants(os.getpid())
     with Lab(HOSTILE) as lab, lab.worker() as worker:
@@ -92,6 +93,7 @@ def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):
     assert told == [f"another measurement (process {os.getpid()}) is running on this machine; waiting for its end"]
 
 
+@pytest.mark.slow
 def test_a_lab_that_could_not_start_leaves_nothing(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(UsageError), Lab(tmp_path, LabSettings(python=str(tmp_path / "absent"))):

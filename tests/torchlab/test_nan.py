@@ -125,6 +125,7 @@ class _Finder:
         self._worker.kill()
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("case", FAULTY, ids=lambda case: case[0])
 def test_the_first_bad_operation_its_line_and_its_cause_are_found(find, case):
     name, inputs, options, operation, phase, cause = case
@@ -140,6 +141,7 @@ def test_the_first_bad_operation_its_line_and_its_cause_are_found(find, case):
     assert f"faulty.py:{LINES[name]}" in result["headline"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("case", CLEAN, ids=lambda case: case[0])
 def test_numbers_that_are_not_finite_and_do_no_harm_are_no_fault(find, case):
     name, inputs, options = case

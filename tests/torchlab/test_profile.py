@@ -155,12 +155,14 @@ def test_where_the_host_would_wait_is_counted_by_line(step):
     assert {"what": "item", "file": "steps.py", "line": LINES["waits"], "count": 1} in step.result["waits"]
 
 
+@pytest.mark.slow
 def test_a_slow_loader_bounds_a_step_and_is_named(lab):
     analysis = profile_of(lab, "steps.py:loads").result["analysis"]
     assert (analysis["bottleneck"], analysis["is_clear"]) == ("data-loading", True)
     assert analysis["advice"][0]["file"] == "steps.py"
 
 
+@pytest.mark.slow
 def test_many_small_operations_are_bound_by_dispatch_and_their_line_is_named(lab):
     analysis = profile_of(lab, "steps.py:adds_many_times").result["analysis"]
     assert (analysis["bottleneck"], analysis["overhead"]["operations"]) == ("dispatch-and-python", 200)
@@ -174,12 +176,14 @@ def test_a_large_product_is_bound_by_arithmetic(lab):
     assert row["product_ceiling_share"] > 0
 
 
+@pytest.mark.slow
 def test_compiled_code_is_profiled_and_has_no_lines(lab):
     result = measured_of(lab, "network.py:runs_compiled", "randn(4,4)")
     assert [each["what"] for each in result["missing"]] == ["operations by line and module"]
     assert {row["name"] for row in result["operations"]} == {"aten::add"}
 
 
+@pytest.mark.slow
 def test_inputs_that_a_call_changes_are_made_anew_and_without_a_backward_pass_it_is_missing(lab):
     result = measured_of(lab, "network.py:doubles_in_place", "ones(4)", train=True)
     assert result["mutates_inputs"]

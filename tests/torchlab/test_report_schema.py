@@ -62,6 +62,7 @@ def test_the_schema_and_the_program_know_the_same_reports():
     assert SCHEMA["$defs"]["nan"]["properties"]["status"]["enum"] == list(STATUSES)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["whole", *RUNS])
 def test_a_real_report_is_what_the_schema_says(made, name):
     assert problems(made[name]) == []

@@ -129,6 +129,7 @@ def ran(lab, name):
         return worker.ask("timing", {"phase": "warm", "calls": 1, "train": False, "seed": 0})
 
 
+@pytest.mark.sample(1)
 def test_each_bomb_is_stopped_by_name_and_leaves_nothing(lab):
     at_rest = len(descendants(os.getpid()))
     for name, said in SAID.items():
@@ -143,6 +144,7 @@ def test_each_bomb_is_stopped_by_name_and_leaves_nothing(lab):
     assert ran(lab, "behaves").result
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("capped")
 @pytest.mark.parametrize("name", DOUBLING)
 def test_a_bomb_that_doubles_is_stopped_by_name_and_leaves_nothing(lab, name):

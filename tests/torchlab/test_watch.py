@@ -65,6 +65,7 @@ def run(lab, name, *spans, **given):
     return watch(lab, TargetSpec(f"m.py:{name}", ("randn(4,3)",)), spans, **given)
 
 
+@pytest.mark.slow
 def test_lines_are_counted_in_every_file_of_the_user(lab):
     spans = (at("        total += helpers.amount(row)"), at("        total = 0.0"), LineRange("helpers.py", 2, 2))
     result = run(lab, "rows", *spans, calls=2).result

@@ -66,6 +66,7 @@ def _ran(lab, name):
         return worker.ask("timing", {"phase": "warm", "calls": 1, "train": False, "seed": 0}).result
 
 
+@pytest.mark.sample(1)
 def test_a_command_reads_ignored_files_only_if_asked(project):
     place = place_here(project)
     with opened(place, MeasurementOptions(), keep=None) as bench:
@@ -84,6 +85,7 @@ def test_a_command_reads_ignored_files_only_if_asked(project):
         assert _ran(bench.measuring.lab, "added")
 
 
+@pytest.mark.slow
 def test_a_tool_reads_ignored_files_only_if_the_user_named_them(project):
     async def measured():
         bench = LabPool(project)

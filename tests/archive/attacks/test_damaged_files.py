@@ -61,6 +61,7 @@ def repaired(judged):
     return asyncio.run(run())
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_damaged_file_is_never_called_good_and_hangs_nobody(judged, exit_code, suffix, damage):
@@ -72,6 +73,7 @@ def test_a_damaged_file_is_never_called_good_and_hangs_nobody(judged, exit_code,
     asyncio.run(verify_archive(judged.root))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_beside_a_certificate_changes_nothing(judged, exit_code, damage):
     for name in ("other.dsse.json", f"{judged.view.stem}.7.notice.json", "other.tlog-proof"):
@@ -83,6 +85,7 @@ def test_a_damaged_file_beside_a_certificate_changes_nothing(judged, exit_code, 
     assert asyncio.run(verify_archive(judged.root)).faults == ()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "a folder"])
 def test_a_repair_makes_every_damaged_file_again_and_then_nothing(judged, damage):
     paths = [judged.view.with_suffix(each) for each in (*SUFFIXES, ".html")]

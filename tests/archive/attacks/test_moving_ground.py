@@ -72,6 +72,7 @@ def test_a_pipe_or_a_device_in_the_place_of_a_judged_file_hangs_nobody(judged, e
     assert exit_code(judged.view) == 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("issued", "noticed"),
     [

@@ -96,6 +96,7 @@ def test_a_tree_without_any_published_certificate_is_no_loss(judged):
     assert verify(judged.id).exit_code == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("suffix", "damage"), [*zip(SUFFIXES, (pipe, folder, link, device), strict=True)])
 def test_what_is_no_regular_file_is_named_and_hangs_nobody(judged, suffix, damage):
     path = judged.view.with_suffix(suffix)

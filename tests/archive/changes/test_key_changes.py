@@ -128,6 +128,7 @@ def test_rotating_again_and_again_makes_a_chain(home, judged):
     assert len([each for each in found.spans.values() if each.last is None]) == 1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("step", range(14))
 def test_a_rotation_that_is_cut_off_anywhere_is_finished_by_the_next_one(home, judged, monkeypatch, step):
     old = signing_key(home)

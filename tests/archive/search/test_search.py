@@ -112,6 +112,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("words", QUERIES)
 def test_signs_of_query_languages_are_no_more_than_spaces(archived, words) -> None:
     archived.add(made(1, summary="there is a loss that is kept"))
@@ -153,6 +154,7 @@ def test_a_text_is_found_by_any_run_of_its_own_words(before, after) -> None:
     assert "quokka" in passage.text
 
 
+@pytest.mark.slow
 def test_an_enormous_certificate_is_indexed_as_far_as_databases_can(archived) -> None:
     findings = tuple(found(n, "ESP301", f"m{n}.py", 1, f"number{n} " * 40) for n in range(2, 3_000))
     issued = archived.add(made(1, request="please", summary=f"{'long' * 5_000} numbat", findings=findings))

@@ -386,6 +386,7 @@ def codes_of(archive, view):
     return [(each.code, each.line) for each in document.problems]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("with_artifacts", [False, True])
 @pytest.mark.parametrize("status", Status)
 def test_certificates_of_ours_of_every_status_have_nothing_against_them(

@@ -183,6 +183,7 @@ def test_no_text_breaks_reading_or_a_check(data, at) -> None:
                 assert each.detail.isprintable()
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "piece", [*PIECES, "[a]: x\n", "- ", "1. a\n", "line 1 of ", "a.py ", "a.py:1, ", "**", "Status ", " ("]
 )

@@ -44,6 +44,7 @@ def test_a_database_without_a_log_has_no_faults(archive):
     assert (found.origin, found.size, found.faults, found.is_pinned) == ("", 0, (), False)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_the_newest_deleted_are_named_with_and_without_the_pin(grown, count):
     grown.sql(f"DELETE FROM log_entry WHERE idx >= {7 - count}")
@@ -81,6 +82,7 @@ def test_one_removed_from_the_middle_is_named_by_its_place(grown):
     assert named(grown) == {("middle-removed", "entry 2")}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("removed", [0, 2, 5])
 def test_one_removed_from_the_middle_is_named_though_the_others_moved_up(grown, removed):
     grown.renumber([each for each in range(7) if each != removed])
@@ -159,6 +161,7 @@ def test_a_leaf_hash_that_was_changed_is_named(grown, backend):
     assert named(grown) == {("entry-changed", "entry 4")}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("level", "idx"), [(0, 3), (0, 6), (1, 1), (2, 0)])
 def test_a_node_that_was_changed_is_named(grown, backend, level, idx):
     other = "'\\x{}'::bytea" if backend == "postgresql" else "x'{}'"
@@ -170,6 +173,7 @@ def test_a_node_that_was_changed_is_named(grown, backend, level, idx):
     assert ("node-changed", f"node {idx} on level {level}") in found or (idx == 6 and found & last)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("level", "idx"), [(0, 3), (0, 6), (1, 1), (2, 0)])
 def test_a_node_that_is_missing_is_named(grown, level, idx):
     grown.sql(f"DELETE FROM log_node WHERE level = {level} AND idx = {idx}")
@@ -189,6 +193,7 @@ def test_a_missing_checkpoint_is_named(grown):
     assert grown.kinds() == {"checkpoint-missing"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", ["note = 'nothing'", "size = 6", "note = replace(note, '7', '6')"])
 def test_a_changed_checkpoint_is_named(grown, change):
     grown.sql(f"UPDATE log_checkpoint SET {change}")
@@ -242,6 +247,7 @@ def test_what_somebody_wrote_into_the_database_is_shown_as_text(grown):
     assert named(grown) == {("certificate-removed", r"'\x1b[31mcrt'")}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("far", [10**9, 2**62])
 def test_an_entry_far_beyond_the_others_does_not_make_the_audit_endless(grown, far):
     grown.sql(f"UPDATE log_entry SET idx = {far} WHERE idx = 6")
@@ -263,6 +269,7 @@ def test_of_many_faults_of_one_kind_some_are_listed_and_all_are_counted(archive)
     assert len(found.faults) == MOST_OF_A_KIND
 
 
+@pytest.mark.slow
 def test_a_log_of_several_blocks_is_audited_to_its_end(archive):
     archive.grow(1)
     size = 2 * BLOCK + 3

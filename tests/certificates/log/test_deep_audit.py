@@ -28,6 +28,7 @@ def test_what_was_entered_by_the_program_has_no_faults(grown):
     assert named(grown) == set()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "change",
     [

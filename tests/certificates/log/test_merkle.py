@@ -67,6 +67,7 @@ def test_the_roots_are_those_of_certificate_transparency():
     assert root(0, read) == EMPTY_ROOT == sha256(b"").digest()
 
 
+@pytest.mark.slow
 @given(sizes)
 def test_every_complete_subtree_is_stored_once_and_the_root_is_that_of_the_definition(size):
     leaves = [leaf(each) for each in range(size)]
@@ -93,6 +94,16 @@ def test_an_inclusion_proof_shows_its_leaf_at_its_place_and_nothing_else(data, s
         assert not check_inclusion(leaves[idx], idx, size, proof[:-1], tree)
         changed = data.draw(st.integers(0, len(proof) - 1))
         assert not check_inclusion(leaves[idx], idx, size, [*proof[:changed], leaf(-1), *proof[changed + 1 :]], tree)
+
+
+def test_in_a_small_tree_an_inclusion_proof_fits_one_place():
+    for size in range(1, 13):
+        leaves = [leaf(each) for each in range(size)]
+        _, read = grown(leaves)
+        for idx in range(size):
+            proof = inclusion(idx, size, read)
+            fits = [each for each in range(size) if check_inclusion(leaves[idx], each, size, proof, naive(leaves))]
+            assert fits == [idx]
 
 
 @given(st.data(), sizes)

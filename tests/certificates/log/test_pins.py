@@ -53,6 +53,7 @@ def test_without_a_pin_there_is_nothing_to_contradict(archive):
     assert pins.pinned_note(archive.home, archive.store.where, PROJECT.key) == ""
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("attack", "named"),
     [
@@ -88,6 +89,7 @@ def test_an_older_copy_that_was_restored_is_named(archive):
         archive.grow(1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("more", [2, 3, 9])
 def test_an_older_copy_that_was_restored_and_then_used_is_named(archive, more):
     archive.grow(3)
@@ -184,6 +186,7 @@ def test_a_pin_is_of_one_log(archive, file, key):
         archive.grow(1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", [b"\n", b"\x00" * 200, b"not a note\n", b"x" * 2**20])
 def test_a_damaged_pin_is_named_and_stops_who_would_append(archive, file, damage):
     archive.grow(2)
@@ -264,6 +267,7 @@ def test_a_home_that_is_moved_as_a_whole_keeps_its_pins(tmp_path):
     assert names[0] == names[1]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("where", [None, "", ":memory:"])
 def test_a_database_in_memory_has_no_pin(archive, key, where):
     archive.grow(1)
@@ -291,6 +295,7 @@ for number in range(int(first), int(first) + 5):
 """
 
 
+@pytest.mark.slow
 def test_of_many_processes_the_newest_checkpoint_stays_pinned(home, tmp_path):
     url = URL.create("sqlite", database=str(tmp_path / "esper.db"))
     archive = Archive(Store(url), home)

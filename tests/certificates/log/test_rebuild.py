@@ -27,6 +27,7 @@ def test_a_log_that_is_whole_is_left_alone(grown):
     assert grown.rows() == before
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("damage", "found"),
     [

@@ -136,6 +136,7 @@ def test_what_was_never_entered_is_not_found(archive):
                 read(connection, 0, "crt_x")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "attack",
     [
@@ -158,6 +159,7 @@ def test_the_envelope_of_a_certificate_that_was_removed_is_refused(archive):
         transparency_log.envelope(connection, archive.log_id, certified)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "attack",
     [

@@ -152,6 +152,7 @@ def test_a_line_that_is_not_plain_is_refused_aloud_and_the_others_count(line):
     assert [each.principal for each in both.signers] == ["bob"]
 
 
+@pytest.mark.sample(68)
 @pytest.mark.parametrize(
     "options",
     [

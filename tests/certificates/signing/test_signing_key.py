@@ -97,6 +97,7 @@ def test_looking_for_a_key_makes_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_32_processes_at_once_get_one_key(tmp_path):
     program = (
         "import sys; from pathlib import Path; sys.stdin.read(1); "
@@ -197,6 +198,7 @@ def test_what_is_no_key_is_refused(tmp_path, monkeypatch, junk):
         signing_key(tmp_path / "home")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("algorithm", ["rsa", "ec", "ed448", "x25519", "encrypted", "ssh-rsa", "ssh-encrypted"])
 def test_a_key_of_another_kind_or_with_a_passphrase_is_refused(tmp_path, monkeypatch, algorithm):
     place = tmp_path / "other"
@@ -362,6 +364,7 @@ def test_sandboxed_code_cannot_read_the_keys(tmp_path, project, how):
         assert cage.attempts("open('/proc/self/status').read()") != []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("how", HELD)
 @pytest.mark.parametrize("inside", ["home", "given"])
 def test_sandboxed_code_cannot_read_keys_that_lie_in_the_project(  # noqa: PLR0917 - fixtures

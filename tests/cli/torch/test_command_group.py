@@ -34,6 +34,7 @@ def test_every_command_has_one_whole_line(helped):
     assert not [lines[name] for name in COMMANDS if lines[name].endswith("...")]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_of_itself(helped, name):
     assert f"\n    esper torch {name}" in helped("torch", name)

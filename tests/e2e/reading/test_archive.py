@@ -14,6 +14,7 @@ def listed(desk, *options):
     return [each["id"] for each in desk.esper("certificates", "list", *options, "--json", code=0).json]
 
 
+@pytest.mark.slow
 def test_list_keeps_to_every_filter(desk, ids) -> None:
     explained, reviewed = ids
     assert listed(desk, "--status", "requires-remediation") == [reviewed]
@@ -46,6 +47,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", REFUSED)
 def test_what_cannot_be_asked_is_refused_in_two_lines(desk, command) -> None:
     problem, remedy = desk.esper("certificates", *command).problem(2)

@@ -40,6 +40,7 @@ def test_list_of_an_agent_that_does_not_exist_offers_the_nearest(desk) -> None:
     assert done.problem(2)[1].startswith("did you mean 'pytorch-code-reviewer'")
 
 
+@pytest.mark.slow
 def test_what_a_person_typed_cannot_steer_the_terminal(desk, ids) -> None:
     for command in (("list",), ("show", ids[0]), ("show", ids[0], "--markdown"), ("verify", ids[0])):
         said = desk.esper("certificates", *command).stdout

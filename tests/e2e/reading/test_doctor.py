@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from esper_agents.storage.tables import HEAD
 
 CRASH = """
@@ -63,6 +65,7 @@ def test_a_read_only_data_folder_is_named_with_what_mends_it(desk, closed, unpri
     assert f"chmod -R u+rwX {closed}" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_session_of_a_dead_process_is_named_and_its_remedy_works(desk) -> None:
     environment = {**os.environ, "ESPER_HOME": str(desk.home)}
     crashed = subprocess.run([sys.executable, "-c", CRASH], cwd=desk.root, env=environment, check=False)

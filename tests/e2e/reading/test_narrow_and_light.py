@@ -18,6 +18,7 @@ READING = [
 WHOLE = ("next: ", "do: ", "again: ", "fix: ")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_forty_columns_are_enough_and_nothing_heavy_is_loaded(desk, command) -> None:
     done = desk.esper(*command, env={"COLUMNS": "40", "PYTHONPROFILEIMPORTTIME": "1"}, code=0)

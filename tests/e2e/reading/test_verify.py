@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def verified(desk, *arguments, code):
     """Return what `verify` prints as JSON, after making sure of its exit code."""
@@ -23,6 +25,7 @@ def test_the_four_answers_stand_apart_on_the_terminal(desk, ids) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_verifying_writes_nothing(desk, ids, view, everything) -> None:
     before = everything()
     assert verified(desk, ids[1][-8:], code=0) == ("holds", "holds", "holds", "valid")
@@ -45,6 +48,7 @@ def test_a_view_that_was_altered_exits_with_7(desk, ids, view) -> None:
     desk.esper("certificates", "verify", str(view), code=0)
 
 
+@pytest.mark.slow
 def test_a_page_that_was_altered_is_repaired_and_a_copy_of_it_elsewhere_is_not(desk, ids, view, record) -> None:
     page = view.with_suffix(".html")
     page.write_text(page.read_text("utf-8") + "<!-- -->", encoding="utf-8")
@@ -61,6 +65,7 @@ def test_a_page_that_was_altered_is_repaired_and_a_copy_of_it_elsewhere_is_not(d
     desk.esper("certificates", "verify", str(page), code=0)
 
 
+@pytest.mark.slow
 def test_a_record_that_was_forged_is_not_to_be_relied_on(desk, ids, view, record) -> None:
     record.write_bytes(record.read_bytes().replace(b'"payload":"ey', b'"payload":"eX', 1))
     assert "next: do not use this certificate" in desk.esper("certificates", "verify", str(view), code=7).stdout

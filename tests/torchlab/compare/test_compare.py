@@ -215,10 +215,12 @@ def test_a_process_that_a_second_thread_started_is_counted():
     beside.join()
 
 
+@pytest.mark.slow
 def test_an_identical_copy_is_never_faster(lab):
     assert outcome(lab, "fast", "fast")["outcome"] in {"not as fast as claimed", "not shown"}
 
 
+@pytest.mark.slow
 def test_a_candidate_that_errs_on_one_row_is_wrong_and_says_where(lab):
     verdict = outcome(lab, "slow", "wrong")
     assert verdict["outcome"] == "wrong"
@@ -231,6 +233,7 @@ def test_a_candidate_that_ends_its_process_is_wrong(lab):
     assert "ended its process (code 0) without an answer" in verdict["because"][0]
 
 
+@pytest.mark.slow
 def test_a_candidate_that_dies_only_when_it_is_timed_is_an_error(lab):
     verdict = outcome(lab, "slow", "dies_later")
     assert verdict["outcome"] == "error"
@@ -244,17 +247,20 @@ def test_a_baseline_that_dies_is_no_verdict(lab):
     assert caught.value.label == "baseline"
 
 
+@pytest.mark.slow
 def test_a_baseline_that_never_does_the_same_twice_is_bad_input(lab):
     with pytest.raises(UsageError, match="is not deterministic"):
         outcome(lab, "random_one", "fast")
 
 
+@pytest.mark.slow
 def test_modules_with_the_same_weights_are_compared_in_training(lab):
     question = ComparisonRequest(mode=ComparisonMode.TRAINING_STEP, has_extras=False)
     verdict = outcome(lab, "net", "other_net", question, inputs=("randn(4,16)",))
     assert verdict["outcome"] in {"not as fast as claimed", "not shown"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tolerance", "is_wrong"), [(0.01, False), (1e-9, True)])
 def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong):
     question = ComparisonRequest(metric=OutputMetric("ops.py:mean", tolerance), has_extras=False)
@@ -262,10 +268,12 @@ def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong
     assert (verdict["outcome"] == "wrong") is is_wrong
 
 
+@pytest.mark.slow
 def test_without_a_metric_rough_numbers_are_wrong(lab):
     assert outcome(lab, "slow", "rough")["outcome"] == "wrong"
 
 
+@pytest.mark.slow
 def test_inputs_that_never_change_are_said_to_be_remembered(lab):
     report = compare(
         lab,

@@ -41,11 +41,13 @@ def failed(lab, name, allow=()):
     return {(each["check"], each["variant"]) for each in checks if not each["is_passed"]}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_is_seen_with_the_check_and_the_input_that_show_it(lab, name):
     assert CHEATS[name] in failed(lab, name)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_candidate_is_let_through(lab, name):
     assert failed(lab, name) == set()

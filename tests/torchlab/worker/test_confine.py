@@ -138,6 +138,7 @@ def test_a_worker_cannot_touch_the_scratch_of_another(cage):
     assert did == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])  # noqa: S108 - what is tested
 def test_a_worker_leaves_nothing_for_the_next_one(cage, place):
     cage.run(f"open('{place}/cached', 'w').write('answer')\nresult = 1")

@@ -64,6 +64,7 @@ def leak(ask):
     return look
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(("name", "kind", "holder", "source"), LEAKY, ids=[each[0] for each in LEAKY])
 def test_a_leak_is_found_with_what_holds_it_and_the_line_that_keeps(leak, name, kind, holder, source):
     found = leak("leaky", name)
@@ -74,6 +75,7 @@ def test_a_leak_is_found_with_what_holds_it_and_the_line_that_keeps(leak, name, 
     assert first.get("file", "leaky.py") == "leaky.py"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", STEADY)
 def test_memory_that_levels_off_is_no_leak(leak, name):
     found = leak("steady", name)

@@ -42,6 +42,7 @@ def estimate(ask):
     return work_out
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "inputs", "train"),
     [*((*each, True) for each in SAME), *((*each, False) for each in SAME[:4])],
@@ -161,6 +162,7 @@ def test_a_compiled_target_is_measured_without_lines(run):
     assert measured["peak"]["split_bytes"]["parameters"] == PARAMETERS
 
 
+@pytest.mark.slow
 def test_an_estimate_is_the_same_each_time(estimate):
     first, second = (json.dumps(estimate("residual", "randn(4,3,16,16)"), sort_keys=True) for _ in range(2))
     assert first == second

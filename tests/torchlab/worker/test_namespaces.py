@@ -99,6 +99,7 @@ def cage(request, cages):
     return cages(request.param)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("what", STARTED)
 def test_nothing_that_a_worker_started_outlives_it(cage, what):
     before = sorted(cage.processes())

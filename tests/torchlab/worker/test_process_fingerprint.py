@@ -67,11 +67,13 @@ def told():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("scenario", ["nothing", "ordinary_use"])
 def test_ordinary_use_of_torch_changes_nothing(told, scenario):
     assert told[scenario] == []
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("scenario", CHANGED)
 def test_what_was_changed_for_all_is_named_with_what_stands_there_now(told, scenario):
     assert {each["name"]: each["after"] for each in told[scenario]} == CHANGED[scenario]

@@ -61,6 +61,7 @@ def test_what_every_program_does_is_let_through(machine):
         assert verdict(machine, fences, "prlimit64", 0, 7) == ALLOWED
 
 
+@pytest.mark.sample(52)
 @pytest.mark.parametrize("name", seccomp._NEVER)
 def test_what_no_measurement_needs_is_refused_everywhere(machine, name):
     if seccomp._NUMBERS[name][seccomp._COLUMN[machine]]:

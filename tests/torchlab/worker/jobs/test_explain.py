@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from esper_agents.torchlab import worker
 
 SCRIPT = """
@@ -61,6 +63,7 @@ def nested(x):
 """
 
 
+@pytest.mark.slow
 def test_it_counts_as_torch_explain_does(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
     script = [sys.executable, "-c", SCRIPT, str(Path(worker.__file__).parent), str(tmp_path)]
