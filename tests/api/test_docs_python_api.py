@@ -21,7 +21,7 @@ EXAMPLES = list(zip(BLOCKS, RESULTS, strict=True))
 NAMES = ["sync", "async", "verification", "no project", "review", "measurement"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("block", "result"), EXAMPLES, ids=NAMES)
 def test_an_example_of_the_page_prints_its_result(block, result, tmp_path):
     if "project.measure." in block:

@@ -72,6 +72,7 @@ def test_result(folder, command):
 test_result.__test__ = False
 
 
+@pytest.mark.sample(1)
 @EACH
 def test_in_a_checkout_the_files_go_next_to_the_others_and_the_test_passes(checkout, kind):
     made = json.loads(esper(checkout, "dev", "new", kind, NAME, "--json").stdout)
@@ -83,6 +84,7 @@ def test_in_a_checkout_the_files_go_next_to_the_others_and_the_test_passes(check
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
+@pytest.mark.sample(1)
 @EACH
 def test_in_a_package_of_ones_own_the_test_passes_and_the_entry_point_names_what_was_written(own_package, kind):
     made = new_extension(kind, NAME, project=own_package)
@@ -99,6 +101,7 @@ def test_in_a_package_of_ones_own_the_test_passes_and_the_entry_point_names_what
     assert "esper_agents.api" in (own_package / made.files[0]).read_text()
 
 
+@pytest.mark.slow
 def test_a_measurement_is_written_with_its_job_and_its_test(checkout):
     made = json.loads(esper(checkout, "dev", "new", "measurement", "call-spread", "--json").stdout)
     assert made["files"] == [

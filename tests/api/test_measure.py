@@ -64,6 +64,7 @@ def root(make_project):
     return make_project({"model.py": MODEL, "loaders.py": LOADERS, "train.py": SCRIPT})
 
 
+@pytest.mark.slow
 async def test_every_measurement_returns_a_stored_report(root):
     pipeline = DataOptions(step="loaders.py:make_fast_step", quick=True)
     async with open_project(root) as project:

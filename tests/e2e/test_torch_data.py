@@ -32,6 +32,7 @@ def run(place, *arguments):
     return Done(process.returncode, stdout, said)
 
 
+@pytest.mark.slow
 def test_a_bottleneck_is_printed_with_its_line_and_fails_on_demand(made):
     options = ("--step", "loaders.py:make_fast_step", "--quick", "--fail", "--output", "kept")
     done = run(made, "data", "loaders.py:slow_data", *options)
@@ -43,6 +44,7 @@ def test_a_bottleneck_is_printed_with_its_line_and_fails_on_demand(made):
     assert "says       the input pipeline is the bottleneck" in checked.stdout
 
 
+@pytest.mark.slow
 def test_a_step_that_is_the_bottleneck_does_not_fail_and_its_report_is_json(made):
     done = run(
         made, "data", "loaders.py:fast_data", "--step", "loaders.py:make_slow_step", "--quick", "--fail", "--json"

@@ -80,9 +80,9 @@ async def test_cancelling_a_session_that_runs_elsewhere_ends_it_at_the_next_step
         outcome = await running
         assert (outcome.state, outcome.exit_code) == (SessionState.CANCELLED, ExitCode.CANCELLED)
         assert outcome.certificate is None
-        rows = await here.timeline(session.id)
+        rows = await here.sessions.timeline(session.id)
         assert rows[-1].kind == "cancelled"
-        assert (await here.session(session.id)).state is SessionState.CANCELLED
+        assert (await here.sessions.get(session.id)).state is SessionState.CANCELLED
     assert slow.effects() == ["one", "wait"]
 
 
@@ -97,7 +97,7 @@ async def test_no_tool_runs_for_a_move_during_which_the_session_was_cancelled(to
     toybox.agent("worker", cancelled_meanwhile)
     async with toybox.open() as toybox.opened:
         outcome = await (await toybox.submit(toybox.opened, "worker")).run()
-        rows = await toybox.opened.timeline(outcome.session)
+        rows = await toybox.opened.sessions.timeline(outcome.session)
     assert outcome.state is SessionState.CANCELLED
     assert [row.kind for row in rows][-3:] == ["deciding", "moved", "cancelled"]
     assert toybox.effects() == []
@@ -202,7 +202,7 @@ async def test_who_has_lost_a_session_writes_nothing_more_and_says_so(slow, expi
         slow.go_on.set()
         with pytest.raises(LeaseLostError, match="was taken over by another process"):
             await running
-        before = await here.timeline(session.id)
+        before = await here.sessions.timeline(session.id)
         assert [row.kind for row in before][-1] == "calling"
         outcome = await other.run()
         assert outcome.state is SessionState.DONE
@@ -270,9 +270,9 @@ async def test_the_same_rows_in_another_database_give_the_same_certificate(toybo
         monkeypatch.delenv("ESPER_DATABASE_URL", raising=False)
         async with toybox.open() as other:
             copied(opened, other, outcome.session, upto=None)
-            again = await (await other.resume(outcome.session)).run()
+            again = await (await other.tasks.resume(outcome.session)).run()
             assert again.state is SessionState.DONE
-            assert await other.record(again.certificate.id) == data
+            assert await other.certificates.record(again.certificate.id) == data
     assert toybox.effects() == ["look"]
 
 
@@ -286,9 +286,9 @@ async def test_without_its_end_a_session_is_brought_to_it_again_and_finished_cal
         async with toybox.open() as other:
             # Without the conclusion, which holds the identifier and the time of the certificate.
             copied(opened, other, outcome.session, upto=-1)
-            again = await (await other.resume(outcome.session)).run()
+            again = await (await other.tasks.resume(outcome.session)).run()
             assert again.certificate.id != outcome.certificate.id
-            assert (await other.read(again.certificate.id)).summary == "sure: yes"
+            assert (await other.certificates.read(again.certificate.id)).summary == "sure: yes"
     assert toybox.effects() == ["look"]
 
 

@@ -6,6 +6,7 @@ from toys import calls
 from esper_agents.domain.agent_action import Conclude, HandOff, SupportedClaim
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.memory import NoteKind, NoteState
+from esper_agents.errors import NotFoundError
 from esper_agents.paths import PUBLISHED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
@@ -191,4 +192,5 @@ async def test_notes_come_back_in_the_states_and_kinds_that_are_asked_for(toybox
     current = await remembered(toybox, states=(NoteState.CURRENT,))
     assert {each.state for each in current} == {NoteState.CURRENT}
     assert len(await remembered(toybox, limit=1)) == 1
-    assert await remembered(toybox, agent="nobody") == ()
+    with pytest.raises(NotFoundError, match="no agent named 'nobody'"):
+        await remembered(toybox, agent="nobody")

@@ -86,7 +86,7 @@ def test_what_the_report_follows_from_makes_another_one(project, cache, judged, 
     assert runs_after((project / "pyproject.toml").write_text("[project]\ndependencies = ['torch>=2.4']\n")) == 1
     assert runs_after((project / "pyproject.toml").write_text("[project]\ndependencies = ['torch>=2.5']\n")) == 1
     assert runs_after(categories=[Category.MEMORY]) == 1
-    assert runs_after(categories=[]) == 1
+    assert runs_after(categories=[Category.SECURITY]) == 1
     assert runs_after(rules=["ESP301"]) == 1
     assert runs_after((project / "notes.txt").write_text("not read")) == 0
     monkeypatch.setattr("sys.version", "another Python")

@@ -146,7 +146,7 @@ def test_a_rotation_that_is_cut_off_anywhere_is_finished_by_the_next_one(home, j
         return run
 
     with monkeypatch.context() as patched:
-        for name in ("new_private_file", "_tell_added", "write_whole", "keep_earlier", "_tell_retired", "sync"):
+        for name in ("new_private_file", "_tell_added", "write_whole", "keep_earlier", "_tell_retired", "sync_folder"):
             patched.setattr(key_changes, name, cut(getattr(key_changes, name)))
         with pytest.raises(KeyboardInterrupt):
             rotate(home, SAID)

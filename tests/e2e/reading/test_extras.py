@@ -46,6 +46,7 @@ def base(tmp_path_factory):
     return site_with(tmp_path_factory.mktemp("base") / "site", closure())
 
 
+@pytest.mark.slow
 def test_the_base_alone_reviews_verifies_gates_and_reads_the_archive(base, desk) -> None:
     for words, code in WITH:
         done = esper(base, *words, home=desk.home, cwd=desk.root)

@@ -90,12 +90,14 @@ def test_a_slow_step_makes_the_step_the_bottleneck(measured):
     assert not result.change
 
 
+@pytest.mark.slow
 def test_without_a_step_only_the_loader_is_measured(measured):
     result = measured("slow_data", "")
     assert (result.status, result.step) == ("no-step", None)
     assert result.headline.startswith("the loader delivers a batch every ")
 
 
+@pytest.mark.slow
 def test_a_stream_that_each_worker_repeats_is_not_given_more_workers(measured):
     result = measured("stream")
     assert variants(result)[2].repeats_data is True
@@ -104,6 +106,7 @@ def test_a_stream_that_each_worker_repeats_is_not_given_more_workers(measured):
         assert any("each worker loads all of the data" in each for each in result.change)
 
 
+@pytest.mark.slow
 def test_a_stream_that_workers_divide_may_be_given_more(measured):
     assert variants(measured("shared_stream"))[2].repeats_data is False
 
@@ -120,12 +123,14 @@ def test_a_dataset_that_raises_is_reported_at_its_line(lab):
     assert caught.value.where.startswith(f"loaders.py:{line}")
 
 
+@pytest.mark.slow
 def test_a_step_that_raises_is_reported_at_its_line(lab):
     with pytest.raises(WorkerError, match="label") as caught:
         run(lab, TargetSpec("loaders.py:fast_data"), DataOptions(step="loaders.py:broken_step", quick=True), None)
     assert caught.value.where.startswith("loaders.py:")
 
 
+@pytest.mark.slow
 def test_a_setting_that_raises_leaves_the_others(measured):
     result = measured("broken_in_workers")
     assert "no file handle in workers" in variants(result)[2].error
@@ -133,6 +138,7 @@ def test_a_setting_that_raises_leaves_the_others(measured):
     assert result.gain is None
 
 
+@pytest.mark.slow
 def test_a_dataset_is_wrapped_in_a_loader(lab):
     report = run(lab, TargetSpec("loaders.py:Slow"), DataOptions(batch_size=3, quick=True), None)
     loader = report.result["loader"]
@@ -140,18 +146,21 @@ def test_a_dataset_is_wrapped_in_a_loader(lab):
     assert (report.body["target"]["file"], report.body["target"]["kind"]) == ("loaders.py", "loader")
 
 
+@pytest.mark.slow
 def test_of_two_loaders_the_first_is_measured(lab):
     report = run(lab, TargetSpec("loaders.py:two_loaders"), DataOptions(quick=True), None)
     assert report.result["loader"]["dataset"] == "Slow"
     assert "other loaders" in [each["what"] for each in report.result["missing"]]
 
 
+@pytest.mark.slow
 def test_a_generator_is_measured_as_it_is(measured):
     result = measured("generator")
     assert (result.loader.kind, len(result.variants), result.status) == ("other", 1, "data")
     assert "the pipeline is not a DataLoader" in [each.why for each in result.missing]
 
 
+@pytest.mark.slow
 def test_a_loader_object_needs_no_factory(lab):
     report = run(lab, TargetSpec("loaders.py:loader"), DataOptions(quick=True), None)
     assert report.result["loader"]["dataset"] == "Slow"
