@@ -119,7 +119,17 @@ GUARDS = {
     "freeze": Guard("the freezing of parameters", "frozen parameters are trained", Category.SILENT_CORRECTNESS),
     "seed": Guard("a seed", "runs are no longer repeatable", Category.CORRECTNESS),
     "assertion": Guard("an assertion", "what it checked passes unnoticed", Category.CORRECTNESS, family="check"),
-    "raise": Guard("a check that raises", "what it rejected passes unnoticed", Category.CORRECTNESS, family="check"),
+    "check": Guard(
+        "a check", "what it rejected passes unnoticed", Category.CORRECTNESS, Severity.SUGGESTION, family="check"
+    ),
+    # Often a version or a case that is supported now.
+    "raise": Guard(
+        "a check that raises",
+        "what it rejected passes unnoticed",
+        Category.CORRECTNESS,
+        Severity.SUGGESTION,
+        family="check",
+    ),
 }
 
 _CALLS = {
@@ -161,6 +171,8 @@ _WRAPPING = frozenset(("detach", "item", "clamp", "finite"))
 # A number that is printed once keeps nothing alive; one that is kept over steps does.
 _KEPT = re.compile(r"append\(|\+=|\] ?=")
 _SMALL = 1e-2
+# Functions that raise for what they reject, by their names.
+_CHECK = re.compile(r"(?:^|_)(?:check|validate|assert|ensure|require|verify)(?:_|$)", re.IGNORECASE)
 # Objects whose `train()` runs a training.
 _TRAINERS = re.compile(r"trainer|agent|runner|learner|algo", re.IGNORECASE)
 
@@ -239,7 +251,7 @@ def _of_expression(node: ast.AST, scope: str, statement: str) -> GuardUse | None
     if called in {"eval", "train"} and isinstance(node.func, ast.Attribute):
         return _mode(node, called, scope)
     is_frozen = called == "requires_grad_" and bool(node.args) and _is_false(node.args[0])
-    guard = "freeze" if is_frozen else _CALLS.get(called, "no-grad")
+    guard = "freeze" if is_frozen else _CALLS.get(called, "check" if _CHECK.search(called) else "no-grad")
     # `no_grad` is a guard where it encloses code: see `_uses`.
     return None if guard == "no-grad" else _call(node, guard, scope, statement)
 

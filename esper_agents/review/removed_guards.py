@@ -162,7 +162,8 @@ def _same_scopes(old: _File, new: _File) -> Iterator[tuple[str, str]]:
 
 
 def _similarity(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+    """Return the share of equal lines of two bodies, whatever their order."""
+    return 2 * (Counter(one) & Counter(other)).total() / max(1, len(one) + len(other))
 
 
 def _surplus(scope: _Scope, other: _Scope | None) -> list[GuardUse]:

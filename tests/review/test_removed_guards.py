@@ -85,6 +85,7 @@ def test_a_removed_guard_is_found_at_the_line_where_it_is_missing(old, new, line
         ("opt.zero_grad()", "opt.zero_grad(set_to_none=True)"),
         ("opt.zero_grad()", "optimizer.zero_grad()"),
         ("clip_grad_norm_(model.parameters(), 1.0)", "clip_grad_norm_(model.parameters(), 0.5)"),
+        ("    assert len(loader)\n", "    check_loader(loader)\n"),
         ('torch.load(path, map_location="cpu", weights_only=True)', "safetensors.torch.load_file(path)"),
     ],
 )
@@ -172,3 +173,12 @@ def test_a_review_of_a_change_reports_them_with_what_the_change_introduces():
     (found,) = [each for each in report.claims if each.rule == "ESP702"]
     assert found.severity is Severity.CRITICAL
     assert "`opt.zero_grad()` (line 5 before)" in found.message
+
+
+def test_a_removed_check_that_raises_is_a_suggestion():
+    old = (
+        "def f(x):\n    if x.ndim != 2:\n        raise ValueError(x.shape)\n    y = x.sum(0)\n    return y / y.sum()\n"
+    )
+    new = "def f(x):\n    y = x.sum(0)\n    return y / y.sum()\n"
+    (found,) = removed_guards({"f.py": old}, {"f.py": new}, ["f.py"])
+    assert (found.severity, str(found.location)) == (Severity.SUGGESTION, "f.py:2")
