@@ -77,8 +77,8 @@ def _fix(rule: Rule) -> list[str]:
     """Return what the rule advises for its own bad example."""
     from esper_agents.review.engine import review_sources
 
-    if rule.category is Category.COMPANION:
-        return ["## The fix", "Change what the skill says has to change along, in the same commit."]
+    if rule.advice:
+        return ["## The fix", rule.advice]
     known = {each.code for each in catalogue()}
     claims = review_sources(example_files(rule.bad)).claims if rule.code in known else ()
     own = [each for each in claims if each.rule == rule.code]

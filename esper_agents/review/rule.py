@@ -107,6 +107,7 @@ class Rule(ABC):
         bad: Source that contains the pattern; the rule must report it.
         good: Corrected source; the rule must not report it.
         shown: Run-time observation of the line by which the lab can confirm or refute the finding.
+        advice: Suggested fix, for a rule whose bad example does not show one.
     """
 
     code: ClassVar[str]
@@ -116,6 +117,7 @@ class Rule(ABC):
     bad: ClassVar[Example]
     good: ClassVar[Example]
     shown: ClassVar[RuntimeExpectation] = RuntimeExpectation.NOT
+    advice: ClassVar[str] = ""
 
     @abstractmethod
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:

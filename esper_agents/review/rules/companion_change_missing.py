@@ -35,6 +35,7 @@ class CompanionChangeMissing(FileRule):
 
     code, name = CODE, NAME
     severity, category = Severity.WARNING, Category.COMPANION
+    advice = "Change what the skill says has to change along, in the same commit."
     bad = "# src/model/attention.py changed, docs/model.md did not\n"
     good = "# src/model/attention.py changed, and so did docs/model.md\n"
 

@@ -39,6 +39,7 @@ class GuardRemoved(FileRule):
 
     code, name = GUARD, GUARD_NAME
     severity, category = Severity.WARNING, Category.COMPANION
+    advice = "Restore the guard, or show by a test that it is not needed."
     bad = "# before: losses.append(loss.detach())\nlosses.append(loss)\n"
     good = "# before: losses.append(loss.detach())\nlosses.append(loss.item())\n"
 

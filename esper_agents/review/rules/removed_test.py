@@ -33,6 +33,7 @@ class RemovedTest(FileRule):
 
     code, name = TEST, TEST_NAME
     severity, category = Severity.WARNING, Category.COMPANION
+    advice = "Restore the test, or say which test covers what it checked."
     bad = "# before: def test_loss_is_finite(): ...\n"
     good = "def test_loss_is_finite(): ...\n"
 
