@@ -247,7 +247,7 @@ def _deciding_command(issued: Certificate, root: Path) -> str:
     is_settled = REPRODUCE in issued.task.options or not all(is_test_run(each) for each in calls)
     if "not-executed" not in lines or blocking or is_settled:
         return ""
-    others = [line for name, line in lines.items() if name not in {"not-executed", _CHANGE}]
+    others = [line for name, line in lines.items() if name not in {"not-executed", "change-not-executed", _CHANGE}]
     if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is QuestionType.GO:
         return ""
     # Tests ran or were allowed, but executed none of the files: a repetition would not help.

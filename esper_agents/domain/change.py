@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Names of the task options that describe the change.
-DIFF, BASE, HEAD, PATCH, DELETED = "diff", "change-base", "change-head", "change-sha256", "change-deleted"
+DIFF, BASE, HEAD, PATCH = "diff", "change-base", "change-head", "change-sha256"
+DELETED, OTHERS = "change-deleted", "change-others"
 # Changes that an option of the command line names.
 STAGED, BRANCH = "--staged", "--pr"
 
@@ -25,7 +26,8 @@ class TaskChange:
         head: Commit of the new tree, in full; empty for the work tree or the index.
         sha256: Digest of the changed paths with the digests of both versions of their sources.
         paths: Changed sources that exist in the new tree, in order.
-        deleted: Changed paths that do not exist in the new tree, in order.
+        deleted: Changed sources that do not exist in the new tree, in order.
+        others: Other changed files that no rule reads, without documents, in order.
     """
 
     asked: str
@@ -34,6 +36,7 @@ class TaskChange:
     sha256: str
     paths: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def since(self) -> str:
@@ -49,6 +52,7 @@ class TaskChange:
             HEAD: self.head,
             PATCH: self.sha256,
             DELETED: "\n".join(self.deleted),
+            OTHERS: "\n".join(self.others),
         }
 
 
@@ -56,5 +60,5 @@ def change_of(options: Mapping[str, str]) -> TaskChange | None:
     """Return the change that a task's options record; None if the task is not about one."""
     if not options.get(BASE):
         return None
-    deleted = tuple(filter(None, options.get(DELETED, "").split("\n")))
-    return TaskChange(options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), (), deleted)
+    deleted, others = (tuple(filter(None, options.get(name, "").split("\n"))) for name in (DELETED, OTHERS))
+    return TaskChange(options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), (), deleted, others)

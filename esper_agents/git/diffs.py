@@ -98,11 +98,11 @@ def _require_git(root: Path) -> None:
 
 def _index(root: Path) -> Path | None:
     """Return the index file of a commit in progress, from the environment that git gives to hooks."""
-    told = os.environ.get("GIT_INDEX_FILE")
+    named = os.environ.get("GIT_INDEX_FILE")
     folder = git(root, "rev-parse", "--absolute-git-dir")
-    if not told or not folder:
+    if not named or not folder:
         return None
-    file = (root / told).resolve()
+    file = (root / named).resolve()
     # A hook's environment may belong to another repository.
     return file if file.is_relative_to(Path(folder.strip()).resolve()) and file.is_file() else None
 

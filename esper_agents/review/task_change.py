@@ -12,15 +12,16 @@ from esper_agents.git.process import git, toplevel
 from esper_agents.git.revisions import commit_of
 from esper_agents.paths import PUBLISHED
 from esper_agents.review.changed_sources import change_since, staged_change
-from esper_agents.review.source import ReviewSource
+from esper_agents.review.source import ReviewSource, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.review.changed_sources import TreePair
 
-# Names of a default branch, where the remote does not tell it.
+# Usual names of a default branch, for a repository whose remote has none.
 _DEFAULTS = ("main", "master", "trunk", "develop")
+_SOURCES, _DOCUMENTS = (".py", ".ipynb"), (".md", ".rst", ".png", ".svg", ".jpg")
 
 
 def change_named(root: Path, asked: str) -> TaskChange:
@@ -31,7 +32,8 @@ def change_named(root: Path, asked: str) -> TaskChange:
         asked: A revision, for the changes since then; `A..B`; `A...B`, from their common commit; or `--staged`.
 
     Raises:
-        UsageError: A revision does not exist, the folder is not under git, or nothing changed.
+        UsageError: A revision does not exist, the folder is not under git, nothing changed, or the new sources are not
+            those of the work tree.
     """
     if asked == STAGED:
         found = _of(asked, _commit(root, "HEAD"), "", staged_change(root, ["."]))
@@ -46,6 +48,7 @@ def change_named(root: Path, asked: str) -> TaskChange:
         found = _of(asked, base, "", change_since(root, base, ["."]))
     if not (found.paths or found.deleted):
         raise UsageError(f"no Python source changed in {asked!r}", remedy="name another revision: git log --oneline")
+    _refuse_other_sources(root, found)
     return found
 
 
@@ -76,9 +79,9 @@ def change_of_branch(root: Path) -> TaskChange:
 
 def default_branch(root: Path) -> str:
     """Return the repository's default branch: of the remote, else a usual name; empty if there is none."""
-    told = git(root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
-    if told and told.strip() and git(root, "rev-parse", "--verify", "-q", told.strip()):
-        return told.strip()
+    remote = (git(root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD") or "").strip()
+    if remote and git(root, "rev-parse", "--verify", "-q", remote):
+        return remote
     local = (git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes/origin") or "").split()
     found = [name for each in _DEFAULTS for name in (each, f"origin/{each}") if name in local]
     return found[0] if found else ""
@@ -89,7 +92,7 @@ def _of(asked: str, base: str, head: str, trees: TreePair) -> TaskChange:
     after = {each.record.path: each.record.sha256 for each in trees.after if isinstance(each, ReviewSource)}
     changed = [path for path in trees.paths if not path.startswith(f"{PUBLISHED}/")]
     rows = "".join(f"{before.get(path, '-')} {after.get(path, '-')} {path}\n" for path in changed)
-    sources = [path for path in changed if path.endswith((".py", ".ipynb"))]
+    sources = [path for path in changed if path.endswith(_SOURCES)]
     here = {*after, *(each.path for each in trees.after if not isinstance(each, ReviewSource))}
     return TaskChange(
         asked,
@@ -98,7 +101,29 @@ def _of(asked: str, base: str, head: str, trees: TreePair) -> TaskChange:
         sha256(rows.encode("utf-8", "surrogatepass")).hexdigest(),
         tuple(path for path in sources if path in here),
         tuple(path for path in sources if path not in here),
+        tuple(path for path in changed if not path.endswith(_SOURCES + _DOCUMENTS)),
     )
+
+
+def _refuse_other_sources(root: Path, change: TaskChange) -> None:
+    """Reject a change whose new sources are not in the work tree: tests and other tools read the work tree.
+
+    Raises:
+        UsageError: A changed source differs from the file in the work tree.
+    """
+    is_staged = change.asked == STAGED
+    if not (is_staged or change.head):
+        return
+    trees = staged_change(root, change.paths) if is_staged else change_since(root, change.since, change.paths)
+    for each in trees.after:
+        if not isinstance(each, ReviewSource) or each.record.path not in change.paths:
+            continue
+        here = read(root / each.record.path, each.record.path)
+        if not isinstance(here, ReviewSource) or here.record.sha256 != each.record.sha256:
+            problem = f"{each.record.path} in the work tree, which tests would run, is not that of {change.asked!r}"
+            checkout = f"check it out first: git switch --detach {change.head[:12]}"
+            remedy = "set the other changes aside: git stash --keep-index" if is_staged else checkout
+            raise UsageError(problem, remedy=remedy)
 
 
 def _commit(root: Path, name: str) -> str:

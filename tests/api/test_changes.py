@@ -98,7 +98,7 @@ async def test_a_named_change_is_judged_whatever_the_request_says(repository):
     edit(repository, "    model.eval()\n", "")
     git(repository, "commit", "-qam", "second")
     edit(repository, "loss.detach()", "loss")
-    for diff, lines in {"v1": [12, 17], "v1..HEAD": [17], "HEAD": [12]}.items():
+    for diff, lines in {"v1": [12, 17], "HEAD": [12]}.items():
         _, certificate = await judged(repository, "review this", diff=diff)
         assert [each.claim.location.line for each in certificate.findings if each.claim.rule == "ESP702"] == lines
 
@@ -106,9 +106,43 @@ async def test_a_named_change_is_judged_whatever_the_request_says(repository):
 async def test_the_staged_change_leaves_out_what_is_not_staged(repository):
     edit(repository, "loss.detach()", "loss")
     git(repository, "add", "-A")
+    edit(repository, "torch.load(path", "torch.load(  # unstaged\n        path", "load.py")
     task, certificate = await judged(repository, "review this", diff="--staged")
+    assert task.paths == ("train.py",)
     assert "ESP702" in {each.claim.rule for each in certificate.findings}
     assert task.command().endswith("--staged")
+
+
+async def test_a_change_whose_sources_are_not_in_the_work_tree_is_refused(repository):
+    edit(repository, "loss.detach()", "loss")
+    git(repository, "commit", "-qam", "second")
+    edit(repository, "    model.eval()\n", "")
+    git(repository, "add", "-A")
+    edit(repository, "loss.backward()", "loss.backward()  # more")
+    async with open_project(repository) as project:
+        with pytest.raises(UsageError, match=r"train.py in the work tree, which tests would run, is not") as refused:
+            project.tasks.create("review this", diff="--staged")
+        assert "git stash --keep-index" in refused.value.remedy
+        with pytest.raises(UsageError, match=r"is not that of 'main..feature'") as refused:
+            project.tasks.create("review this", diff="main..feature")
+        assert "git switch --detach" in refused.value.remedy
+
+
+async def test_files_of_the_change_that_no_rule_reads_leave_the_question_open(repository):
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    (repository / "config.yaml").write_text("lr: 10\n")
+    (repository / "README.md").write_text("a document\n")
+    _, certificate = await judged(repository, "safe to merge?")
+    (gap,) = [each for each in certificate.gaps if "what the change does in" in each.what]
+    assert gap.what.endswith("config.yaml")
+    assert gap.blocks_approval
+    assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+
+
+async def test_no_change_is_approved_while_nothing_shows_that_a_test_executed_it(repository):
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    _, certificate = await judged(repository, "safe to merge?")
+    assert "change-not-executed" in {line.name for line in certificate.verdict.ceiling.lines}
 
 
 async def test_the_certificate_names_the_commits_and_the_digest_of_the_change(repository):

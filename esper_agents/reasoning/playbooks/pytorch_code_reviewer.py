@@ -33,6 +33,7 @@ _ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btest
 
 
 _TARGETS = "torch-targets"
+_MOST_NAMED = 5
 _NOT_RUN, _HIDDEN = "Rules read the code and did not run it", "what depends on data or devices can stay hidden"
 _SEVERITY: dict[Severity, RiskLevel] = {
     Severity.CRITICAL: "Critical",
@@ -188,7 +189,18 @@ def _gaps(brief: Brief, reports: Sequence[ToolReport]) -> tuple[InformationGap, 
         )
         for each in deleted
     ]
-    return (*unread, *not_run, *gone, *testing_gaps(brief, reports, reports))
+    change = brief.task.change
+    others = change.others if change else ()
+    more = " ..." if len(others) > _MOST_NAMED else ""
+    unjudged = [
+        InformationGap(
+            f"what the change does in {', '.join(others[:_MOST_NAMED])}{more}",
+            "no rule reads these files, and settings can change what the code does",
+            f"git diff {change.since if change else ''} -- {' '.join(map(quote, others[:_MOST_NAMED]))}",
+            blocks_approval=True,
+        )
+    ] * bool(others)
+    return (*unread, *not_run, *gone, *unjudged, *testing_gaps(brief, reports, reports))
 
 
 def _nothing_attached() -> Conclude:
