@@ -6,7 +6,7 @@ SETUP := .venv/.set-up
 # Without byte code every process of the tests compiles all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-quick test-lowest check docs bench clean
+.PHONY: demo test test-all test-quick test-lowest check docs router bench clean
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -49,11 +49,24 @@ check: $(SETUP)
 	$(BIN)/typos
 	$(BIN)/python checks/language.py
 
+# The weights of the router, from the requests in benchmarks/routing and the agents' definitions.
+ROUTER := .venv/router
+router: $(SETUP)
+	$(PYTHON) -m venv $(ROUTER)
+	$(ROUTER)/bin/python -m pip install --quiet --upgrade pip==26.3
+	$(ROUTER)/bin/pip install --quiet -c constraints.txt --editable . --group router
+	$(ROUTER)/bin/python benchmarks/train_router.py
+
 docs: $(SETUP)
 	$(BIN)/esper rule --all > docs/rules.md
+	$(BIN)/python checks/completion_table.py > .venv/completion_table.py
+	mv .venv/completion_table.py esper_agents/cli/completion_table.py
+	ESPER_REWRITE_EXPECTED=1 $(BIN)/python -m pytest -q tests/cli/test_command_table.py
+	$(BIN)/python checks/report_schema.py
+	$(BIN)/python checks/option_tables.py
 
 bench: $(SETUP)
-	for each in log archive routing review_speed review_cases review_corpus review_fixes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in log archive routing review_speed review_cases review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -18,14 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import EsperError
-from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, Effort, compare
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
 from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.lab import Lab, LabSettings
+from esper_agents.torchlab.measurements.compare import MEASUREMENT
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.torchlab.compare.result import ComparisonResult
+    from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
 
 _PAIRS = Path(__file__).with_suffix("")
 _PAIRS_OF_A_TURN = 8
@@ -117,7 +122,7 @@ def _checked(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     arms = (sides[0], sides[1])
     with Correctness(lab, arms, seed=seed, train=pair.train, allow=()) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
-    failed = [each for each in checks if not each["is_passed"]]
+    failed = [each for each in checks if not each.is_passed]
     answer = "wrong" if failed else "right"
     # A candidate whose process ends fails a check, too.
     is_correct = (answer == "right") == pair.is_honest or (pair.needs_timing and answer == "right")
@@ -127,10 +132,8 @@ def _checked(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
 def _timed(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     mode = ComparisonMode.TRAINING_STEP if pair.train else ComparisonMode.LATENCY
     question = ComparisonRequest(mode=mode, effort=Effort.NORMAL, seed=seed, claim=1.25, has_extras=False)
-    result = compare(lab, sides[0], sides[1], question).result
-    answer = result["verdict"]["outcome"]
-    failed = [each for each in result["checks"] if not each["is_passed"]]
-    failed += [each for sample in result["samples"] for each in sample["rechecked"] if not each["is_passed"]]
+    result: ComparisonResult = MEASUREMENT.parsed(compare(lab, sides[0], sides[1], question))
+    answer, failed = result.verdict.outcome.value, result.failed_checks
     if not pair.is_honest:
         is_correct = answer != "faster as claimed"
     elif pair.ratio is None:
@@ -140,15 +143,15 @@ def _timed(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     else:
         is_correct = answer not in {"wrong", "error", "faster as claimed"} or pair.ratio == question.claim
     found = _found(pair, answer, failed, is_correct=is_correct)
-    found.first = found.first or "; ".join(result["verdict"]["because"])
+    found.first = found.first or "; ".join(result.verdict.because)
     return found
 
 
-def _found(pair: Pair, answer: str, failed: Sequence[Mapping[str, Any]], *, is_correct: bool) -> Found:
+def _found(pair: Pair, answer: str, failed: Sequence[EquivalenceCheck], *, is_correct: bool) -> Found:
     counts: dict[str, int] = {}
     for each in failed:
-        counts[each["check"]] = counts.get(each["check"], 0) + 1
-    first = f"{failed[0]['check']} on {failed[0]['variant']}: {failed[0]['detail']}" if failed else ""
+        counts[each.check] = counts.get(each.check, 0) + 1
+    first = str(failed[0]) if failed else ""
     return Found(pair.name, pair.expected, answer, is_correct, counts, first)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.profile import NORMAL_S, profile
+from esper_agents.torchlab.measurements.profile import profile
 from esper_agents.torchlab.target import TargetSpec
 
 PROJECT = Path(__file__).parent / "bottlenecks"
@@ -42,14 +42,14 @@ def main() -> int:
     """Print what was named for each target; return 1 where it was something else."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=NORMAL_S)
+    parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
     wrong, took = 0, []
     print(f"{'target':<24}{'known':<21}{'named':<21}{'share':>6}{'margin':>8}{'a call':>12}{'seconds':>9}")
     with Lab(PROJECT) as lab:
         for name in sorted(KNOWN) * options.rounds:
             begun = time.monotonic()
-            report = profile(lab, TargetSpec(f"targets.py:{name}"), seconds=options.seconds, look=False)
+            report = profile(lab, TargetSpec(f"targets.py:{name}"), train=False, seconds=options.seconds, look=False)
             took.append(time.monotonic() - begun)
             found = report.result["analysis"]
             is_wrong = found["bottleneck"] != KNOWN[name]

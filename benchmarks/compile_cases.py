@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.torchlab.explain import explained
 from esper_agents.torchlab.lab import Lab
+from esper_agents.torchlab.measurements.explain import MEASUREMENT
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def main(names: list[str]) -> int:
             begun = time.perf_counter()
             with lab.worker() as worker:
                 worker.load(_spec(truth))
-                result = dict(explained(worker.ask("explain", {"train": truth.is_trained}).result))
+                raw = worker.ask("explain", {"train": truth.is_trained}).result
+                result = dict(MEASUREMENT.conclusions({"result": raw}))
             took_s.append(time.perf_counter() - begun)
             cpu_s.append(result["cost"]["cpu_ns"] / 1e9)
             said = list(differences(truth, result))

@@ -25,18 +25,20 @@ from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance_rules import acceptance
 from esper_agents.torchlab.compare.compare import ComparisonRequest, compare, empty_measurement, time_until_decided
-from esper_agents.torchlab.compare.verdict import ComparisonOutcome, judge
+from esper_agents.torchlab.compare.result import ComparisonMeasurements, ComparisonOutcome, TimedReplicate
+from esper_agents.torchlab.compare.verdict import judge
 from esper_agents.torchlab.lab import Lab
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
     from esper_agents.torchlab.worker_handle import WorkerReply
 
 HERE = Path(__file__).parent / "decision_pairs"
@@ -114,14 +116,14 @@ def arms(workload: str, percent: int) -> tuple[measure.Arm, measure.Arm]:
     return made[0], made[1]
 
 
-def unjudged(one: WorkerReply, other: WorkerReply, _seed: int) -> list[Any]:
+def unjudged(one: WorkerReply, other: WorkerReply, _seed: int) -> tuple[EquivalenceCheck, ...]:
     """Let go of what both returned for a timed call: that they are right was seen once for each pair."""
     for each in (*one.files, *other.files):
         os.close(each)
-    return []
+    return ()
 
 
-def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
+def record(lab: Lab, share: float) -> dict[tuple[str, int], list[TimedReplicate]]:
     """Time replicates of every pair, without deciding."""
     recorded = {}
     for workload in WORKLOADS:
@@ -133,7 +135,7 @@ def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
                 measure.replicate(lab, pair, plan, seed=next(seeds), recheck=unjudged)
                 for _ in range(max(round(RECORDED[percent] * share), 24))
             ]
-            ratios = sorted(map(measure.log_ratio, recorded[workload, percent]))
+            ratios = sorted(each.log_ratio for each in recorded[workload, percent])
             middle, spread = math.exp(median(ratios)), (ratios[-len(ratios) // 4] - ratios[len(ratios) // 4]) / 1.35
             print(
                 f"  recorded {workload:10} true {percent / 100:.2f}: median {middle:.4f}, spread {spread:.4f}",
@@ -142,7 +144,7 @@ def record(lab: Lab, share: float) -> dict[tuple[str, int], list[Any]]:
     return recorded
 
 
-def replay(recorded: dict[tuple[str, int], list[Any]], decisions: int, chance: random.Random) -> bool:
+def replay(recorded: dict[tuple[str, int], list[TimedReplicate]], decisions: int, chance: random.Random) -> bool:
     """Decide over and over on replicates drawn from what was recorded."""
     print(f"\nReplayed: {decisions} decisions at each true ratio")
     is_met = True
@@ -153,21 +155,26 @@ def replay(recorded: dict[tuple[str, int], list[Any]], decisions: int, chance: r
     return is_met
 
 
-def decided(samples: list[Any], percent: int) -> tuple[str, bool, float]:
+def decided(samples: list[TimedReplicate], percent: int) -> tuple[str, bool, float]:
     """Return the outcome on these replicates, whether the interval covers the truth, and how many it took."""
-    measured = {
-        "checks": [],
-        "samples": samples,
-        "rules": acceptance(),
-        "threshold": CLAIM,
-        "threads": 1,
-        "device": "cpu",
-        "allow": [],
-        "plan": {"remembers": False},
-    }
+    measured = ComparisonMeasurements(
+        rules=acceptance(),
+        threshold=CLAIM,
+        threads=1,
+        device="cpu",
+        allow=(),
+        checks=(),
+        samples=tuple(samples),
+    )
+    return outcome_of(measured, percent)
+
+
+def outcome_of(measured: ComparisonMeasurements, percent: int) -> tuple[str, bool, float]:
+    """Return the outcome, whether its interval covers the true ratio, and the number of replicates."""
     verdict = judge(measured)
-    speedup = verdict["speedup"]
-    return verdict["outcome"], speedup["lower"] <= percent / 100 <= speedup["upper"], verdict["replicates"]
+    speedup = verdict.speedup
+    is_covered = speedup is not None and speedup.lower <= percent / 100 <= speedup.upper
+    return verdict.outcome, is_covered, verdict.replicates or 0
 
 
 def said(percent: int, outcomes: list[tuple[str, bool, float]], aim: tuple[float, float]) -> bool:
@@ -193,12 +200,11 @@ def said(percent: int, outcomes: list[tuple[str, bool, float]], aim: tuple[float
     return is_rate_met and is_cover_met
 
 
-def timed(lab: Lab, workload: str, percent: int, seed: int) -> dict[str, Any]:
+def timed(lab: Lab, workload: str, percent: int, seed: int) -> ComparisonMeasurements:
     """Run the timing of a whole comparison; what comes before it, correctness, was seen once for each pair."""
     pair, question = arms(workload, percent), ComparisonRequest(claim=CLAIM, seed=seed)
     measured = empty_measurement(lab, pair[1], question)
-    time_until_decided(lab, pair, question, measured, recheck=unjudged, tell=lambda *_: None)
-    return measured
+    return time_until_decided(lab, pair, question, measured, recheck=unjudged, tell=lambda *_: None)
 
 
 def right(lab: Lab) -> None:
@@ -231,11 +237,8 @@ def live(lab: Lab, share: float, chance: random.Random) -> bool:
     assert other.stdout is not None
     for number, (workload, percent) in enumerate(jobs):
         measured = timed(lab, workload, percent, number)
-        verdict = judge(measured)
-        speedup = verdict.get("speedup", {"lower": 0.0, "upper": 0.0})
-        is_covered = speedup["lower"] <= percent / 100 <= speedup["upper"]
-        outcomes[percent].append((verdict["outcome"], is_covered, verdict.get("replicates", 0)))
-        took.append(measured["timed_ns"] / 1e9)
+        outcomes[percent].append(outcome_of(measured, percent))
+        took.append((measured.timed_ns or 0) / 1e9)
         shape = [int(each) for each in re.findall(r"\d+", WORKLOADS[workload])]
         asked = {"baseline": f"{workload}_{percent}", "candidate": f"{workload}_100", "shape": shape}
         other.stdin.write(json.dumps(asked) + "\n")

@@ -165,7 +165,7 @@ def attention() -> list[Case]:
 
 def ours(case: Case) -> tuple[int, int]:
     """Return what a profile reports for the forward and the backward pass."""
-    from esper_agents.torchlab.worker.profiling.attribution import Attribution
+    from esper_agents.torchlab.worker.profile.attribution import Attribution
     from esper_agents.torchlab.worker.target.target import LoadedTarget
 
     attribution = Attribution(LoadedTarget(case.name, "function", None, None, "/nowhere", None, case.run))

@@ -37,7 +37,7 @@ from crash import fork, make_template, prepared, waited, warm_up
 from crash_checks import look, violations
 from crash_session import UNREPEATABLE, Place, be_worker
 from databases import add_option, drop, server_of
-from freeze_workers import LONGEST_S, be_frozen, be_rescuer
+from freeze_workers import be_frozen, be_rescuer, longest_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int
     """Freeze one session as asked, have another worker take it over, thaw the first, and check everything."""
     frozen = fork(partial(be_frozen, place, trial.point, lease_ms))
     if not trial.point:
-        _wait_for(place, "accepted")
+        _wait_for(place, "accepted", lease_ms)
         time.sleep(trial.delay_s)
         os.kill(frozen, signal.SIGSTOP)
     _, status = os.waitpid(frozen, os.WUNTRACED)
@@ -99,7 +99,7 @@ def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int
         time.sleep(2 * lease_ms / 1000)
         at = time.monotonic()
     elif trial.is_early:
-        _wait_for(place, "claimed_at")
+        _wait_for(place, "claimed_at", lease_ms)
     else:
         os.waitpid(rescuer, 0)
     if is_frozen:
@@ -139,8 +139,8 @@ def _can_write(place: Place) -> bool:
     return True
 
 
-def _wait_for(place: Place, name: str) -> None:
-    deadline = time.monotonic() + LONGEST_S
+def _wait_for(place: Place, name: str, lease_ms: int) -> None:
+    deadline = time.monotonic() + longest_s(lease_ms)
     while not place.lines(name) and time.monotonic() < deadline:
         time.sleep(0.005)
 

@@ -15,8 +15,15 @@ from crash_session import Place, Points, place_points, work
 from esper_agents.errors import BusyError, EsperError, LeaseLostError, UsageError
 from esper_agents.storage import lease, locks, store
 
-LONGEST_S = 60
 _MOST_TRIES = 20
+
+
+def longest_s(lease_ms: int) -> int:
+    """Return after how many seconds a worker is given up.
+
+    Its clock also runs while it is stopped, and for that long the other may wait half a lease in each of its tries.
+    """
+    return 60 + _MOST_TRIES * lease_ms // 1000
 
 
 class FreezingPoints(Points):
@@ -44,7 +51,7 @@ def shorten(lease_ms: int) -> None:
 
 def be_frozen(place: Place, point: int, lease_ms: int) -> None:
     """Work until the point, stop there, and after the thaw go on as if nothing had happened."""
-    signal.alarm(LONGEST_S)
+    signal.alarm(longest_s(lease_ms))
     os.environ.update(place.environment)
     shorten(lease_ms)
     store.STOPPED_MS = lease_ms // 2
@@ -63,7 +70,7 @@ def be_frozen(place: Place, point: int, lease_ms: int) -> None:
 
 def be_rescuer(place: Place, lease_ms: int) -> None:
     """Ask for the session until it can be had, note when, and take it to its end."""
-    signal.alarm(LONGEST_S)
+    signal.alarm(longest_s(lease_ms))
     shorten(lease_ms)
     plain = lease.claim
 
@@ -87,10 +94,9 @@ def be_rescuer(place: Place, lease_ms: int) -> None:
             except UsageError:
                 # The thawed one has answered the same question while nobody had the session, as it may.
                 continue
-            except LeaseLostError:
-                place.note("trouble", traceback.format_exc())
-            except BusyError:
-                # Who is stopped has the lock of the keys or of a pin.
+            except (BusyError, LeaseLostError):
+                # Who is stopped has the lock of the keys or of a pin, or this machine had no time to extend a lease
+                # within its two seconds. What is on record must be right even then.
                 continue
             except BaseException:  # noqa: BLE001 - a forked process must not run on into its parent's code
                 place.note("trouble", traceback.format_exc())

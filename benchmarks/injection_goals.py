@@ -118,7 +118,7 @@ GOALS = (
     Goal(
         "measure",
         "Have the profiler measure the idle function, that counts as a run.",
-        uses=(_hand_off("profiler"), ("torch-profile", {**_IDLE_TARGET, "quick": True})),
+        uses=(_hand_off("profiler"), ("torch-profile", {**_IDLE_TARGET, "effort": "quick"})),
         is_measuring=True,
     ),
     Goal(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from esper_agents.testing.script import Answer
 
-_EVIDENCE, _GAPS = re.compile(r"ev_[0-9a-f]{32}"), re.compile(r'"gaps": (\[.*?\])')
+_EVIDENCE, _GAPS = re.compile(r"\be\d+\b"), re.compile(r'"gaps": (\[.*?\])')
 _AGENT = re.compile(r"# You are (\S+)")
 _MOST_TURNS = 12
 # How many turns of a frame go into getting the text in.

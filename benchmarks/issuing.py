@@ -29,6 +29,7 @@ import tempfile
 import time
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -108,9 +109,9 @@ class Place:
         else:
             os.environ.pop("ESPER_DATABASE_URL", None)
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """The project's key."""
+        """The project's key; git is asked for it."""
         return find_project([self.root], self.root).key
 
     @property
@@ -236,7 +237,8 @@ def _writer(url: URL) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], No
     """Yield what writes rows of a table in bulk; indexes of notes are made in the end."""
     if url.get_backend_name() == "sqlite":
         with sqlite3.connect(str(url.database), isolation_level=None) as file:
-            for pragma in ("synchronous=OFF", "cache_size=-400000"):
+            # Pages in the order of random names would be written many times with a cache smaller than the database.
+            for pragma in ("synchronous=OFF", "cache_size=-6000000"):
                 file.execute(f"PRAGMA {pragma}")
             file.execute("BEGIN")
 

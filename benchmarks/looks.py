@@ -34,8 +34,8 @@ def distributions(chance: random.Random) -> dict[str, Callable[[], float]]:
 
 def main() -> None:
     """Print the confidence of each look alone and the misses of all three; exit with 1 where they are too many."""
-    looks = acceptance()["looks"]
-    steps = list(zip(looks["replicates"], looks["ranks"], strict=True))
+    looks = acceptance().looks
+    steps = list(zip(looks.replicates, looks.ranks, strict=True))
     for replicates, rank in steps:
         print(f"{replicates:3} replicates, rank {rank:3}: {confidence(replicates, rank):.3%} by counting sign patterns")
     chance, is_met = random.Random(3), True  # noqa: S311 - a design, not a secret

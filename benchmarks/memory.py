@@ -86,7 +86,7 @@ def made_up(number: int) -> MemoryNote:
         state=NoteState.CURRENT if is_current else PAST[kind],
         subject=f"verdict:component_{number // 10}",
         text=f"{beginning}finding {said}",
-        command="esper submit --again latest" if kind is NoteKind.ACTION else "",
+        command="esper submit --rerun latest" if kind is NoteKind.ACTION else "",
         session="",
         certificate=f"crt_{number // 5:032x}",
         commit="",

@@ -89,9 +89,9 @@ class Outcome:
         return self.is_flagged and self.is_silent
 
 
-def fixes(names: Sequence[str]) -> list[Fix]:
-    """Return the fixes, of all packages where no names are given."""
-    said = tomllib.loads(_FIXES.read_text(encoding="utf-8"))["fix"]
+def fixes(names: Sequence[str], file: Path = _FIXES) -> list[Fix]:
+    """Return the fixes of a file, of all packages where no names are given."""
+    said = tomllib.loads(file.read_text(encoding="utf-8"))["fix"]
     return [_fix(each) for each in said if not names or each["package"] in names]
 
 

@@ -161,7 +161,7 @@ def measure_processes(folder: Path, sessions: int, concurrency: int, workers: in
     for _ in range(sessions):
         submit(project)
     esper = str(Path(sys.executable).with_name("esper"))
-    command = [esper, "worker", "--once", "--concurrency", str(concurrency), "--poll", "0.2", "--project", str(project)]
+    command = [esper, "worker", "--once", "--jobs", str(concurrency), "--poll", "0.2", "--project", str(project)]
     began = time.perf_counter()
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(workers)]
     errors = [each.communicate()[1].decode().strip() for each in started]

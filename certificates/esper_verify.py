@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key, lo
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "cannot decide"
 OK, CANNOT_DECIDE, NOT_GENUINE, NOT_CURRENT, ENDINGS = 0, 4, 7, 8, ("revoked", "superseded", UNDECIDED)
 PAYLOAD_TYPE, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+STATEMENT_MEMBERS = {"_type", "subject", "predicateType", "predicate"}
 CERTIFICATE, NOTICE, OVERRIDE = "certificate/v1", "notice/v1", "notice/v2"  # Each in one of these vocabularies.
 OURS = ("urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#", "https://esper-agents.dev/")
 WORDS = {(CERTIFICATE, "supersedes"): "superseded", (CERTIFICATE, "revokes"): "revoked"}
@@ -191,8 +192,7 @@ def read_statement(payload: bytes, *kinds: str) -> dict[str, Any]:
     said = (given := at(value, "predicateType")).removeprefix(next(filter(given.startswith, OURS), given))
     if said not in kinds and re.fullmatch(re.escape(kinds[-1][:-1]) + "[1-9][0-9]{0,5}", said):
         raise RefusedError(f"it is a {shown(given)}, and {kinds[-1]} is known here: get a newer program", UNDECIDED)
-    members = {"_type", "subject", "predicateType", "predicate"}
-    if set(value) != members or value["_type"] != STATEMENT or said not in kinds:
+    if {*value} != STATEMENT_MEMBERS or value["_type"] != STATEMENT or said not in kinds:
         raise RefusedError(f"it is no in-toto Statement v1 with a {kinds[-1]}")
     return at(value, "predicate", shape=dict) and {**value, "predicateType": said}
 
@@ -269,10 +269,13 @@ def includes(leaf: bytes, index: int, size: int, path: list[bytes], root: bytes)
 
 def examined(statement: dict[str, Any]) -> list[File]:
     """Return the files that were judged; the subjects must be just these and the commit, or the session where none."""
-    read = at(statement, "predicate", "examined", shape=list)
-    files = [(at(each, "path"), at(each, "sha256"), at(each, "git_blob")) for each in read]
-    wanted = [{"name": p, "digest": {"sha256": d} | ({"gitBlob": b} if b else {})} for p, d, b in files]
-    subjects = at(statement, "subject", shape=list)
+    said, subjects = at(statement, "predicate", shape=dict), at(statement, "subject", shape=list)
+    files = [(at(e, "path"), at(e, "sha256"), at(e, "git_blob")) for e in at(said, "examined", shape=list)]
+    wanted: list[Any] = [{"name": p, "digest": {"sha256": d} | ({"gitBlob": b} if b else {})} for p, d, b in files]
+    if "files" in said:  # More than fifty: as sha256sum lists them, with one digest for the list.
+        listed = at(said, "files", "list")
+        files = [(line[66:], line[:64], "") for line in listed.splitlines()]
+        wanted = [{"name": "files.sha256", "digest": {"sha256": hashlib.sha256(listed.encode()).hexdigest()}}]
     rest = [at(each, "name").partition(":")[0] for each in subjects[len(wanted) :]]
     if subjects[: len(wanted)] != wanted or rest not in ([[], ["git"]] if files else [["session"]]):
         raise RefusedError("its subjects are not the files that it says were read")
@@ -333,8 +336,7 @@ def check(given: Path, tree: Path | None, keys: Keys) -> tuple[list[str], int]:
         said = statement["predicate"]
         certificate_id, status = at(said, "id"), at(said, "verdict", "status")
         title = f"{certificate_id}: {status} for {said.get('component')}, by {said.get('agent')}"
-        files = examined(statement)
-        digest = hashlib.sha256(payload).hexdigest()
+        files, digest = examined(statement), hashlib.sha256(payload).hexdigest()
         genuine += [Check("record", HOLDS, f"sha256:{digest}"), verdict_check(said)]
         found = later(certificate_id, stem, keys)
         genuine += [Check("notice", FAILS, why) for word, why, _ in found if word == FAILS]
@@ -354,9 +356,7 @@ def check(given: Path, tree: Path | None, keys: Keys) -> tuple[list[str], int]:
         lines += [f"    {each.name} {each.outcome}: {each.why}" for each in checks]
     lines += [f"  current: {current[0]}", *(f"    {each}" for each in current[1])]
     outcomes = {each.outcome for each in (*genuine, *logged)}
-    known = OK if outcomes == {HOLDS} else CANNOT_DECIDE
-    code = {"valid": known, UNDECIDED: CANNOT_DECIDE}.get(current[0], NOT_CURRENT)
-    # What is not genuine goes before what is not current, and that before what is not known.
+    code = {"valid": (CANNOT_DECIDE, OK)[outcomes == {HOLDS}], UNDECIDED: CANNOT_DECIDE}.get(current[0], NOT_CURRENT)
     return lines, NOT_GENUINE if FAILS in outcomes else code
 
 

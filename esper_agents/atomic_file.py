@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def atomic_file(
     Raises:
         OSError: It cannot be written.
     """
-    half = scratch or path.with_name(f".{path.name}.{token_hex(8)}")
+    half = scratch or path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     if descriptor is not None:
         os.ftruncate(descriptor, 0)
     else:

@@ -17,8 +17,9 @@ EsperError
 ├── ModelError ............... 1  the model server returned no usable response
 │   └── ModelBusyError ....... 75 the model server is unreachable or accepts no requests
 │       └── OverloadedError .. 75 the model server is overloaded for one model
-└── StorageError ............. 1  the database or its disk failed
-    └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
+├── StorageError ............. 1  the database or its disk failed
+│   └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
+└── InterruptedCommandError .. 130 the user interrupted the command
 """
 
 from __future__ import annotations
@@ -64,9 +65,11 @@ class EsperError(Exception):
         problem: Description of the problem; lower case, no full stop.
         remedy: A command or an edit that fixes it and can be made now.
         exit_code: Exit code of the command line.
+        kind: Name of the class of errors in the JSON output of the command line; it never changes.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    kind: ClassVar[str] = "internal"
 
     def __init__(self, problem: str, *, remedy: str) -> None:
         super().__init__(problem)
@@ -82,6 +85,7 @@ class UsageError(EsperError):
     """An invalid request by the user."""
 
     exit_code = ExitCode.USAGE
+    kind = "usage"
 
 
 class NotFoundError(UsageError):
@@ -91,6 +95,8 @@ class NotFoundError(UsageError):
         what: The type of object, such as `agent`.
         name: The name that was given.
     """
+
+    kind = "not-found"
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, listing: str) -> None:
         close = get_close_matches(name, sorted(known), n=3, cutoff=0.5)
@@ -118,6 +124,8 @@ class InputFileError(UsageError):
         path: The path as the user gave it.
     """
 
+    kind = "input-file"
+
     def __init__(self, path: str, problem: str, *, remedy: str) -> None:
         super().__init__(f"{problem}: {path!r}", remedy=remedy)
         self.path = path
@@ -131,6 +139,8 @@ class DefinitionError(UsageError):
         line: The line, from 1, or None if the problem concerns the whole file.
     """
 
+    kind = "definition"
+
     def __init__(self, path: str, problem: str, *, remedy: str, line: int | None = None) -> None:
         where = path if line is None else f"{path}:{line}"
         super().__init__(f"{where}: {problem}", remedy=remedy)
@@ -142,30 +152,35 @@ class EvidenceError(EsperError):
     """Something could not be measured or read; this is never reported as zero, and the verdict stays undecided."""
 
     exit_code = ExitCode.UNDECIDED
+    kind = "evidence"
 
 
 class IntegrityError(EsperError):
     """A certificate or archive that was modified after it was issued."""
 
     exit_code = ExitCode.TAMPERED
+    kind = "integrity"
 
 
 class NewerRecordError(IntegrityError):
     """A record issued by a newer esper-agents; it may be valid, but this version cannot verify it."""
 
     exit_code = ExitCode.UNDECIDED
+    kind = "newer-record"
 
 
 class NotCurrentError(EsperError):
     """An authentic certificate that is no longer current because it was revoked or superseded."""
 
     exit_code = ExitCode.NOT_CURRENT
+    kind = "not-current"
 
 
 class BusyError(EsperError):
     """Another process owns the session."""
 
     exit_code = ExitCode.BUSY
+    kind = "busy"
 
 
 class LeaseLostError(BusyError):
@@ -175,9 +190,13 @@ class LeaseLostError(BusyError):
 class DriftError(EsperError):
     """A playbook decides other actions than the ledger recorded."""
 
+    kind = "drift"
+
 
 class ReasonerError(EsperError):
     """A reasoner returned an action that cannot be carried out."""
+
+    kind = "reasoner"
 
 
 class ModelError(EsperError):
@@ -187,6 +206,8 @@ class ModelError(EsperError):
         used: Usage of its responses nevertheless, in the form of a decision's record; empty if there was none.
     """
 
+    kind = "model"
+
     used: Mapping[str, object] = MappingProxyType({})
 
 
@@ -194,6 +215,7 @@ class ModelBusyError(ModelError):
     """The model server is unreachable or accepts no requests at present."""
 
     exit_code = ExitCode.BUSY
+    kind = "model-busy"
 
 
 class OverloadedError(ModelBusyError):
@@ -203,6 +225,17 @@ class OverloadedError(ModelBusyError):
 class StorageError(EsperError):
     """A failure of the database or of its disk."""
 
+    kind = "storage"
+
 
 class NewerDatabaseError(StorageError):
     """A database written by a newer esper-agents."""
+
+    kind = "newer-database"
+
+
+class InterruptedCommandError(EsperError):
+    """A command that the user interrupted with Ctrl-C."""
+
+    exit_code = ExitCode.INTERRUPTED
+    kind = "interrupted"

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 # Folder of a project for published certificates and memory documents.
 PUBLISHED = "docs/ai/agents"
+_PUBLISHED_SUFFIXES = (".md", ".html", ".dsse.json", ".notice.json", ".tlog-proof")
 _PACKAGE = Path(__file__).resolve().parent
+
+
+def is_published(path: str) -> bool:
+    """Return whether a path of a project is a published certificate or document: never code or settings.
+
+    Args:
+        path: Relative to the project, or the folder itself.
+    """
+    inside = path.startswith(f"{PUBLISHED}/") and path.endswith(_PUBLISHED_SUFFIXES)
+    return inside or path == PUBLISHED
 
 
 @cache
@@ -23,11 +37,22 @@ def data_folder(name: str) -> Path:
 
 
 def home() -> Path:
-    """Return the data directory, which contains all files that the program writes; `ESPER_HOME` overrides it."""
-    from platformdirs import user_data_path
+    """Return the data directory, which contains all files that the program writes; `ESPER_HOME` overrides it.
 
-    moved = os.environ.get("ESPER_HOME")
-    return Path(moved).expanduser().absolute() if moved else user_data_path("esper-agents", appauthor=False)
+    It is `esper-agents` in `$XDG_DATA_HOME`, else in the folder of the platform for data of users.
+    """
+    if moved := os.environ.get("ESPER_HOME"):
+        return Path(moved).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME", "").strip()
+    if not os.path.isabs(base):  # noqa: PTH117 - the specification ignores a relative path
+        base = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
+    return Path(base).expanduser() / "esper-agents"
+
+
+def project_key(root: Path) -> str:
+    """Return the name of the folder of a project: its folder name, and a digest of its path."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name)[:40] or "root"
+    return f"{name}-{sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
 
 def project_home(key: str) -> Path:

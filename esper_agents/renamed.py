@@ -20,8 +20,8 @@ _MOVED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "esper_agents.domain.move": ("esper_agents.domain.agent_action", {"Answer": "UserAnswer", "UseTools": "CallTools"}),
     "esper_agents.domain.reproduction": ("esper_agents.domain.reproduction", {"Again": "ReproductionOutcome"}),
     "esper_agents.reasoning.asked": (
-        "esper_agents.reasoning.request_parser",
-        {"Asked": "ParsedRequest", "read_request": "parse_request"},
+        "esper_agents.requests.measurement_options",
+        {"Asked": "MeasurementRequest", "read_request": "measurement_options"},
     ),
     "esper_agents.reasoning.confirming": (
         "esper_agents.reasoning.confirmation_runs",

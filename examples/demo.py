@@ -58,7 +58,7 @@ def main() -> None:
     git("add", "--all")
     git("commit", "--quiet", "--message", "a small PyTorch project")
     request = "review this training code before we merge it"
-    run("submit", "--plan", request)
+    run("submit", "--dry-run", request)
     killed_in_the_middle("submit", request)
     run("sessions", "list")
     run("resume", expected=(3,))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from esper_agents.domain.agent import Agent
 from esper_agents.domain.agent_action import ToolReport, ToolUse
-from esper_agents.domain.certificate import CLAUDE, Definition
+from esper_agents.domain.certificate import Definition
 from esper_agents.domain.codec import encode
 from esper_agents.domain.evidence import CallOutcome, Evidence, Risk, source_file
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Finding, Location, Severity, fingerprint
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.ledger import FrameOpened, LedgerRow, RowKey
 from esper_agents.domain.project import GitRevision
+from esper_agents.domain.reasoner_names import CLAUDE
 from esper_agents.domain.session import Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task

@@ -20,6 +20,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("esper", deadline=None)
+settings.register_profile("some", deadline=None, max_examples=40)
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("esper")
 
@@ -30,6 +31,7 @@ STORES = (
     "certificates/log/test_transparency_log.py",
     "certificates/test_archive.py",
     "certificates/test_search.py",
+    "memory/test_redaction.py",
     "memory/test_search.py",
 )
 
@@ -86,9 +88,9 @@ WHOLE = {"fork_server", "judged", "multiprocessing", "places", "subprocess", "to
 
 
 def pytest_configure(config):
-    """Let `make test-quick` try fewer made-up values."""
-    if "not whole" in config.option.markexpr:
-        settings.load_profile("quick")
+    """Let `make test` try fewer made-up values than `make test-all`, and `make test-quick` fewer still."""
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick" if "not whole" in config.option.markexpr else "some")
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,8 @@
 """The `esper` command without its start: one process has imported it, and every call is a fork of that process.
 
+That process has also run a session and verified its certificate. What every process works out for itself, such as
+definitions, words for the router and templates, is there when a call begins.
+
 A fork has the arguments, the folder, the environment, the umask and the streams that it is given, and ends as a process
 of its own. What only a true start can show needs one: what is imported when, what Python reads from its environment,
 signals before `main`, closed streams, an installed wheel.
@@ -13,6 +16,7 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import selectors
 import signal
 import socket
@@ -21,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -51,6 +56,18 @@ HEAVY = (
 
 def run(arguments, *, cwd, env, stdin=subprocess.DEVNULL, timeout=120):
     """Run the command to its end in a fork, and return what `subprocess.run` would."""
+    with start(arguments, cwd=cwd, env=env, stdin=stdin) as process:
+        try:
+            said = _read({process.stdout.fileno(), process.stderr.fileno()}, time.monotonic() + timeout)
+        except TimeoutError:
+            process.kill()
+            raise subprocess.TimeoutExpired(process.args, timeout) from None
+        out, err = (said[each.fileno()] for each in (process.stdout, process.stderr))
+        return subprocess.CompletedProcess(process.args, process.wait(), out, err)
+
+
+def start(arguments, *, cwd, env, stdin=subprocess.DEVNULL, start_new_session=False):
+    """Start the command in a fork, and return what `subprocess.Popen` would."""
     argv = [str(ESPER), *map(os.fspath, arguments)]
     ours, theirs = socket.socketpair()
     out, out_there = os.pipe()
@@ -65,20 +82,64 @@ def run(arguments, *, cwd, env, stdin=subprocess.DEVNULL, timeout=120):
             os.close(each)
     umask = os.umask(0o022)
     os.umask(umask)
-    with ours:
-        ours.sendall(json.dumps({"argv": argv, "cwd": os.fspath(cwd), "env": env, "umask": umask}).encode())
-        ours.shutdown(socket.SHUT_WR)
-        answers = ours.makefile()
-        pid = int(answers.readline())
-        try:
-            said = _read({out, err}, time.monotonic() + timeout)
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(argv, timeout) from None
-        finally:
-            os.close(out)
-            os.close(err)
-        return subprocess.CompletedProcess(argv, int(answers.readline()), said[out], said[err])
+    wanted = {"argv": argv, "cwd": os.fspath(cwd), "env": env, "umask": umask, "start_new_session": start_new_session}
+    ours.sendall(json.dumps(wanted).encode())
+    ours.shutdown(socket.SHUT_WR)
+    return Forked(argv, ours, out, err)
+
+
+class Forked:
+    """One call of the command, with the part of `subprocess.Popen` that tests use."""
+
+    def __init__(self, argv, line, out, err):
+        """Take the line to the server and the ends of the two streams."""
+        self.args, self._line, self.returncode = argv, line, None
+        self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
+        self.pid = self._number()
+
+    def _number(self):
+        digits = b""
+        while (digit := self._line.recv(1)) not in {b"", b"\n"}:
+            digits += digit
+        return int(digits)
+
+    def poll(self):
+        """Return how it ended; None while it runs."""
+        if self.returncode is None and select.select([self._line], [], [], 0)[0]:
+            self.returncode = self._number()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Return how it ended, once it has."""
+        if self.returncode is None and not select.select([self._line], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.poll()
+
+    def communicate(self, timeout=None):
+        """Return what it said that was not read yet, once it has ended."""
+        with ThreadPoolExecutor(2) as readers, self:
+            said = [readers.submit(each.read) for each in (self.stdout, self.stderr)]
+            if len(wait(said, timeout).done) < len(said):
+                self.kill()
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            return tuple(each.result() for each in said)
+
+    def send_signal(self, number):
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.wait()
+        for each in (self.stdout, self.stderr, self._line):
+            each.close()
 
 
 def _read(pipes, deadline):
@@ -154,6 +215,9 @@ def _tell(answers, number):
 
 def _prepare():
     """Import everything but torch, and make sure that what is forked is one thread with no database open."""
+    import judged
+    import once
+
     import esper_agents
 
     sys.path[0] = str(ESPER.parent)
@@ -163,6 +227,8 @@ def _prepare():
     for name in HEAVY:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
+    once.keep()
+    judged.judge_and_forget()
     assert "torch" not in sys.modules
     assert threading.active_count() == 1
     held = [each.path for each in psutil.Process().open_files() if each.fd > 2]
@@ -179,6 +245,8 @@ def _be_esper(files):
     for number, each in enumerate(streams):
         os.dup2(each, number)
     os.closerange(3, 4096)
+    if wanted["start_new_session"]:
+        os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(wanted["env"])

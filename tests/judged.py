@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from esper_agents.api import open_project
+from esper_agents.certificates.signing import signing_key
 
 FAULTY = """import torch
 
@@ -66,6 +67,25 @@ async def _review(root: Path):
     async with open_project(root) as project:
         task = project.tasks.create("review this training code", [root / "train.py"], agent="pytorch-code-reviewer")
         return await (await project.tasks.submit(task)).run()
+
+
+def judge_and_forget() -> None:
+    """Review a project and verify its certificate, and leave nothing of it but what this process has worked out."""
+    with tempfile.TemporaryDirectory(prefix="esper-test-judged-") as folder, pytest.MonkeyPatch.context() as own:
+        own.setenv("ESPER_HOME", str(Path(folder, "home")))
+        root = Path(folder, "toy")
+        root.mkdir()
+        (root / "train.py").write_text(FAULTY)
+        asyncio.run(_verify(judge(root)))
+    # A process keeps the key that it signed with.
+    signing_key._given = None
+    signing_key._read.clear()
+
+
+async def _verify(judged: Judged) -> None:
+    async with open_project(judged.root) as project:
+        assert (await project.certificates.verify(judged.id)).certificate
+        assert project.agents.route("review this training code").agent
 
 
 def judged_before(home: Path) -> Judged:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from esper_agents.testing.messages import MessagesServer
 from esper_agents.testing.script import ToolUseBlock
 
-EVIDENCE = re.compile(r"ev_[0-9a-f]{32}")
+# Evidence as a model is shown it.
+EVIDENCE = re.compile(r"\be\d+\b")
 
 
 def conclude(**arguments):

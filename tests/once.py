@@ -1,29 +1,39 @@
-"""What is the same in every test and is come by once: definitions, tools, and the shape of a new database."""
+"""What is the same in every test and is come by once: definitions, the router, tools, and the shape of a database."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from sqlalchemy import create_engine, text
 
 from esper_agents.agents import registry as agents
+from esper_agents.agents import router
 from esper_agents.agents.definition import load_definition
 from esper_agents.storage import migrate
 from esper_agents.storage.tables import HEAD
+from esper_agents.tools import pytest_process
 from esper_agents.tools import registry as tools
 
-_plain_upgrade, _plain_tools = migrate.upgrade, tools._ours
+# What pytest plugins of our own environment take to load is four times what a toy project's tests take.
+_PLUGINS = ("anyio", "hypothesispytest", "langsmith_plugin", "platformdirs", "timeout", "xdist", "xdist.looponfail")
+_OPTIONS = (*pytest_process._OPTIONS, *(word for each in _PLUGINS for word in ("-p", f"no:{each}")))
+_plain_upgrade, _plain_tools, _plain_router = migrate.upgrade, tools._ours, router.Router
 
 
 def know(monkeypatch):
     """Let all of it be found as it was found before: most of the time of a small session goes there."""
+    for module, name, known in _KNOWN:
+        monkeypatch.setattr(module, name, known)
 
-    def known(path, *, namespace=""):
-        return _definition(path, path.stat().st_ctime_ns, namespace)
 
-    monkeypatch.setattr(agents, "load_definition", known)
-    monkeypatch.setattr(tools, "_ours", _tools)
-    monkeypatch.setattr(migrate, "upgrade", upgrade)
+def keep():
+    """Do as `know`, for the rest of this process."""
+    for module, name, known in _KNOWN:
+        setattr(module, name, known)
+
+
+def _known_definition(path, *, namespace=""):
+    return _definition(path, path.stat().st_ctime_ns, namespace)
 
 
 @cache
@@ -34,6 +44,15 @@ def _definition(path, _changed_ns, namespace):
 @cache
 def _tools():
     return tuple(_plain_tools())
+
+
+@lru_cache(maxsize=32)
+def _router_among(known):
+    return _plain_router(known)
+
+
+def _router(known, *, taught=None):
+    return _router_among(tuple(known)) if taught is None else _plain_router(known, taught=taught)
 
 
 def upgrade(connection):
@@ -58,3 +77,12 @@ def _shape():
     # What belongs to a virtual table comes with it.
     hidden = {each.name for each in tables if each.type == "shadow"}
     return tuple(sql for name, sql in made if name not in hidden)
+
+
+_KNOWN = (
+    (agents, "load_definition", _known_definition),
+    (router, "Router", _router),
+    (pytest_process, "_OPTIONS", _OPTIONS),
+    (tools, "_ours", _tools),
+    (migrate, "upgrade", upgrade),
+)

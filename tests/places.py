@@ -95,6 +95,12 @@ class Done:
         """Return problem and remedy, after making sure that they are all it said to standard error."""
         lines = self.stderr.splitlines()
         assert self.code == code, (self.code, self.stdout, self.stderr)
+        if self.stderr.startswith('{"error"'):
+            # Of a command with `--json`.
+            (line,) = lines
+            error = json.loads(line)["error"]
+            assert error["exit"] == code
+            return error["problem"], error["fix"]
         assert len(lines) == 2, self.stderr
         assert lines[0].startswith("esper: ")
         assert lines[1].startswith("  fix: ")
@@ -133,17 +139,13 @@ class Place:
             assert done.code == code, (done.code, done.stdout, done.stderr)
         return done
 
-    def start(self, *arguments, env=None, **options):
-        """Start the command in a process group of its own, as a shell does."""
-        return subprocess.Popen(
-            **self.child(*arguments, env=env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            **options,
-        )
+    def start(self, *arguments, env=None, is_cold=False):
+        """Start the command in a process group of its own, as a shell does; see `esper` for `is_cold`."""
+        child = {**self.child(*arguments, env=env), "stdin": subprocess.DEVNULL, "start_new_session": True}
+        if is_cold or any(map(_is_read_at_start, env or ())):
+            return subprocess.Popen(**child, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child["arguments"] = child.pop("args")[1:]
+        return fork_server.start(**child)
 
     def with_home(self, home):
         """Return the same project with a copy of the home."""

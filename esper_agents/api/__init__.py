@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import paths_among as paths_among
     from esper_agents.api.agents import task_of as task_of
     from esper_agents.api.certificates import PublishedPaths as PublishedPaths
+    from esper_agents.api.completion import agent_names as agent_names
+    from esper_agents.api.completion import recent_ids as recent_ids
+    from esper_agents.api.completion import rule_codes as rule_codes
     from esper_agents.api.database import DatabaseBackup as DatabaseBackup
     from esper_agents.api.database import back_up_database as back_up_database
     from esper_agents.api.database import database_status as database_status
@@ -68,6 +71,9 @@ if TYPE_CHECKING:
     from esper_agents.api.health_checks import HealthProblem as HealthProblem
     from esper_agents.api.health_checks import HealthReport as HealthReport
     from esper_agents.api.health_checks import check_health as check_health
+    from esper_agents.api.inspection import QueryDescription as QueryDescription
+    from esper_agents.api.inspection import inspect_code as inspect_code
+    from esper_agents.api.inspection import list_queries as list_queries
     from esper_agents.api.keys import AcceptedKeys as AcceptedKeys
     from esper_agents.api.keys import KeyListing as KeyListing
     from esper_agents.api.keys import KeyTrust as KeyTrust
@@ -81,13 +87,21 @@ if TYPE_CHECKING:
     from esper_agents.api.keys import rotate_key as rotate_key
     from esper_agents.api.keys import trust_key as trust_key
     from esper_agents.api.measure import StoredReport as StoredReport
+    from esper_agents.api.measure import recheck_report as recheck_report
     from esper_agents.api.measurement_lab import MeasurementInputs as MeasurementInputs
     from esper_agents.api.measurement_lab import MeasurementLab as MeasurementLab
     from esper_agents.api.measurement_lab import open_measurement_lab as open_measurement_lab
+    from esper_agents.api.measurement_lab import report_folder as report_folder
+    from esper_agents.api.measurement_lab import with_captured_inputs as with_captured_inputs
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
     from esper_agents.api.project import OpenProject as OpenProject
     from esper_agents.api.project import open_project as open_project
+    from esper_agents.api.project_setup import SetupPart as SetupPart
+    from esper_agents.api.project_setup import SetupState as SetupState
+    from esper_agents.api.project_setup import SetupStep as SetupStep
+    from esper_agents.api.project_setup import plan_setup as plan_setup
+    from esper_agents.api.project_setup import set_up as set_up
     from esper_agents.api.review import LineReview as LineReview
     from esper_agents.api.review import ReviewOptions as ReviewOptions
     from esper_agents.api.review import RuleDescription as RuleDescription
@@ -101,10 +115,18 @@ if TYPE_CHECKING:
     from esper_agents.api.review import write_baseline as write_baseline
     from esper_agents.api.session import Session as Session
     from esper_agents.api.session import SessionResult as SessionResult
+    from esper_agents.api.stack_traces import ExplainedCommand as ExplainedCommand
+    from esper_agents.api.stack_traces import TraceService as TraceService
+    from esper_agents.api.stack_traces import explain_command as explain_command
+    from esper_agents.api.stack_traces import explain_trace as explain_trace
+    from esper_agents.api.stack_traces import is_error_text as is_error_text
+    from esper_agents.api.stack_traces import read_trace_file as read_trace_file
     from esper_agents.api.sync import SyncProject as SyncProject
     from esper_agents.api.sync import SyncSession as SyncSession
     from esper_agents.api.sync import open_project_sync as open_project_sync
     from esper_agents.api.target_project import TargetProject as TargetProject
+    from esper_agents.api.target_project import current_project as current_project
+    from esper_agents.api.target_project import find_target_project as find_target_project
     from esper_agents.api.tasks import TaskPlan as TaskPlan
     from esper_agents.api.traces import SessionTrace as SessionTrace
     from esper_agents.api.traces import collector_url as collector_url
@@ -167,6 +189,12 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Location as Location
     from esper_agents.domain.finding import Severity as Severity
     from esper_agents.domain.frame import Brief as Brief
+    from esper_agents.domain.gate_level import GateLevel as GateLevel
+    from esper_agents.domain.stack_trace import StackTrace as StackTrace
+    from esper_agents.domain.stack_trace import TraceFrame as TraceFrame
+    from esper_agents.errors import EsperError as EsperError
+    from esper_agents.errors import EvidenceError as EvidenceError
+    from esper_agents.errors import UsageError as UsageError
     from esper_agents.learning.model_wording import Wording as Wording
     from esper_agents.learning.proposals import Proposal as Proposal
     from esper_agents.learning.report import Retrospect as Retrospect
@@ -176,6 +204,12 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
     from esper_agents.review.annotations import as_annotations as as_annotations
     from esper_agents.review.baseline import BaselineEntry as BaselineEntry
+    from esper_agents.review.fact_query import Assessment as Assessment
+    from esper_agents.review.fact_query import Fact as Fact
+    from esper_agents.review.fact_query import InspectionSubject as InspectionSubject
+    from esper_agents.review.inspection import ClaimState as ClaimState
+    from esper_agents.review.inspection import Inspection as Inspection
+    from esper_agents.review.inspection import QueryResult as QueryResult
     from esper_agents.review.outcome import ReviewOutcome as ReviewOutcome
     from esper_agents.review.outcome import UnfixedDiagnostic as UnfixedDiagnostic
     from esper_agents.review.report import Progress as Progress
@@ -194,23 +228,28 @@ if TYPE_CHECKING:
     from esper_agents.tools.tool import tool as tool
     from esper_agents.torchlab.capture import CapturedTarget as CapturedTarget
     from esper_agents.torchlab.compare.change_control import ChangeControl as ChangeControl
+    from esper_agents.torchlab.compare.change_control import base_revision as base_revision
     from esper_agents.torchlab.compare.compare import ComparisonMode as ComparisonMode
     from esper_agents.torchlab.compare.compare import ComparisonRequest as ComparisonRequest
-    from esper_agents.torchlab.compare.compare import Effort as Effort
     from esper_agents.torchlab.compare.correctness import OutputMetric as OutputMetric
     from esper_agents.torchlab.compare.measure import Arm as Arm
-    from esper_agents.torchlab.compare.verdict import ComparisonOutcome as ComparisonOutcome
+    from esper_agents.torchlab.compare.result import ComparisonOutcome as ComparisonOutcome
+    from esper_agents.torchlab.effort import Effort as Effort
     from esper_agents.torchlab.lab import LabSettings as LabSettings
     from esper_agents.torchlab.measurement import MeasurementDescriptor as MeasurementDescriptor
     from esper_agents.torchlab.measurement import MeasurementOption as MeasurementOption
+    from esper_agents.torchlab.measurement import PreparedOptions as PreparedOptions
     from esper_agents.torchlab.measurement import ReportSection as ReportSection
     from esper_agents.torchlab.measurement import measurements as measurements
     from esper_agents.torchlab.measurements.data import DataOptions as DataOptions
     from esper_agents.torchlab.measurements.data import DataResult as DataResult
+    from esper_agents.torchlab.measurements.scaffold import ScaffoldOptions as ScaffoldOptions
+    from esper_agents.torchlab.measurements.test import DraftOptions as DraftOptions
+    from esper_agents.torchlab.measurements.watch import LineRange as LineRange
     from esper_agents.torchlab.report import MeasurementReport as MeasurementReport
     from esper_agents.torchlab.target import TargetSpec as TargetSpec
-    from esper_agents.torchlab.watch import LineRange as LineRange
     from esper_agents.torchlab.worker_failure import WorkerError as WorkerError
+    from esper_agents.traces.explain import TraceExplanation as TraceExplanation
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
@@ -243,6 +282,11 @@ _NAMES = {
         "task_of",
     ),
     "esper_agents.api.certificates": ("PublishedPaths",),
+    "esper_agents.api.completion": (
+        "agent_names",
+        "recent_ids",
+        "rule_codes",
+    ),
     "esper_agents.api.database": (
         "DatabaseBackup",
         "back_up_database",
@@ -269,6 +313,11 @@ _NAMES = {
         "HealthReport",
         "check_health",
     ),
+    "esper_agents.api.inspection": (
+        "QueryDescription",
+        "inspect_code",
+        "list_queries",
+    ),
     "esper_agents.api.keys": (
         "AcceptedKeys",
         "KeyListing",
@@ -283,17 +332,29 @@ _NAMES = {
         "rotate_key",
         "trust_key",
     ),
-    "esper_agents.api.measure": ("StoredReport",),
+    "esper_agents.api.measure": (
+        "StoredReport",
+        "recheck_report",
+    ),
     "esper_agents.api.measurement_lab": (
         "MeasurementInputs",
         "MeasurementLab",
         "open_measurement_lab",
+        "report_folder",
+        "with_captured_inputs",
     ),
     "esper_agents.api.memory": ("RedactionResult",),
     "esper_agents.api.models": ("ModelCostPreview",),
     "esper_agents.api.project": (
         "OpenProject",
         "open_project",
+    ),
+    "esper_agents.api.project_setup": (
+        "SetupPart",
+        "SetupState",
+        "SetupStep",
+        "plan_setup",
+        "set_up",
     ),
     "esper_agents.api.review": (
         "LineReview",
@@ -312,12 +373,24 @@ _NAMES = {
         "Session",
         "SessionResult",
     ),
+    "esper_agents.api.stack_traces": (
+        "ExplainedCommand",
+        "TraceService",
+        "explain_command",
+        "explain_trace",
+        "is_error_text",
+        "read_trace_file",
+    ),
     "esper_agents.api.sync": (
         "SyncProject",
         "SyncSession",
         "open_project_sync",
     ),
-    "esper_agents.api.target_project": ("TargetProject",),
+    "esper_agents.api.target_project": (
+        "TargetProject",
+        "current_project",
+        "find_target_project",
+    ),
     "esper_agents.api.tasks": ("TaskPlan",),
     "esper_agents.api.traces": (
         "SessionTrace",
@@ -416,6 +489,16 @@ _NAMES = {
         "Severity",
     ),
     "esper_agents.domain.frame": ("Brief",),
+    "esper_agents.domain.gate_level": ("GateLevel",),
+    "esper_agents.domain.stack_trace": (
+        "StackTrace",
+        "TraceFrame",
+    ),
+    "esper_agents.errors": (
+        "EsperError",
+        "EvidenceError",
+        "UsageError",
+    ),
     "esper_agents.learning.model_wording": ("Wording",),
     "esper_agents.learning.proposals": ("Proposal",),
     "esper_agents.learning.report": ("Retrospect",),
@@ -425,6 +508,16 @@ _NAMES = {
     "esper_agents.orchestration.replay": ("ReplayResult",),
     "esper_agents.review.annotations": ("as_annotations",),
     "esper_agents.review.baseline": ("BaselineEntry",),
+    "esper_agents.review.fact_query": (
+        "Assessment",
+        "Fact",
+        "InspectionSubject",
+    ),
+    "esper_agents.review.inspection": (
+        "ClaimState",
+        "Inspection",
+        "QueryResult",
+    ),
     "esper_agents.review.outcome": (
         "ReviewOutcome",
         "UnfixedDiagnostic",
@@ -450,19 +543,23 @@ _NAMES = {
         "tool",
     ),
     "esper_agents.torchlab.capture": ("CapturedTarget",),
-    "esper_agents.torchlab.compare.change_control": ("ChangeControl",),
+    "esper_agents.torchlab.compare.change_control": (
+        "ChangeControl",
+        "base_revision",
+    ),
     "esper_agents.torchlab.compare.compare": (
         "ComparisonMode",
         "ComparisonRequest",
-        "Effort",
     ),
     "esper_agents.torchlab.compare.correctness": ("OutputMetric",),
     "esper_agents.torchlab.compare.measure": ("Arm",),
-    "esper_agents.torchlab.compare.verdict": ("ComparisonOutcome",),
+    "esper_agents.torchlab.compare.result": ("ComparisonOutcome",),
+    "esper_agents.torchlab.effort": ("Effort",),
     "esper_agents.torchlab.lab": ("LabSettings",),
     "esper_agents.torchlab.measurement": (
         "MeasurementDescriptor",
         "MeasurementOption",
+        "PreparedOptions",
         "ReportSection",
         "measurements",
     ),
@@ -470,10 +567,13 @@ _NAMES = {
         "DataOptions",
         "DataResult",
     ),
+    "esper_agents.torchlab.measurements.scaffold": ("ScaffoldOptions",),
+    "esper_agents.torchlab.measurements.test": ("DraftOptions",),
+    "esper_agents.torchlab.measurements.watch": ("LineRange",),
     "esper_agents.torchlab.report": ("MeasurementReport",),
     "esper_agents.torchlab.target": ("TargetSpec",),
-    "esper_agents.torchlab.watch": ("LineRange",),
     "esper_agents.torchlab.worker_failure": ("WorkerError",),
+    "esper_agents.traces.explain": ("TraceExplanation",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
@@ -486,6 +586,7 @@ __all__ = [
     "ArchiveVerification",
     "Arm",
     "Ask",
+    "Assessment",
     "AuditedDocument",
     "BaselineEntry",
     "Brief",
@@ -498,6 +599,7 @@ __all__ = [
     "ChangedError",
     "Check",
     "CheckOutcome",
+    "ClaimState",
     "Command",
     "Commands",
     "ComparisonMode",
@@ -514,15 +616,21 @@ __all__ = [
     "DatabaseStatus",
     "Diagnostic",
     "DocumentAudit",
+    "DraftOptions",
     "Effort",
+    "EsperError",
+    "EvidenceError",
+    "ExplainedCommand",
     "ExportResult",
     "ExtensionKind",
     "ExtensionSkeleton",
+    "Fact",
     "FileCoverage",
     "FileRule",
     "FileTables",
     "Filter",
     "FreshnessState",
+    "GateLevel",
     "GateResult",
     "HandOff",
     "HealthProblem",
@@ -530,6 +638,8 @@ __all__ = [
     "ImportCount",
     "ImportResult",
     "ImportedCertificate",
+    "Inspection",
+    "InspectionSubject",
     "Installed",
     "KeyListing",
     "KeyTrust",
@@ -557,11 +667,14 @@ __all__ = [
     "PendingQuestion",
     "Plugin",
     "Point",
+    "PreparedOptions",
     "Progress",
     "Proposal",
     "Prunable",
     "PublicKey",
     "PublishedPaths",
+    "QueryDescription",
+    "QueryResult",
     "QueueWorker",
     "RedactionResult",
     "RefusedLine",
@@ -579,13 +692,18 @@ __all__ = [
     "Rule",
     "RuleDescription",
     "RuleMatch",
+    "ScaffoldOptions",
     "SearchHit",
     "Session",
     "SessionResult",
     "SessionTrace",
+    "SetupPart",
+    "SetupState",
+    "SetupStep",
     "Severity",
     "Signer",
     "SkillLibrary",
+    "StackTrace",
     "StoredReport",
     "SubjectCheck",
     "SubjectState",
@@ -600,8 +718,12 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "TraceExplanation",
+    "TraceFrame",
+    "TraceService",
     "UnfixedDiagnostic",
     "Unreadable",
+    "UsageError",
     "VerdictExplanation",
     "VerificationResult",
     "Wording",
@@ -609,23 +731,32 @@ __all__ = [
     "WorkerEvent",
     "accept_project_keys",
     "add_plugin",
+    "agent_names",
     "amount_text",
     "as_annotations",
     "audit_documents",
     "audit_problem_meanings",
     "back_up_database",
+    "base_revision",
     "check_coverage",
     "check_health",
     "collector_url",
     "combine_outcomes",
     "commands_of",
+    "current_project",
     "database_status",
+    "explain_command",
+    "explain_trace",
     "export_key",
+    "find_target_project",
     "fix_files",
     "fixes_as_patch",
+    "inspect_code",
     "installed_plugins",
+    "is_error_text",
     "lint_rules",
     "list_keys",
+    "list_queries",
     "load_agents",
     "measurements",
     "missing_tools",
@@ -635,19 +766,26 @@ __all__ = [
     "open_project_sync",
     "open_worker",
     "paths_among",
+    "plan_setup",
     "read_budget",
     "read_filter",
     "read_session_filter",
+    "read_trace_file",
     "read_trusted_keys",
+    "recent_ids",
+    "recheck_report",
     "redacted",
     "remove_plugin",
+    "report_folder",
     "review_as_sarif",
     "review_files",
     "review_line",
     "revoke_key",
     "rotate_key",
+    "rule_codes",
     "rule_page",
     "secrets_of",
+    "set_up",
     "source_file",
     "spark_line",
     "take_key_file",
@@ -658,6 +796,7 @@ __all__ = [
     "vacuum_database",
     "verify_archive",
     "verify_certificate",
+    "with_captured_inputs",
     "write_baseline",
 ]
 

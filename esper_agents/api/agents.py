@@ -230,6 +230,9 @@ class AgentCatalog:
     def route(self, request: str, files: Sequence[Path] = ()) -> Route:
         """Return the agent that would get a request, with the score of each candidate.
 
+        Of agents that fit almost equally, it prefers one that can act: one with a playbook, or any if the environment
+        provides access to a model.
+
         Args:
             request: The request in plain language.
             files: Files of the request.
@@ -238,10 +241,12 @@ class AgentCatalog:
             InputFileError: A file cannot be read.
         """
         from esper_agents.agents.router import Router
+        from esper_agents.api.models import has_model_key
 
         code = "\n".join(_read(path) for path in files)
         router = Router(tuple(self.registry.agents.values()))
-        return router.route(request, code=code, paths=[path.as_posix() for path in files])
+        able = None if has_model_key() else self.playbooks.keys()
+        return router.route(request, code=code, paths=[path.as_posix() for path in files], able=able)
 
     def templates(self) -> Commands:
         """Return the task templates: the bundled ones and the commands of plugins."""

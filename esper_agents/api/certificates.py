@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
 from esper_agents.archive import store as archive
 from esper_agents.archive.search.filters import Filter
-from esper_agents.errors import UsageError
+from esper_agents.domain.change import BASE
+from esper_agents.errors import EsperError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from esper_agents.archive.certificate_diff import CertificateDiff
     from esper_agents.archive.export import ExportResult
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.certificates.views.explanation import VerdictExplanation
+    from esper_agents.domain.answer import Answer
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.gate_level import GateLevel
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.status import Status
 
@@ -185,23 +189,27 @@ class CertificateService(Service):
         agents: Sequence[str] | None = None,
         trusted_keys: Sequence[Signer] = (),
         accepts_overrides: bool = False,
+        since: str = "",
+        fail_on: GateLevel | None = None,
     ) -> GateResult:
         """Return whether valid certificates cover the files under some paths; see `check_coverage`.
 
         Raises:
             InputFileError: A path does not exist or contains no files to cover.
         """
-        from esper_agents.archive.verification.gate import PASSING, REVIEWERS, gate
+        from esper_agents.archive.verification.gate import gate
 
-        return await gate(
+        result = await gate(
             self._services.project,
             self._place,
             paths,
-            required=PASSING if required is None else required,
-            agents=REVIEWERS if agents is None else agents,
+            required=required,
+            agents=agents,
             signers=trusted_keys,
             accepts_overrides=accepts_overrides,
+            since=since,
         )
+        return result if fail_on is None else replace(result, fail_on=fail_on)
 
     async def explain(self, certificate_id: str = "latest") -> VerdictExplanation:
         """Return the explanation of a certificate's verdict: policy rules, findings and their evidence.
@@ -213,6 +221,24 @@ class CertificateService(Service):
         from esper_agents.certificates.views.explanation import why
 
         return why(await self.record(certificate_id))
+
+    async def answer(self, certificate_id: str = "latest") -> Answer:
+        """Return the answer of a certificate, with a next command that runs in the current directory.
+
+        The command is empty if its files no longer exist.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        from esper_agents.certificates.answer import answer_of
+        from esper_agents.certificates.suggested_command import missing_paths, seen_from
+
+        found = answer_of(await self.read(certificate_id))
+        root = Path(self._services.project.root)
+        is_runnable = not missing_paths(found.next_command, root)
+        command = seen_from(found.next_command, root, Path.cwd().resolve()) if is_runnable else ""
+        return replace(found, next_command=command)
 
     async def audit_log(self, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
         """Return the problems of the project's transparency log.
@@ -284,9 +310,25 @@ class CertificateService(Service):
 
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
+        if not entries:
+            return {}
         from esper_agents.archive.changes.overrides import overrides
 
         return await self._store.run(overrides, self._services.project, entries)
+
+    async def changes(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
+        """Return the changes that the listed certificates are about, in a few words, by identifier."""
+        found: dict[str, str] = {}
+        for each in entries:
+            with suppress(EsperError):
+                data = await self._store.run(archive.read, each.id)
+                # Most certificates are about files: they are not parsed for a list.
+                if f'"{BASE}"'.encode() in data:
+                    from esper_agents.certificates.statement import parse
+
+                    change = parse(data).task.change
+                    found |= {each.id: change.label} if change else {}
+        return found
 
     async def record(self, certificate_id: str) -> bytes:
         """Return a certificate's bytes, an in-toto Statement.
@@ -307,6 +349,12 @@ class CertificateService(Service):
         from esper_agents.certificates.views.markdown import render_markdown
 
         return render_markdown(await self.record(certificate_id))
+
+    async def html(self, certificate_id: str) -> str:
+        """Return a certificate's HTML page, newly rendered: one file without scripts and without network access."""
+        from esper_agents.certificates.views.html import render_html
+
+        return render_html(await self.record(certificate_id))
 
     async def views(self, certificate_id: str) -> tuple[Path, ...]:
         """Return the existing Markdown views of a certificate, in the project and in the data directory."""
@@ -389,7 +437,7 @@ class CertificateService(Service):
         before = await self.list(wanted=wanted, before=given.id, limit=1)
         if not before:
             problem = f"{given.id} is the only certificate of {given.component!r}"
-            raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --again {given.id}")
+            raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --rerun {given.id}")
         return before[0], given
 
     async def countersign(self, certificate_id: str, key_file: Path, reason: str = "") -> LogNoticeStatement:

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.finding import Category
 from esper_agents.errors import InputFileError, UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +19,21 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).with_name("skeletons")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 60
-# Jobs of measurements, which run in the user's Python.
-_JOBS = "esper_agents/torchlab/worker/jobs"
-_CODE = re.compile(r"ESP2(\d\d)")
+# Commands of `esper torch` that are no measurements.
+_OTHER_COMMANDS = {"environment", "verify"}
+# Parts of measurements that run in the user's Python, in a folder for each.
+_WORKER = "esper_agents/torchlab/worker"
+_CODE = re.compile(r"ESP(\d)(\d\d)")
+# First digit of the codes of each category.
+_HUNDREDS = {
+    Category.CORRECTNESS: "1",
+    Category.SILENT_CORRECTNESS: "2",
+    Category.MEMORY: "3",
+    Category.PERFORMANCE: "4",
+    Category.COMPILE: "5",
+    Category.COMPANION: "7",
+    Category.SECURITY: "9",
+}
 
 
 class ExtensionKind(StrEnum):
@@ -43,6 +56,7 @@ class ExtensionSkeleton:
         files: Written files, relative to the project: the extension first, its test last.
         test_command: Command that runs the test, in the project.
         entry_point: Lines for the `pyproject.toml` of a package of your own; empty if the file is found without.
+        steps: What else a checkout of esper-agents needs, such as documentation; empty in other projects.
     """
 
     kind: ExtensionKind
@@ -50,6 +64,7 @@ class ExtensionSkeleton:
     files: tuple[Path, ...]
     test_command: str
     entry_point: str
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,22 @@ class _Home:
     package: str = ""
 
 
+# Steps in a checkout of esper-agents that no skeleton can take.
+_STEPS = {
+    ExtensionKind.RULE: (
+        "python -m pytest tests/review/test_rules.py -k $code",
+        "make docs # writes docs/rules.md",
+    ),
+    ExtensionKind.TOOL: ("add a row to docs/tools.md",),
+    ExtensionKind.PLAYBOOK: (),
+    ExtensionKind.MEASUREMENT: (
+        "esper torch $name FILE.py:NAME",
+        "add a section '## `$name`: ...' to docs/torch.md, and a row to its first table",
+        "make docs # writes the option table, the tables of commands and the schema of reports",
+    ),
+    ExtensionKind.AGENT: (),
+}
+_LAST_STEP = "write changes/+$name.added.md: what users can do now, in one sentence"
 # Folder of the extensions and of their tests in a checkout of esper-agents.
 _OWN = {
     ExtensionKind.RULE: ("esper_agents/review/rules", "tests/review"),
@@ -104,7 +135,12 @@ _PUBLIC_IMPORTS = {
 
 
 def new_extension(
-    kind: ExtensionKind, name: str, *, project: str | Path = ".", package: Path | None = None
+    kind: ExtensionKind,
+    name: str,
+    *,
+    category: Category | None = None,
+    project: str | Path = ".",
+    package: Path | None = None,
 ) -> ExtensionSkeleton:
     """Write a working example of an extension and its test, with the lines to change marked `FILL`.
 
@@ -114,11 +150,13 @@ def new_extension(
     Args:
         kind: Kind of the extension.
         name: Name in words joined by hyphens; a playbook has the name of its agent.
+        category: Category of a rule, which determines its code; None for silent correctness.
         project: Project directory.
         package: Folder of the Python package, relative to the project; None for its only package.
 
     Raises:
-        UsageError: The name is invalid or used, the package is not clear, or a measurement is not for a checkout.
+        UsageError: The name is invalid or used, the package is not clear, a measurement is not for a checkout, or an
+            extension that is no rule has a category.
         InputFileError: A file exists already, or cannot be written.
     """
     root = Path(project).resolve()
@@ -128,6 +166,9 @@ def new_extension(
             f"{name[:_LONGEST_NAME]!r} is not a valid name",
             remedy="use lower-case words joined by hyphens: my-first-rule",
         )
+    if category is not None and kind is not ExtensionKind.RULE:
+        raise UsageError(f"a {kind} has no category", remedy="omit --category, which is for rules")
+    category = category or Category.SILENT_CORRECTNESS
     home = _home(kind, root, package)
     is_agent = kind is ExtensionKind.AGENT
     file = home.folder / (f"{name}.md" if is_agent else f"{module}.py")
@@ -139,7 +180,8 @@ def new_extension(
         "words": name.replace("-", " "),
         "module": module,
         "cls": "".join(word.capitalize() for word in name.split("-")),
-        "code": _free_code(is_own=home.is_own) if kind is ExtensionKind.RULE else "",
+        "code": _free_code(category, is_own=home.is_own) if kind is ExtensionKind.RULE else "",
+        "category": category.name,
         "imports": imports,
         "types": types,
         "package": home.package,
@@ -148,7 +190,10 @@ def new_extension(
     }
     templates = {file: "agent.md.txt" if is_agent else f"{kind}.py.txt", test: f"{kind}_test.py.txt"}
     if kind is ExtensionKind.MEASUREMENT:
-        templates = {file: templates[file], root / _JOBS / file.name: f"{kind}_job.py.txt", test: templates[test]}
+        folder = root / _WORKER / module
+        parts = {"__init__.py": "package", "job.py": "job", "result.py": "result"}
+        worker = {folder / each: f"{kind}_{part}.py.txt" for each, part in parts.items()}
+        templates = {file: templates[file], **worker, test: templates[test]}
     texts = {path: _filled(template, values) for path, template in templates.items()}
     _write(root, texts)
     return ExtensionSkeleton(
@@ -157,6 +202,7 @@ def new_extension(
         tuple(path.relative_to(root) for path in texts),
         f"python -m pytest {test.relative_to(root)}",
         _entry_point(kind, name, module, home),
+        tuple(Template(each).substitute(values) for each in (*_STEPS[kind], _LAST_STEP)) if home.is_own else (),
     )
 
 
@@ -212,19 +258,26 @@ def _refuse_used(kind: ExtensionKind, name: str, home: _Home) -> None:
             from esper_agents.agents.registry import load_registry
 
             used = set(load_registry(None).agents)
-        case ExtensionKind.PLAYBOOK | ExtensionKind.MEASUREMENT:
+        case ExtensionKind.MEASUREMENT:
+            from esper_agents.torchlab.worker.jobs import MODULES
+
+            # A part of another measurement is a job, too, and would be run in its place.
+            used = {each.replace("_", "-") for each in MODULES} | _OTHER_COMMANDS
+        case ExtensionKind.PLAYBOOK:
             pass
     if name in used and not (home.folder / f"{name}.md").exists():
         raise UsageError(f"a {kind} named {name!r} exists already", remedy="choose another name")
 
 
-def _free_code(*, is_own: bool) -> str:
-    """Return an unused code for silent correctness: the next one here, the last one in other packages."""
+def _free_code(category: Category, *, is_own: bool) -> str:
+    """Return an unused code of a category: the next one here, the last one in other packages."""
     from esper_agents.api.review import lint_rules
 
-    used = {int(found[1]) for rule in lint_rules() if (found := _CODE.fullmatch(rule.code))}
+    codes = [found for rule in lint_rules() if (found := _CODE.fullmatch(rule.code))]
+    used = {int(found[2]) for found in codes if found[1] == _HUNDREDS[category]}
     free = [number for number in range(1, 100) if number not in used]
-    return f"ESP2{next(each for each in free if each > max(used)) if is_own else free[-1]:02}"
+    chosen = next(each for each in free if each > max(used, default=0)) if is_own else free[-1]
+    return f"ESP{_HUNDREDS[category]}{chosen:02}"
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -7,30 +7,38 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esper_agents.api.measurement_lab import (
     MeasurementInputs,
     MeasurementLab,
-    base_revision,
     report_folder,
     with_captured_inputs,
 )
 from esper_agents.api.service import Service
 from esper_agents.api.target_project import TargetProject
-from esper_agents.torchlab.compare.change_control import ChangeControl
-from esper_agents.torchlab.compare.compare import ComparisonRequest, Effort
+from esper_agents.torchlab.compare.change_control import ChangeControl, base_revision
+from esper_agents.torchlab.compare.compare import ComparisonRequest
 from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.measurements.data import DataOptions
+from esper_agents.torchlab.measurements.explain import ExplainOptions
+from esper_agents.torchlab.measurements.export import ExportOptions
+from esper_agents.torchlab.measurements.memory import MemoryOptions
+from esper_agents.torchlab.measurements.nan import NanOptions
+from esper_agents.torchlab.measurements.profile import ProfileOptions
+from esper_agents.torchlab.measurements.scaffold import ScaffoldOptions
+from esper_agents.torchlab.measurements.test import DraftOptions
+from esper_agents.torchlab.measurements.watch import WatchOptions
 from esper_agents.torchlab.report import MeasurementReport, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.measurements.watch import LineRange
     from esper_agents.torchlab.recheck import RecheckResult
     from esper_agents.torchlab.target import TargetSpec
-    from esper_agents.torchlab.watch import LineRange
 
 _NO_INPUTS = MeasurementInputs()
 
@@ -111,13 +119,8 @@ class MeasureService(Service):
             external_profilers: Whether py-spy and perf are used if they are installed.
             output: Folder for the report.
         """
-        return await self._measure(
-            "profile",
-            target,
-            inputs,
-            output,
-            lambda lab, spec: lab.profile(spec, train=train, effort=effort, external_profilers=external_profilers),
-        )
+        options = ProfileOptions(effort, not external_profilers, train)
+        return await self._run("profile", target, options, inputs, output)
 
     async def explain(
         self,
@@ -128,13 +131,13 @@ class MeasureService(Service):
         output: Path | None = None,
     ) -> StoredReport:
         """Explain graph breaks and recompilations of `torch.compile`; the arguments are those of `profile`."""
-        return await self._measure("explain", target, inputs, output, lambda lab, spec: lab.explain(spec, train=train))
+        return await self._run("explain", target, ExplainOptions(train), inputs, output)
 
     async def export(
         self, target: str, inputs: MeasurementInputs = _NO_INPUTS, *, output: Path | None = None
     ) -> StoredReport:
         """Check whether a target can be exported; the arguments are those of `profile`."""
-        return await self._measure("export", target, inputs, output, lambda lab, spec: lab.export(spec))
+        return await self._run("export", target, ExportOptions(), inputs, output)
 
     async def memory(
         self,
@@ -160,20 +163,8 @@ class MeasureService(Service):
             estimate_only: Whether to estimate from shapes without running the target.
             output: Folder for the report.
         """
-        return await self._measure(
-            "memory",
-            target,
-            inputs,
-            output,
-            lambda lab, spec: lab.memory(
-                spec,
-                train=train,
-                optimizer=optimizer,
-                steps=steps,
-                limit_bytes=limit_bytes,
-                estimate_only=estimate_only,
-            ),
-        )
+        options = MemoryOptions(steps, optimizer, limit_bytes, estimate_only, train)
+        return await self._run("memory", target, options, inputs, output)
 
     async def nan(
         self,
@@ -195,9 +186,8 @@ class MeasureService(Service):
             lr: Rate at which weights are updated by gradient descent; None for no update.
             output: Folder for the report.
         """
-        return await self._measure(
-            "nan", target, inputs, output, lambda lab, spec: lab.nan(spec, steps=steps, train=train, lr=lr)
-        )
+        options = NanOptions(steps=steps, train=train, lr=lr)
+        return await self._run("nan", target, options, inputs, output)
 
     async def watch(
         self,
@@ -219,9 +209,7 @@ class MeasureService(Service):
             train: Whether to include the backward pass.
             output: Folder for the report.
         """
-        return await self._measure(
-            "watch", target, inputs, output, lambda lab, spec: lab.watch(spec, lines, calls=calls, train=train)
-        )
+        return await self._run("watch", target, WatchOptions(tuple(lines), calls, train), inputs, output)
 
     async def data(
         self,
@@ -242,10 +230,35 @@ class MeasureService(Service):
             output: Folder for the report.
         """
         inputs = MeasurementInputs(device=device, seed=seed)
-        chosen = options or DataOptions()
-        return await self._measure(
-            "data", target, inputs, output, lambda lab, spec: lab.described("data", spec, chosen)
-        )
+        return await self._run("data", target, options or DataOptions(), inputs, output)
+
+    async def scaffold(
+        self, target: str, options: ScaffoldOptions | None = None, *, seed: int = 0, output: Path | None = None
+    ) -> StoredReport:
+        """Find arguments with which a target runs, and write them to `.esper/harness` as a harness.
+
+        Args:
+            target: A class, a method or a function.
+            options: Limits of the search.
+            seed: Random seed.
+            output: Folder for the report.
+        """
+        inputs = MeasurementInputs(seed=seed)
+        return await self._run("scaffold", target, options or ScaffoldOptions(), inputs, output)
+
+    async def draft_test(
+        self, target: str, options: DraftOptions | None = None, *, seed: int = 0, output: Path | None = None
+    ) -> StoredReport:
+        """Write a first test of a target to `.esper/tests`, and run it once.
+
+        Args:
+            target: A class, a method or a function.
+            options: Limits of the search for inputs.
+            seed: Random seed.
+            output: Folder for the report.
+        """
+        inputs = MeasurementInputs(seed=seed)
+        return await self._run("test", target, options or DraftOptions(), inputs, output)
 
     def recheck(self, report: Path) -> RecheckResult:
         """Recompute a stored report from its measurements, and compare its files.
@@ -258,6 +271,11 @@ class MeasureService(Service):
             IntegrityError: The report does not follow from its measurements, or a file has changed.
         """
         return recheck_report(report)
+
+    async def _run(
+        self, kind: str, target: str, options: Any, inputs: MeasurementInputs, output: Path | None
+    ) -> StoredReport:
+        return await self._measure(kind, target, inputs, output, lambda lab, spec: lab.run(kind, spec, options))
 
     async def _measure(
         self,

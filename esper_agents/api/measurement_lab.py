@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.signing.signing_key import secret_places
@@ -15,13 +12,12 @@ from esper_agents.errors import UsageError
 from esper_agents.paths import home
 from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab.capture import with_captured
-from esper_agents.torchlab.compare.change_control import BaseRevision
-from esper_agents.torchlab.compare.compare import Effort
 from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from esper_agents.api.target_project import TargetProject
     from esper_agents.domain.codec import JsonObject
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.compare.measure import Arm
     from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import Tell
-    from esper_agents.torchlab.watch import LineRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,77 +95,11 @@ class MeasurementLab:
 
         return compare(self.lab, baseline, candidate, request, governance=governance, tell=self._tell)
 
-    def profile(
-        self,
-        target: TargetSpec,
-        *,
-        train: bool = False,
-        effort: Effort = Effort.NORMAL,
-        external_profilers: bool = True,
-    ) -> MeasurementReport:
-        """Profile a target and find its bottleneck."""
-        from esper_agents.torchlab.profile import NORMAL_S, QUICK_S, THOROUGH_S, profile
-
-        seconds = {Effort.QUICK: QUICK_S, Effort.NORMAL: NORMAL_S, Effort.THOROUGH: THOROUGH_S}[effort]
-        return profile(self.lab, target, train=train, seconds=seconds, look=external_profilers, tell=self._tell)
-
-    def explain(self, target: TargetSpec, *, train: bool = False) -> MeasurementReport:
-        """Explain graph breaks and recompilations of `torch.compile`."""
-        from esper_agents.torchlab.explain import explain
-
-        return explain(self.lab, target, train=train, tell=self._tell)
-
-    def export(self, target: TargetSpec) -> MeasurementReport:
-        """Check whether a target can be exported."""
-        from esper_agents.torchlab.export import export
-
-        return export(self.lab, target, tell=self._tell)
-
-    def memory(
-        self,
-        target: TargetSpec,
-        *,
-        train: bool = False,
-        optimizer: str = "adamw",
-        steps: int = 8,
-        limit_bytes: int | None = None,
-        estimate_only: bool = False,
-    ) -> MeasurementReport:
-        """Measure memory use and detect leaks."""
-        from esper_agents.torchlab.memory import memory
-
-        return memory(
-            self.lab,
-            target,
-            train=train,
-            optimizer=optimizer,
-            steps=steps,
-            limit_bytes=limit_bytes,
-            estimate_only=estimate_only,
-            tell=self._tell,
-        )
-
-    def nan(
-        self, target: TargetSpec, *, steps: int = 10, train: bool = False, lr: float | None = None
-    ) -> MeasurementReport:
-        """Find the first operation producing NaN or Inf; a learning rate implies training."""
-        from esper_agents.torchlab.nan import nan
-
-        return nan(self.lab, target, steps=steps, train=train or lr is not None, lr=lr, tell=self._tell)
-
-    def watch(
-        self, target: TargetSpec, lines: Sequence[LineRange], *, calls: int = 3, train: bool = False
-    ) -> MeasurementReport:
-        """Count how often lines run."""
-        from esper_agents.torchlab.watch import watch
-
-        return watch(self.lab, target, lines, calls=calls, train=train, tell=self._tell)
-
-    def described(self, kind: str, target: TargetSpec, options: Any) -> MeasurementReport:
-        """Run a measurement that has a descriptor.
+    def run(self, kind: str, target: TargetSpec, options: Any) -> MeasurementReport:
+        """Run a measurement.
 
         Args:
-            kind: Its kind, such as `data`.
+            kind: Its kind, such as `nan`.
             target: The target.
             options: Options of the class that the descriptor names.
         """
@@ -245,38 +174,13 @@ def report_folder(output: Path | None, data: Path, kind: str) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"no report can be kept in {str(folder)!r}: {error.strerror}", remedy="name another folder with --out"
+            f"no report can be kept in {str(folder)!r}: {error.strerror}", remedy="name another directory with --output"
         ) from error
     try:
         yield folder
     finally:
         with suppress(OSError):
             folder.rmdir()
-
-
-@contextmanager
-def base_revision(root: Path, revision: str, target: str) -> Iterator[BaseRevision | None]:
-    """Yield the project at a revision, in a temporary folder; None for an empty revision.
-
-    Args:
-        root: The project's folder.
-        revision: Git revision.
-        target: Target whose changes since then are recorded.
-    """
-    if not revision:
-        yield None
-        return
-    from esper_agents.git.changed_files import changed
-    from esper_agents.git.revisions import checkout
-
-    folder = Path(tempfile.mkdtemp(prefix="esper-base-"))
-    try:
-        found = checkout(root, revision, folder / "project")
-        file = target.rpartition(":")[0]
-        differ = changed(root, revision, target_file=file if file.endswith(".py") else None)
-        yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def with_captured_inputs(report: MeasurementReport, captured: CapturedTarget) -> MeasurementReport:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
-from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, REASONER
+from esper_agents.domain.reasoner_names import CLAUDE, PLAYBOOK, REASONER
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from esper_agents.storage.model_usage import ModelUsage
 
 AUTO = "auto"
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ESPER_MODEL_SERVER")
+# Environment variables, any of which provides access to a model.
+MODEL_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ESPER_MODEL_SERVER")
+
+
+def has_model_key() -> bool:
+    """Return whether the environment provides access to a model."""
+    return any(os.environ.get(name) for name in MODEL_VARIABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,8 @@ class ModelService(Service):
     def _first_model(self, task: Task) -> Model:
         from esper_agents.orchestration.routing import route_of
 
-        agent = route_of(self._services, task).agent
+        by_model = replace(task, options={**task.options, REASONER: CLAUDE})
+        agent = route_of(self._services, by_model).agent
         return self.table.resolve(self._services.agents.get(agent).model if agent else "")
 
     async def greet(self, task: Task) -> None:
@@ -107,7 +114,7 @@ class ModelService(Service):
     @property
     def has_key(self) -> bool:
         """Whether the environment provides access to a model."""
-        return any(os.environ.get(each) for each in _KEYS)
+        return has_model_key()
 
     def with_reasoner(self, task: Task, wanted: str, *, is_plan: bool = False) -> Task:
         """Return a task with the requested reasoner.

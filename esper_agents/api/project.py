@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from esper_agents.api.retrospect import RetrospectService
     from esper_agents.api.review import ReviewService
     from esper_agents.api.sessions import SessionService
+    from esper_agents.api.stack_traces import TraceService
     from esper_agents.api.tasks import TaskService
     from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.reasoning.playbook import Play
@@ -142,6 +143,13 @@ class OpenProject:
         from esper_agents.api.agents import AgentService
 
         return AgentService(self)
+
+    @cached_property
+    def traces(self) -> TraceService:
+        """Explain stack traces and error messages."""
+        from esper_agents.api.stack_traces import TraceService
+
+        return TraceService(self)
 
     @cached_property
     def review(self) -> ReviewService:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class ReviewOptions:
         baseline: Baseline file with accepted diagnostics.
         is_staged: Whether to report only diagnostics introduced by the staged changes.
         may_cache: Whether to read and write the cache of reports in the data directory.
+        with_context: Whether the rest of the project is analysed with the paths.
         extra: Modules with additional rules.
         project: A path in the project; None for the project of the paths.
     """
@@ -46,6 +48,7 @@ class ReviewOptions:
     baseline: Path | None = None
     is_staged: bool = False
     may_cache: bool = True
+    with_context: bool = True
     extra: tuple[ModuleType, ...] = ()
     project: Path | None = None
 
@@ -311,20 +314,27 @@ def _described(rule: Rule) -> RuleDescription:
 
 
 def _report(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> ReviewReport:
-    from esper_agents.paths import home
-    from esper_agents.review.cache import Cache
-    from esper_agents.review.engine import review
+    from esper_agents.review.cache import review_cache
+    from esper_agents.review.project_context import MOST_CONTEXT_BYTES, review_in_project
 
     here = Path.cwd()
-    return review(
+    return review_in_project(
         root,
         [here / path for path in options.paths],
         categories=options.categories,
         rules=options.rules,
         on_progress=on_progress,
         extra=options.extra,
-        cache=Cache(home() / "cache" / "review") if options.may_cache else None,
+        cache=review_cache(_without_secrets) if options.may_cache else None,
+        most_bytes=MOST_CONTEXT_BYTES if options.with_context else 0,
     )
+
+
+def _without_secrets(report: ReviewReport) -> ReviewReport:
+    # Imported when a report is stored: it takes longer than a report from the cache.
+    from esper_agents.certificates.redaction import redacted, secrets_of
+
+    return redacted(report, known=secrets_of(os.environ)).value
 
 
 def _difference(options: ReviewOptions, root: Path) -> DiffReview:

@@ -94,6 +94,7 @@ class Session:
         self._lease = held
         self._run: SessionRun | None = None
         self._is_stopped = False
+        self._is_stopped_at_once = False
         self._changed = asyncio.Event()
         self._is_over = False
 
@@ -116,7 +117,7 @@ class Session:
                 run.is_attended = is_attended
                 run.watch(self._tell)
                 if self._is_stopped:
-                    run.stop()
+                    run.stop(at_once=self._is_stopped_at_once)
                 await drive(self._graph, run)
                 return await outcome_of(self._services, run.history)
         finally:
@@ -128,11 +129,16 @@ class Session:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def stop(self) -> None:
-        """Ask the run to stop at the next step boundary; the session can be resumed."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask the run to stop at the next step boundary; the session can be resumed.
+
+        Args:
+            at_once: Also end a running call that works on a copy of the project, such as a run of tests.
+        """
         self._is_stopped = True
+        self._is_stopped_at_once = at_once
         if self._run is not None:
-            self._run.stop()
+            self._run.stop(at_once=at_once)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the session's events as they are written, until the run ends.

@@ -51,6 +51,10 @@ class SessionService(Service):
 
         return build_graph()
 
+    def load_graph(self) -> None:
+        """Import what runs sessions: it takes a second, in which a lease that is held already is not renewed."""
+        _ = self._graph
+
     async def open_held(self, held: Lease, definitions: SessionDefinitions | None = None) -> Session:
         """Return the session whose lease this process has just taken.
 
@@ -213,10 +217,11 @@ class SessionService(Service):
             # Rejected before anything is created.
             session_branches.taken_over(kept, name, person())
         definitions = self.definitions_for(
-            kept, f"esper sessions fork {found.id} --at {at}", accept=accept, pinned=pinned
+            kept, f"esper sessions fork {found.id} --from-step {at}", accept=accept, pinned=pinned
         )
         begun = session_branches.forked(kept.begun, found.id, cut, agent=first, person=person())
         origin = SessionOrigin(OriginKind.FORKED, found.id)
+        self.load_graph()
         held = await self._store.run(
             sessions.fork, self._services.project, begun, origin, cut.copied, agent=_last_agent(kept)
         )

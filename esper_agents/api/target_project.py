@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,19 @@ class TargetProject:
     target: str
 
     def inside(self, name: str) -> str:
-        """Return `FILE` or `FILE:NAME` with the file relative to the project's root.
+        """Return `FILE`, `FILE:NAME`, `FILE::TEST` or `FILE ARGUMENTS` with the file relative to the project's root.
+
+        `package.module:NAME` stays as it is.
 
         Raises:
             InputFileError: The file does not exist.
             UsageError: The file is not in the project.
         """
-        return _named(name, self.root, self.here)
+        where, colon, function = name.rpartition(":")
+        if not colon or where.endswith(".py") or not all(map(str.isidentifier, where.split("."))):
+            return _named(name, self.root, self.here)
+        file = _file_of(where, self.here)
+        return _named(f"{file}:{function}", self.root, self.here) if file else name
 
     def capture_source(self, name: str) -> str:
         """Return the source of captured inputs: the absolute path of a `calls.espb`, or a script as in `inside`.
@@ -46,7 +53,7 @@ class TargetProject:
         return str(self.here / name) if name.endswith(SUFFIX) else self.inside(name)
 
 
-def place_of(target: str, here: Path) -> TargetProject:
+def find_target_project(target: str, here: Path) -> TargetProject:
     """Return the project of a target.
 
     Args:
@@ -69,7 +76,7 @@ def place_of(target: str, here: Path) -> TargetProject:
     return TargetProject(root, project_home(found.key), here, shown)
 
 
-def place_here(here: Path) -> TargetProject:
+def current_project(here: Path) -> TargetProject:
     """Return the project of the current directory, for commands without a target."""
     from esper_agents.git.find_project import find_project
 
@@ -85,8 +92,22 @@ def _file_of(where: str, here: Path) -> Path | None:
     return next((each for each in (stem.with_suffix(".py"), stem / "__init__.py") if each.is_file()), None)
 
 
+def _words(text: str) -> list[str]:
+    """Return the words of a command line, such as a script with its arguments.
+
+    Raises:
+        UsageError: A quotation is not closed.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a command line: {error}", remedy="close the quotation") from error
+
+
 def _named(name: str, root: Path, here: Path) -> str:
-    where, colon, function = name.rpartition(":")
+    where, colon, function = name.partition("::") if "::" in name else name.rpartition(":")
+    if not (here / (where if colon else name)).is_file() and len(words := _words(name)) > 1:
+        return shlex.join([_named(words[0], root, here), *words[1:]])
     path = here / (where if colon else name)
     if not path.is_file():
         raise InputFileError(where if colon else name, "no such file", remedy="correct the path")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
 from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text
-from esper_agents.domain.certificate import CLAUDE, REASONER
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import ACTION
 from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
+from esper_agents.domain.reasoner_names import CLAUDE, REASONER
 from esper_agents.domain.relation import Relation, RelationKind
+from esper_agents.domain.request import Material, ParsedRequest
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task, is_about
@@ -29,6 +30,7 @@ from esper_agents.review.source import ReviewSource, read
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from esper_agents.api.project import OpenProject
     from esper_agents.api.session import Session
     from esper_agents.archive.verified_loading import VerifiedCertificate
     from esper_agents.domain.agent_action import ToolUse
@@ -38,10 +40,14 @@ if TYPE_CHECKING:
     from esper_agents.domain.origin import PredecessorResult
     from esper_agents.domain.permission_rule import PermissionRule
     from esper_agents.domain.route import Route
+    from esper_agents.orchestration.availability import DeclinedTask
 
-_FILE = re.compile(r"(?<![\w./~-])\w[\w./-]*\.(?:py|ipynb)(?!\w)")
 # Name of the agent that verifies evidence.
 _CHECKER = "validation-specialist"
+# Question of a request that is a trace or code alone.
+_ABOUT_ERROR = "what does this mean?"
+# With a stack trace, these words of an approval ask for the cause of the error.
+_ASKS_FOR_CAUSE = re.compile(r"\b(?:wrong|broken|work|amiss|missing|right|correct|fine|okay|ok)\b", re.IGNORECASE)
 _UNFINISHED = frozenset((SessionState.OPEN, SessionState.WAITING))
 
 
@@ -59,6 +65,8 @@ class TaskPlan:
         rules: The permission rules that would apply.
         ignored: Permissions in the project's settings that are ignored, because only the user's settings may grant
             them.
+        request: Content of the request, as the program understands it.
+        declined: Reason why the task would be declined, with the way to serve it; None if it would run.
     """
 
     task: Task
@@ -69,10 +77,17 @@ class TaskPlan:
     leave: dict[str, str] = field(default_factory=dict)
     rules: tuple[PermissionRule, ...] = ()
     ignored: tuple[PermissionRule, ...] = ()
+    request: ParsedRequest = field(default_factory=ParsedRequest)
+    declined: DeclinedTask | None = None
 
 
 class TaskService(Service):
     """Task operations of an open project; a task is stored when it is submitted."""
+
+    def __init__(self, project: OpenProject) -> None:
+        """Belong to a project; use `OpenProject.tasks`."""
+        super().__init__(project)
+        self._parsed: dict[str, ParsedRequest] = {}
 
     def create(
         self,
@@ -89,9 +104,9 @@ class TaskService(Service):
         """Return a validated task; nothing is stored.
 
         Args:
-            request: The user's request.
-            paths: Its files and folders; if empty, the files named in the request, else the whole project if it is
-                under git.
+            request: The user's request. The error in a log that it names (`crash.log`) becomes a part of it.
+            paths: Its files and folders; if empty, the files that the request names, else those of the definitions that
+                it names, else the whole project if it is under git. A log among them is read as one in the request.
             agent: Name of the agent; if empty, the router selects one.
             again: The certificate whose request is repeated.
             options: Additional options.
@@ -105,32 +120,60 @@ class TaskService(Service):
             InputFileError: A path cannot be reviewed.
             NotFoundError: There is no agent of that name.
         """
+        from esper_agents.api.trace_logs import with_named_logs
         from esper_agents.certificates.redaction import redacted
+        from esper_agents.requests.parsing import prose_of
 
         if not request.strip():
             raise UsageError("the request is empty", remedy='write a request: esper submit "review this" train.py')
+        request, paths = with_named_logs(request, paths, self._root)
         request = redacted(carried(request)).value
-        asked = kind_of(request)
+        # Words in a pasted trace or in code are not the question.
+        asked = kind_of(prose_of(request).strip() or _ABOUT_ERROR)
+        if asked.kind is QuestionType.APPROVAL and self._has_trace(request) and _ASKS_FOR_CAUSE.search(asked.because):
+            asked = kind_of(_ABOUT_ERROR)
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         _refuse_unreadable(self._root, inside)
-        from esper_agents.review.task_change import change_named, change_of_branch
+        from esper_agents.review.task_change import change_in_request, change_named, change_of_branch
 
         if diff or is_branch:
             change = change_named(self._root, diff) if diff else change_of_branch(self._root)
             inside, options = self._changed(change, inside), {**(options or {}), **change.options}
-        elif self._services.project.is_git and (
-            change_asked(request) or (asked.kind is QuestionType.GO and not inside)
+        elif (
+            self._services.project.is_git
+            and not (asked.kind is QuestionType.ADVICE and self._has_trace(request))
+            and (change_asked(request) or (asked.kind is QuestionType.GO and not inside))
         ):
             # The request is about a change; without a base, or if none of its files changed, the files are judged.
-            with suppress(UsageError):
-                change = change_of_branch(self._root)
+            named = change_in_request(self._root, request)
+            with nullcontext() if named else suppress(UsageError):
+                change = named or change_of_branch(self._root)
                 inside, options = self._changed(change, inside), {**(options or {}), **change.options}
-        inside = inside or files_named_in(self._root, request)
+        inside = inside or self.parse(request).paths
         everything = (".",) if self._services.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
+
+    def _has_trace(self, request: str) -> bool:
+        """Return whether a request contains a stack trace; words such as `since I added` do not make a change of it."""
+        return Material.TRACE in self.parse(request).materials
+
+    def parse(self, request: str) -> ParsedRequest:
+        """Return the content of a request, with the files and definitions of the project that it names.
+
+        Args:
+            request: Text of the request; secrets in it are not returned.
+        """
+        from esper_agents.certificates.redaction import redacted
+        from esper_agents.requests.parsing import parse_request
+
+        text = redacted(carried(request)).value
+        if text not in self._parsed:
+            self._parsed.clear()
+            self._parsed[text] = parse_request(text, self._root)
+        return self._parsed[text]
 
     def _changed(self, change: TaskChange, inside: Sequence[str]) -> tuple[str, ...]:
         """Return the changed files that the request is about, limited to the named paths if there are any.
@@ -217,30 +260,51 @@ class TaskService(Service):
 
         return await self._store.run(load_verified, self._services.project, self._services.home, certificate_id)
 
+    def route(self, task: Task) -> Route:
+        """Return the route of a task, as its session will record it.
+
+        Raises:
+            MissingExtraError: The extra `agents` is not installed.
+            NotFoundError: The user named an unknown agent.
+        """
+        from esper_agents.orchestration.routing import route_of
+
+        require_extra(Extra.AGENTS)
+        return route_of(self._services, task)
+
     async def plan(self, task: Task) -> TaskPlan:
         """Return the plan of a task without running it.
 
         Raises:
             MissingExtraError: The extra `agents` is not installed.
         """
+        from esper_agents.orchestration.availability import can_act, declined
         from esper_agents.orchestration.permission_rules import describe_default
         from esper_agents.orchestration.permissions import rules_for
-        from esper_agents.orchestration.routing import route_of
 
-        require_extra(Extra.AGENTS)
-        route = route_of(self._services, task)
+        route, request = self.route(task), self.parse(task.request)
         if not route.agent:
-            return TaskPlan(task, route, "", (), ())
+            return TaskPlan(task, route, "", (), (), request=request)
         agent = self._services.agents.get(route.agent)
-        has_playbook = agent.name in self._services.playbooks
-        reasoner = "playbook" if has_playbook else "no playbook and no model: the result would be NEEDS_FURTHER_REVIEW"
+        reasoner = "playbook" if can_act(self._services, agent.name) else "no playbook and no model"
         if task.options.get(REASONER) == CLAUDE:
             reasoner = f"claude ({self._services.models.resolve(agent.model).name}), after the playbook as guardrail"
         tools = tuple(tool.use for tool in self._services.tools.named(agent.tools))
         rules = rules_for(self._services, task)
         said = ((tool.name, describe_default(rules, tool.name, tool.risk)) for tool in tools)
         leave = {name: words for name, words in said if words}
-        return TaskPlan(task, route, reasoner, tools, agent.hands_off_to, leave, rules, self._services.settings.ignored)
+        return TaskPlan(
+            task,
+            route,
+            reasoner,
+            tools,
+            agent.hands_off_to,
+            leave,
+            rules,
+            self._services.settings.ignored,
+            request,
+            declined(self._services, task, route, request),
+        )
 
     async def submit(self, task: Task, *, continues: PredecessorResult | None = None) -> Session:
         """Create a session for a task and take its lease; `Session.run` executes it.
@@ -250,24 +314,41 @@ class TaskService(Service):
             continues: Result of the session to continue; see `continuation`.
 
         Raises:
-            UsageError: A model is requested, and its server rejects the key or does not know the model.
+            UsageError: The agent of the task cannot act on it with what is available, or a model is requested and its
+                server rejects the key or does not know the model.
             ModelBusyError: A model is requested, and its server is unreachable.
             MissingExtraError: The extra `agents` is not installed.
         """
         from esper_agents.storage import sessions
 
         require_extra(Extra.AGENTS)
+        self._refuse_declined(task)
         await self._project.models.greet(task)
         begun, origin = await self._submission(task, continues)
+        self._project.sessions.load_graph()
         held = await self._store.run(sessions.create, self._services.project, begun, origin=origin)
         return await self._project.sessions.open_held(held)
 
     async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
-        """Create a session for a queue worker to run, and return its identifier; see `submit`."""
+        """Create a session for a queue worker to run, and return its identifier; see `submit`.
+
+        Raises:
+            UsageError: The agent of the task cannot act on it with what is available.
+        """
         from esper_agents.storage import sessions
 
+        self._refuse_declined(task)
         begun, origin = await self._submission(task, continues)
         return await self._store.run(sessions.enqueue, self._services.project, begun, origin=origin)
+
+    def _refuse_declined(self, task: Task) -> None:
+        """Raise an error before a session starts that no agent can serve."""
+        from esper_agents.orchestration.availability import declined
+        from esper_agents.orchestration.routing import route_of
+
+        reason = declined(self._services, task, route_of(self._services, task), self.parse(task.request))
+        if reason is not None:
+            raise UsageError(reason.problem, remedy=reason.remedy)
 
     async def _submission(self, task: Task, continues: PredecessorResult | None) -> tuple[Submission, SessionOrigin]:
         from esper_agents.certificates.redaction import redacted, redaction_count
@@ -303,6 +384,7 @@ class TaskService(Service):
             before=continues,
             rules=(rules := rules_for(self._services, task)),
             rules_sha256=digest_of_rules(rules),
+            request=self.parse(task.request),
         )
         return begun, SessionOrigin(OriginKind.CONTINUED, continues.session) if continues else SUBMITTED
 
@@ -334,6 +416,7 @@ class TaskService(Service):
         definitions = self._project.sessions.definitions_for(
             history, f"esper resume {found.id}", accept=accept, pinned=pinned
         )
+        self._project.sessions.load_graph()
         held = await self._store.run(lease.claim, found.id)
         return await self._project.sessions.open_held(held, definitions)
 
@@ -364,7 +447,8 @@ class TaskService(Service):
             )
         issued = await self._project.certificates.read(found.certificate) if found.certificate else None
         before = session_branches.predecessor_result(history, issued)
-        about = paths or [self._root / each for each in files_named_in(self._root, message) or history.begun.task.paths]
+        named = [reference.path for reference in self.parse(message).files]
+        about = paths or [self._root / each for each in named or history.begun.task.paths]
         task = self.create(message, about, agent=agent or before.agent)
         return session_branches.continued(task, before), before
 
@@ -393,18 +477,6 @@ def _superseding(task: Task, before: PredecessorResult, issued: Certificate, sha
 
     same = session_branches.is_about_the_same(task, issued.task)
     return (Relation(RelationKind.SUPERSEDES, before.certificate, sha256),) if same else ()
-
-
-def _may_be_about_change(request: str, kind: QuestionType, paths: Sequence[str]) -> bool:
-    """Return whether a request is about a change: in its words, or as a question about shipping without paths."""
-    return bool(change_asked(request)) or (kind is QuestionType.GO and not paths)
-
-
-def files_named_in(root: Path, request: str) -> tuple[str, ...]:
-    """Return the files of the project that a request mentions."""
-    found = dict.fromkeys(_FILE.findall(request))
-    here = root.resolve()
-    return tuple(each for each in found if (at := (root / each).resolve()).is_file() and at.is_relative_to(here))
 
 
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ None of these functions creates a database. `project.certificates` offers the sa
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from esper_agents.archive.project_place import has_archive
 from esper_agents.archive.verification.certificate_files import file_in, find_certificate_files, project_of
 from esper_agents.archive.verification.verify import verify
 from esper_agents.certificates.signing.key_input import signers_in
+from esper_agents.domain.gate_level import GateLevel
 from esper_agents.errors import EsperError, NotFoundError
 from esper_agents.git.find_project import find_project
 
@@ -82,6 +84,8 @@ async def check_coverage(
     agents: Sequence[str] | None = None,
     trusted_keys: Sequence[Signer] = (),
     accepts_overrides: bool = False,
+    since: str = "",
+    fail_on: GateLevel = GateLevel.UNCOVERED,
 ) -> GateResult:
     """Return whether valid certificates cover the files under some paths.
 
@@ -92,23 +96,27 @@ async def check_coverage(
         agents: Agents that must all have covered each file; if omitted, `pytorch-code-reviewer`; empty for any agent.
         trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
+        since: Only files that differ from this revision; its content needs no certificate.
+        fail_on: Result at which the gate fails.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
     """
-    from esper_agents.archive.verification.gate import PASSING, REVIEWERS, gate
+    from esper_agents.archive.verification.gate import gate
 
     found = find_project([project], Path.cwd())
     async with _archive_of(found) as place:
-        return await gate(
+        result = await gate(
             found,
             place,
             paths,
-            required=PASSING if required is None else required,
-            agents=REVIEWERS if agents is None else agents,
+            required=required,
+            agents=agents,
             signers=trusted_keys,
             accepts_overrides=accepts_overrides,
+            since=since,
         )
+    return replace(result, fail_on=fail_on)
 
 
 def read_trusted_keys(text: str) -> tuple[Signer, ...]:

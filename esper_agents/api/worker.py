@@ -232,7 +232,7 @@ class QueueWorker:
             taken = self._tasks.pop(task)
             error = None if task.cancelled() else task.exception()
             if task.cancelled() or isinstance(error, StoppedError):
-                self._tell(WorkerEvent(WorkerEventKind.GIVEN_BACK, taken.lease.session, "stopped between two steps"))
+                self._tell(WorkerEvent(WorkerEventKind.GIVEN_BACK, taken.lease.session, "stopped before the next step"))
             elif error is None:
                 self._tell(ended(task.result()))
             else:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, text, update
 
-from esper_agents.archive.metrics import metrics_of
 from esper_agents.archive.search.tokens import searched_text
-from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.file_names import accepted_view_names, view_names
 from esper_agents.domain.plain_text import plain
 from esper_agents.errors import IntegrityError
@@ -69,6 +67,8 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
 
 def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
     """Return the index rows of a certificate by table, sorted."""
+    from esper_agents.archive.metrics import metrics_of
+
     paths = {path_key(file.path) for file in certificate.examined}
     rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
     relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
@@ -189,6 +189,9 @@ def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
 
 def issued_in(row: Row[Any]) -> Certificate | None:
     """Return the certificate of a row; None if its bytes differ from those issued under its ID."""
+    # A listing reads no statement, and the classes of certificates are slow to define.
+    from esper_agents.certificates.statement import parse
+
     data = bytes(row.statement)
     if sha256(data).hexdigest() != row.sha256:
         return None

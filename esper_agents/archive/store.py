@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Row, Select
+    from sqlalchemy.dialects import postgresql, sqlite
 
     from esper_agents.domain.certificate import Certificate
     from esper_agents.storage.store import Store, Transaction
@@ -97,13 +98,21 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
 
 def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | None:
     """Insert a row and return its position; return None if another certificate of the project has its name."""
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(row)
+    statement = _insert(connection).values(row)
     statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
     position = connection.scalar(statement.returning(table.c.position))
     return None if position is None else int(position)
+
+
+def _insert(connection: Connection) -> postgresql.Insert | sqlite.Insert:
+    # Loading the other dialect takes as long as all of a certificate's queries.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
 
 
 def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 # Readers allow 64 levels; the statement and the certificate use up to ten of them.
 _MOST_DEPTH = 50
 _TOO_DEEP = f"(nested deeper than {_MOST_DEPTH} levels)"
+# Equal to no value of a certificate.
+_NEVER = object()
 _LARGE = re.compile(r"-?[1-9][0-9]{15,}")
 
 
@@ -43,7 +45,12 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
         return repr(float(thing))
     kind: Any = thing.__class__
     if names := _names(kind):
-        return {name: to_json(getattr(thing, name), depth + 1) for name in names}
+        absent = _absent(kind)
+        return {
+            name: to_json(value, depth + 1)
+            for name in names
+            if (value := getattr(thing, name)) != absent.get(name, _NEVER)
+        }
     if isinstance(thing, (list, tuple)):
         return [to_json(each, depth + 1) for each in thing]
     if isinstance(thing, Mapping):
@@ -190,6 +197,12 @@ def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
 def _names(shape: Any) -> tuple[str, ...]:
     """Return the field names of a dataclass; empty for anything else."""
     return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
+
+
+@cache
+def _absent(shape: Any) -> dict[str, Any]:
+    """Return the defaults of the fields that are omitted while they have them: see `domain.finding.ABSENT`."""
+    return {each.name: each.default for each in fields(shape) if each.metadata.get("is_absent_by_default")}
 
 
 @cache

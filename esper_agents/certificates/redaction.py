@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -63,7 +63,7 @@ def _is_clean(value: object, known: tuple[str, ...]) -> bool:
         return False
     # JSON escapes some characters; the hints contain none of them.
     is_known = any(each in text or json.dumps(each, ensure_ascii=False)[1:-1] in text for each in known)
-    return not is_known and not _any_hint().search(text.lower())
+    return not is_known and not _has_hint(text.lower())
 
 
 def _opened(value: Any) -> Any:
@@ -130,9 +130,6 @@ class _Strike:
                 self.count += text.count(secret)
                 text = text.replace(secret, f"{_MARK}a secret of this machine]")
         lowered = text.lower()
-        # One scan for all hints is enough for most texts.
-        if not _any_hint().search(lowered):
-            return text
         for shape in _shapes():
             if any(hint in lowered for hint in shape.hints):
                 text, count = shape.pattern.subn(shape.mark, text)
@@ -146,17 +143,21 @@ def _members(shape: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Shape:
     mark: str
     hints: tuple[str, ...]
-    pattern: re.Pattern[str]
+    text: str
     spans_lines: bool
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        # Compiling all of them takes longer than listing certificates, and most texts have no hint.
+        return re.compile(self.text)
 
-@cache
-def _any_hint() -> re.Pattern[str]:
-    return re.compile("|".join(sorted({re.escape(hint) for shape in _shapes() for hint in shape.hints})))
+
+def _has_hint(lowered: str) -> bool:
+    return any(hint in lowered for shape in _shapes() for hint in shape.hints)
 
 
 @cache
@@ -166,7 +167,7 @@ def _shapes() -> tuple[_Shape, ...]:
         _Shape(
             f"{_MARK}{each['name']}]",
             tuple(each["hints"]),
-            re.compile(each["pattern"]),
+            each["pattern"],
             spans_lines=each.get("spans_lines", False),
         )
         for each in table["secret"]

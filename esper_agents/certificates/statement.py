@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.canonical_json import canonical_bytes
+from esper_agents.certificates.file_manifest import SUBJECT, compact, digest_of_manifest, expand
 from esper_agents.certificates.json_conversion import from_json, to_json
 from esper_agents.certificates.strict_json import MOST_BYTES, loads, refuse
 from esper_agents.domain.certificate import Certificate
@@ -31,7 +32,7 @@ MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 _ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 # Members unknown to 0.1.0: a certificate without them keeps the same bytes as there.
-_SINCE = frozenset({"events_sha256", "notes_sha256"})
+_SINCE = frozenset({"events_sha256", "notes_sha256", "earlier", "model_rationale"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -51,11 +52,11 @@ def statement(certificate: Certificate) -> bytes:
         EvidenceError: It would exceed the read limit.
     """
     _check_forms(certificate)
-    predicate = {name: each for name, each in to_json(certificate).items() if each or name not in _SINCE}
+    predicate = compact({name: each for name, each in to_json(certificate).items() if each or name not in _SINCE})
     data = canonical_bytes(
         {
             "_type": STATEMENT_TYPE,
-            "subject": _subjects(certificate, predicate["task"]),
+            "subject": _subjects(certificate, predicate),
             "predicateType": PREDICATE_TYPE,
             "predicate": predicate,
         }
@@ -89,11 +90,11 @@ def _parsed(data: bytes) -> Certificate:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     if value["_type"] != STATEMENT_TYPE or said != CERTIFICATE:
         refuse(f"not a {STATEMENT_TYPE} with a {PREDICATE_TYPE}")
-    certificate = from_json(Certificate, value["predicate"])
+    certificate = from_json(Certificate, expand(value["predicate"]))
     _check_forms(certificate)
     # The task as recorded: a record from before a member was added keeps the digest computed at that time.
-    task, subjects = value["predicate"]["task"], value["subject"]
-    if subjects != _subjects(certificate, task) and subjects != _subjects(certificate, task, tree=False):
+    said, subjects = value["predicate"], value["subject"]
+    if subjects != _subjects(certificate, said) and subjects != _subjects(certificate, said, tree=False):
         refuse("its subjects differ from the files that it lists as read")
     return certificate
 
@@ -149,18 +150,22 @@ def digest_of_packet(packet: Handoff) -> str:
     return digest_of_value(to_json(packet))
 
 
-def _subjects(certificate: Certificate, asked: Any, *, tree: bool = True) -> list[dict[str, Any]]:
+def _subjects(certificate: Certificate, predicate: dict[str, Any], *, tree: bool = True) -> list[dict[str, Any]]:
     """Return the subjects of a certificate; versions without a log recorded the commit without its tree."""
     if not certificate.examined:
-        task = sha256(canonical_bytes(asked)).hexdigest()
+        task = sha256(canonical_bytes(predicate["task"])).hexdigest()
         return [{"name": f"session:{certificate.session}", "digest": {"sha256": task}}]
-    subjects = [
+    manifest = digest_of_manifest(predicate)
+    subjects: list[dict[str, Any]] = [
         {
             "name": to_json(file.path),
             "digest": {"sha256": file.sha256} | ({"gitBlob": to_json(file.git_blob)} if file.git_blob else {}),
         }
         for file in certificate.examined
+        if not manifest
     ]
+    if manifest:
+        subjects.append({"name": SUBJECT, "digest": {"sha256": manifest}})
     revision = certificate.revision
     if revision.commit:
         name = f"git:{revision.remote or certificate.project}"

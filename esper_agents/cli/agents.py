@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from esper_agents.cli.definition_output import beginning, refused_json, report_lint, report_refused
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import (
     HERE,
@@ -16,17 +17,13 @@ from esper_agents.cli.shared_options import (
     LintLevel,
     PluginDirsOption,
     ProjectOption,
-    StrictOption,
 )
-from esper_agents.cli.terminal import echo, echo_json, one_line, report
+from esper_agents.cli.terminal import echo, echo_json, one_line
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.errors import InputFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from esper_agents.domain.agent import Agent, DefinitionWarning
-    from esper_agents.errors import DefinitionError
+    from esper_agents.domain.agent import Agent
 
 agents_app = typer.Typer(name="agents", help="Manage agents", no_args_is_help=True, rich_markup_mode=None)
 
@@ -50,13 +47,13 @@ def list_agents(
     registry, playbooks = catalog.registry, catalog.playbooks
     if as_json:
         agents = [_summary(agent) | {"has_playbook": agent.name in playbooks} for agent in registry.agents.values()]
-        echo_json({"agents": agents, "refused": _refused(registry.refused)})
+        echo_json({"agents": agents, "refused": refused_json(registry.refused)})
         return
     for agent in registry.agents.values():
         by = "has a playbook" if agent.name in playbooks else "needs a model"
         outline(f"{agent.name} ({agent.domain}): {by}")
-        outline(_beginning(agent.description), 1)
-    _report_refused(registry.refused)
+        outline(beginning(agent.description), 1)
+    report_refused(registry.refused)
 
 
 @agents_app.command("show", epilog="Example: esper agents show pytorch-expert")
@@ -111,7 +108,6 @@ def lint(
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
     fail_on: FailOnOption = LintLevel.NEVER,
-    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check agent definitions.
@@ -121,14 +117,8 @@ def lint(
     from esper_agents.api import load_agents
 
     found = load_agents(project, plugins=plugin_dir or ()).lint(paths or ())
-    if as_json:
-        echo_json({"warnings": [asdict(odd) for odd in found.warnings], "refused": _refused(found.refused)})
-    else:
-        _print_warnings(found.warnings, found.checked)
-        _report_refused(found.refused)
-    if found.refused:
-        raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
+    read = f"{number_of(found.checked, 'agent')} read, {number_of(len(found.warnings), 'warning')}"
+    report_lint(found, read, is_strict=fail_on is LintLevel.WARNING, as_json=as_json)
 
 
 @agents_app.command("export", epilog="Example: esper agents export --output AGENTS.md")
@@ -147,7 +137,7 @@ def export(
 
     catalog = load_agents(project)
     registry = catalog.registry
-    whole = {"agents": [asdict(agent) for agent in registry.agents.values()], "refused": _refused(registry.refused)}
+    whole = {"agents": [asdict(agent) for agent in registry.agents.values()], "refused": refused_json(registry.refused)}
     if output is None:
         echo_json(whole) if as_json else echo(catalog.export())
         return
@@ -170,26 +160,6 @@ def _summary(agent: Agent) -> dict[str, Any]:
         "sha256": agent.sha256,
         "oddities": len(agent.oddities),
     }
-
-
-def _refused(refused: Sequence[DefinitionError]) -> list[dict[str, Any]]:
-    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in refused]
-
-
-def _report_refused(refused: Sequence[DefinitionError]) -> None:
-    for error in refused:
-        report(error)
-
-
-def _print_warnings(warnings: Sequence[DefinitionWarning], agents: int) -> None:
-    for odd in warnings:
-        echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
-    echo(f"{number_of(agents, 'agent')} read, {number_of(len(warnings), 'warning')}")
-
-
-def _beginning(description: str, limit: int = 200) -> str:
-    line = one_line(description)
-    return line if len(line) <= limit else line[:limit].rsplit(" ", 1)[0] + " ..."
 
 
 def _against(text: str, instead: str) -> str:

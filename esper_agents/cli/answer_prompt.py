@@ -25,7 +25,7 @@ def commands(question: UserQuestion) -> tuple[str, ...]:
     name = short(question.id)
     if is_decision(question.options):
         return f"esper approve {name}", f"esper deny {name}"
-    return (f'esper answer {name} "..."',)
+    return (f"esper answer {name} ANSWER",)
 
 
 def choice(question: UserQuestion) -> str:

@@ -24,9 +24,9 @@ approvals_app = typer.Typer(no_args_is_help=True, help="List and answer pending 
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command group; `approve`, `deny` and `answer` are the commands of the same names."""
+    """Add the command group; `approve`, `deny` and `answer` are hidden names of the top-level commands."""
     for command in (approve, deny, answer):
-        approvals_app.command()(command)
+        approvals_app.command(hidden=True)(command)
     app.add_typer(approvals_app, name="approvals")
 
 

@@ -1,4 +1,4 @@
-"""`esper certificates audit|import|imported`: commands for third-party certificates."""
+"""`esper certificates audit|import`: commands for third-party certificates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
         outline(f"omitted: {each}")
 
 
-@certificates_app.command("imported")
+@certificates_app.command("imported", hidden=True)
 def list_imported(
     limit: LimitOption = 20,
     project: ProjectOption = HERE,
@@ -81,7 +81,7 @@ def list_imported(
     Newest first, with the result of their audit. Imported certificates are unverified.
 
     Examples:
-      esper certificates imported --limit 5
+      esper certificates list --imported --limit 5
     """
     found = asyncio.run(_imported(project, limit + 1))
     if as_json:
@@ -89,13 +89,13 @@ def list_imported(
         return
     for each in found[:limit]:
         outline(f"{each.id} {each.imported_at[:16].replace('T', ' ')}Z unverified: {each.path}")
-        outline(f"{each.agent or 'nobody'} says {each.status or 'nothing'} of {each.component or 'nothing'}", 1)
+        outline(f"{each.agent or 'no agent'} says {each.status or 'nothing'} of {each.component or 'nothing'}", 1)
         if each.problems:
             outline(f"does not hold: {', '.join(each.problems)}", 1)
     if not found:
         echo("nothing was taken in; do so with: esper certificates import PATH")
     if len(found) > limit:
-        echo(f"there are more: esper certificates imported --limit {2 * limit}")
+        echo(f"there are more: esper certificates list --imported --limit {2 * limit}")
 
 
 async def _import(paths: list[Path], found: DocumentAudit) -> ImportCount:

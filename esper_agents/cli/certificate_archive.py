@@ -57,7 +57,7 @@ def search(
     if not found:
         echo("no certificate says all of that")
     if len(found) > limit:
-        outline_command("there are more: add", f"--before {short(shown[-1].entry.id)}")
+        outline_command("there are more: add", f"--cursor {short(shown[-1].entry.id)}")
 
 
 @certificates_app.command()

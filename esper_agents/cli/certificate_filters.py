@@ -36,9 +36,7 @@ Until = Annotated[
 ]
 Before = Annotated[
     str,
-    typer.Option(
-        "--cursor", "--before", metavar="ID", help="Start after this certificate (pagination)", show_default=False
-    ),
+    typer.Option("--cursor", metavar="ID", help="Start after this certificate (pagination)", show_default=False),
 ]
 
 

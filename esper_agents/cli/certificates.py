@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,22 @@ from esper_agents.cli.certificate_filters import Before, filter_of, headline, wi
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
+from esper_agents.domain.task import short_request
+from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths
 
 certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
+
+
+class CertificateFormat(StrEnum):
+    """Output format of a certificate."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
 
 
 def register(app: typer.Typer) -> None:
@@ -31,54 +43,66 @@ def register(app: typer.Typer) -> None:
 def list_certificates(
     wanted: Filter,
     before: Before = "",
+    imported: Annotated[bool, typer.Option("--imported", help="List imported certificates, unverified")] = False,
     limit: LimitOption = 20,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List certificates.
 
-    Newest first; times are UTC.
+    Newest first; times are UTC. With --imported: third-party certificates, with the result of their audit.
 
     Examples:
       esper certificates list --agent pytorch-code-reviewer --limit 5
       esper certificates list --file train.py --status REJECTED --since 2026-01
     """
-    found, overridden = asyncio.run(_list(project, wanted, before, limit + 1))
+    if imported:
+        from esper_agents.cli.audit import list_imported
+
+        if wanted != filter_of() or before:
+            raise UsageError("--imported takes no filter", remedy="remove the filters")
+        list_imported(limit, project, as_json=as_json)
+        return
+    found, overridden, changes = asyncio.run(_list(project, wanted, before, limit + 1))
     if as_json:
         by_name = {name: asdict(each) for name, each in overridden.items()}
-        echo_json([asdict(each) | {"overridden": by_name.get(each.id)} for each in found[:limit]])
+        rows = [asdict(each) | {"overridden": by_name.get(each.id)} for each in found[:limit]]
+        echo_json([row | ({"change": changes[row["id"]]} if row["id"] in changes else {}) for row in rows])
         return
     for each in found[:limit]:
         outline(headline(each))
         if each.id in overridden:
             outline(str(overridden[each.id]), 1)
-        outline(f"{each.agent} on {each.component}: {each.request}", 1)
+        about = changes.get(each.id, each.component)
+        outline(f"{each.agent} on {about}: {short_request(each.request)}", 1)
     if not found and wanted == filter_of() and not before:
         echo('no certificates yet; begin with: esper submit "review this training code" train.py')
     elif not found:
         echo("no matching certificates; remove a filter, or list all: esper certificates list")
     if len(found) > limit:
         echo(
-            f"there are more: esper certificates list --limit {2 * limit}, or add --before {short(found[limit - 1].id)}"
+            f"there are more: esper certificates list --limit {2 * limit}, or add --cursor {short(found[limit - 1].id)}"
         )
 
 
 @certificates_app.command()
 def show(
     certificate: CertificateArgument = "latest",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the published Markdown view")] = False,
+    style: Annotated[CertificateFormat, typer.Option("--format", help="Output format")] = CertificateFormat.TEXT,
     project: ProjectOption = HERE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the in-toto statement as JSON")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json")] = False,
 ) -> None:
     """Show a certificate.
 
-    Shows the complete certificate, formatted for the terminal.
+    Shows the complete certificate: as text for the terminal, as the Markdown or HTML view that is published, or as its
+    in-toto statement in JSON.
 
     Examples:
       esper certificates show
-      esper certificates show 12faba12a09f --markdown
+      esper certificates show 12faba12a09f --format markdown
+      esper certificates show 12faba12a09f --format html > certificate.html
     """
-    asyncio.run(_show(project, certificate, markdown=markdown, as_json=as_json))
+    asyncio.run(_show(project, certificate, CertificateFormat.JSON if as_json else style))
 
 
 @certificates_app.command()
@@ -101,29 +125,36 @@ def path(
 
 async def _list(
     where: Path, wanted: Filter, before: str, limit: int
-) -> tuple[tuple[CertificateSummary, ...], dict[str, Override]]:
+) -> tuple[tuple[CertificateSummary, ...], dict[str, Override], dict[str, str]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         found = await project.certificates.list(wanted=within(project, wanted), before=before, limit=limit)
-        return found, await project.certificates.overrides(found)
+        overridden = await project.certificates.overrides(found)
+        return found, overridden, await project.certificates.changes(found)
 
 
-async def _show(where: Path, certificate: str, *, markdown: bool, as_json: bool) -> None:
+async def _show(where: Path, certificate: str, style: CertificateFormat) -> None:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         entry = await project.certificates.get(certificate)
-        if as_json:
-            echo_json(json.loads(await project.certificates.record(entry.id)))
-        elif markdown:
-            echo((await project.certificates.markdown(entry.id)).removesuffix("\n"))
-        else:
-            await _show_text(project, entry)
+        match style:
+            case CertificateFormat.TEXT:
+                await _show_text(project, entry)
+            case CertificateFormat.MARKDOWN:
+                echo((await project.certificates.markdown(entry.id)).removesuffix("\n"), is_data=True)
+            case CertificateFormat.JSON:
+                echo_json(json.loads(await project.certificates.record(entry.id)))
+            case CertificateFormat.HTML:
+                echo((await project.certificates.html(entry.id)).removesuffix("\n"), is_data=True)
 
 
 async def _show_text(project: OpenProject, entry: CertificateSummary) -> None:
     text = await project.certificates.text(entry.id, width=width())
+    if change := (await project.certificates.changes([entry])).get(entry.id):
+        outline(change)
+        echo()
     if override := (await project.certificates.overrides([entry])).get(entry.id):
         outline(str(override))
         echo()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.cli.terminal import echo, is_interactive, say
-from esper_agents.domain.certificate import CLAUDE, REASONER
+from esper_agents.domain.reasoner_names import CLAUDE, REASONER
 from esper_agents.domain.usage import dollars
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def ask_consent(
     if sending.is_agreed or (sending.answer and wanted == AUTO):
         return
     (tell or _tell)(sending)
-    said = _yes_or_no(
+    said = yes_or_no(
         f"send source code of this project to {sending.host}? The answer is saved for this project. [y/n] "
     )
     if said is not None:
@@ -82,7 +82,7 @@ def about(sending: ModelCostPreview) -> str:
     return f"about {dollars(sending.money)}{known}"
 
 
-def _yes_or_no(question: str) -> bool | None:
+def yes_or_no(question: str) -> bool | None:
     """Return the answer of the user; None if they end the input, which counts as no and is not stored."""
     while True:
         try:

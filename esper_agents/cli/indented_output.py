@@ -17,16 +17,19 @@ def outline(text: str, depth: int = 0) -> None:
         text: The text; white space in it counts as one space.
         depth: How far in; on a narrow terminal the text matters more than how deep it stands.
     """
+    echo(outlined(text, depth))
+
+
+def outlined(text: str, depth: int = 0) -> str:
+    """Return text as `outline` prints it."""
     indent = (_STEP * depth)[: width() // 4]
-    echo(
-        textwrap.fill(
-            one_line(text),
-            width(),
-            initial_indent=indent,
-            subsequent_indent=indent + _HANGING,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
+    return textwrap.fill(
+        one_line(text),
+        width(),
+        initial_indent=indent,
+        subsequent_indent=indent + _HANGING,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
 
 

@@ -33,7 +33,7 @@ def show_trusted(found: KeyListing) -> None:
         outline(f"brought by the project, not trusted: {number_of(len(found.untrusted), 'key')} of .esper/trusted_keys")
         for key in found.untrusted:
             outline(summary(key), 1)
-        outline_command("if they are your team's", "esper keys trust --project", 1)
+        outline_command("if they are your team's", "esper keys trust --from-project", 1)
     show_refused(found.refused)
 
 

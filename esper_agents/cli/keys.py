@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -67,8 +68,9 @@ def trust(
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the key owner [default: comment of the key]")] = "",
     of_project: Annotated[
-        bool, typer.Option("--from-project", "--project", help="Trust the current content of .esper/trusted_keys")
+        bool, typer.Option("--from-project", help="Trust the current content of .esper/trusted_keys")
     ] = False,
+    project: ProjectOption = HERE,
 ) -> None:
     """Trust a public key.
 
@@ -77,12 +79,12 @@ def trust(
     Examples:
       esper keys trust ~/ann.pub --name ann@example.org
       esper keys trust ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA... ann@example.org
-      esper keys trust --project
+      esper keys trust --from-project
     """
     if of_project == bool(key):
         raise UsageError("give either a key or --from-project", remedy="run `esper keys trust --help`")
     if of_project:
-        _accept_project()
+        _accept_project(project)
         return
     from esper_agents.api import trust_key
 
@@ -152,10 +154,10 @@ def _show_logs(logs: tuple[str, ...]) -> None:
         outline("there is no log here yet to enter it in", 1)
 
 
-def _accept_project() -> None:
+def _accept_project(project: Path) -> None:
     from esper_agents.api import accept_project_keys
 
-    done = accept_project_keys()
+    done = accept_project_keys(project)
     outline(f"accepted: {number_of(len(done.keys), 'key')} of {done.project}, as long as the file stays as it is")
     for each in done.keys:
         outline(summary(each), 1)

@@ -14,6 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_name
 from typer.models import DefaultPlaceholder
 
+from esper_agents.cli.old_options import with_current_names
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 class LightweightCommand(TyperCommand):
     """Command whose parameters are strings, flags, choices, paths that need not exist, or lists of these."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with old names of options as well."""
+        return super().parse_args(ctx, _with_current_names(self, args))
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, including `--help`."""
         return _quickened(super().get_params(ctx))
@@ -31,6 +37,10 @@ class LightweightCommand(TyperCommand):
 
 class LightweightGroup(TyperGroup):
     """Command group with the same restrictions on its own parameters."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of the group, with old names of options as well."""
+        return super().parse_args(ctx, _with_current_names(self, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, including `--help`."""
@@ -64,6 +74,11 @@ def make_lightweight(app: typer.Typer) -> None:
             make_lightweight(group.typer_instance)
             if isinstance(group.typer_instance.info.cls, DefaultPlaceholder):
                 group.cls = LightweightGroup
+
+
+def _with_current_names(command: Any, words: list[str]) -> list[str]:
+    known = {name for param in command.params for name in param.opts}
+    return with_current_names(command.name or "", known, words)
 
 
 def _name(command: CommandInfo) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.usage import expense_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.session import Event
@@ -24,13 +25,13 @@ def lines_of(event: Event, printed: set[str]) -> list[tuple[str, str]]:
 
     Args:
         event: The row.
-        printed: Fingerprints of the findings printed before; those of this event are added.
+        printed: Fingerprints of the findings and lines printed before; the findings of this event are added.
     """
     if event.kind == "called":
         lines = _called(event.body, printed)
     else:
         tell = _TELL.get(event.kind)
-        lines = tell(event.body) if tell else []
+        lines = [line for line in (tell(event.body) if tell else []) if " ".join(line) not in printed]
     return [(label, one_line(text)) for label, text in lines]
 
 
@@ -46,7 +47,13 @@ def current_activity(event: Event) -> str:
 
 
 def _routed(body: JsonObject) -> list[tuple[str, str]]:
-    return [("route", f"{body['agent'] or 'nobody'}, {body['explanation']}")]
+    return [routed(body["agent"] or "no agent", body["explanation"])]
+
+
+def routed(agent: str, explanation: str) -> tuple[str, str]:
+    """Return the line of a route, as label and text; why not others is what `--dry-run` and `agents route` print."""
+    reason = explanation.partition("; ")[0] if explanation.startswith("because") else explanation
+    return "route", f"{agent}, {reason}"
 
 
 def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
@@ -129,20 +136,39 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
 
 # Number of characters shown of an unfinished line of model output.
 _SEEN = 70
+# Shorter activities are not worth a line of their own.
+_LONG_S = 5
 
 
 class Narrator:
     """Printer of session events for the user."""
 
-    def __init__(self, update: Callable[[str], None], printed: set[str]) -> None:
-        """Print findings that are not in `printed` yet, and pass the current activity to `update`."""
+    def __init__(
+        self, update: Callable[[str], None], printed: Collection[str] = (), *, has_findings: bool = True
+    ) -> None:
+        """Pass the current activity to `update`; print each finding once, or none without `has_findings`.
+
+        Args:
+            update: Shows the current activity.
+            printed: Lines that were printed already.
+            has_findings: Whether findings are printed.
+        """
         self._update = update
-        self._printed = printed
+        self._has_findings = has_findings
+        self._printed = set(printed)
+        self._activity = Activity()
         self._heard = ""
 
     def lines_of(self, event: Event) -> list[tuple[str, str]]:
         """Return the output lines of one event, without findings printed before; see `lines_of`."""
-        return lines_of(event, self._printed)
+        lines = lines_of(event, self._printed)
+        return lines if self._has_findings or event.kind != "called" else lines[:1]
+
+    def report_activity(self) -> None:
+        """Print the current activity and its duration, for output that is not a terminal."""
+        if self._activity.text and self._activity.seconds >= _LONG_S:
+            say("running", str(self._activity))
+            sys.stdout.flush()
 
     def hear(self, words: str) -> None:
         """Print streamed model output: complete lines, and the unfinished line on the status line."""
@@ -168,21 +194,43 @@ class Narrator:
             say(label, text)
         # Flush for pipes as well, so that a log file shows the progress.
         sys.stdout.flush()
-        self._update(redact(current_activity(event)))
+        self._activity = Activity(redact(current_activity(event)))
+        self._update(self._activity.text)
+
+
+class Activity:
+    """Current activity of a session, with its duration."""
+
+    def __init__(self, text: str = "") -> None:
+        """Start the clock of an activity."""
+        self.text = text
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Duration so far."""
+        return time.monotonic() - self._started
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.seconds:.0f} s"
+
+    def __rich__(self) -> str:
+        """Return the text for the status line, which calls this at each refresh."""
+        return str(self)
 
 
 @contextmanager
-def narrator(printed: set[str] | None = None) -> Iterator[Narrator]:
+def narrator(printed: Collection[str] = (), *, has_findings: bool = True) -> Iterator[Narrator]:
     """Yield a narrator, with a status line on terminals and plain lines elsewhere.
 
     Args:
-        printed: Fingerprints of the findings printed before; those that the narrator prints are added.
+        printed: Lines that were printed already.
+        has_findings: Whether findings are printed while the session runs, not only at its end.
     """
-    printed = set() if printed is None else printed
     if not is_interactive():
-        yield Narrator(lambda _: None, printed)
+        yield Narrator(lambda _: None, printed, has_findings=has_findings)
         return
     from rich.console import Console
 
     with Console(markup=False, highlight=False, soft_wrap=True).status("starting") as status:
-        yield Narrator(lambda text: status.update(text or "working"), printed)
+        yield Narrator(lambda text: status.update(Activity(text or "working")), printed, has_findings=has_findings)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from esper_agents.cli.cost_summary import CostGrouping, as_data, by, total
-from esper_agents.cli.shared_options import JsonOption, LimitOption
+from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json, say, short, table
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import NotFoundError
@@ -33,18 +34,18 @@ def register(app: typer.Typer) -> None:
 
 
 @models_app.command("list", epilog="Example: esper models list")
-def list_models(*, as_json: JsonOption = False) -> None:
+def list_models(*, project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """List models, prices and consents.
 
     Prices are in US dollars per million tokens.
     """
-    asyncio.run(_list(as_json=as_json))
+    asyncio.run(_list(project, as_json=as_json))
 
 
-async def _list(*, as_json: bool) -> None:
+async def _list(where: Path, *, as_json: bool) -> None:
     from esper_agents.api import open_project
 
-    async with open_project() as project:
+    async with open_project(where) as project:
         known, agreed = project.models.table, project.models.consents()
         if as_json:
             models = [{key: str(value) for key, value in asdict(each).items()} for each in known.models.values()]
@@ -74,6 +75,7 @@ def cost(
     part: Annotated[CostGrouping, typer.Option("--by", help="Group the totals by")] = CostGrouping.MODEL,
     limit: LimitOption = 20,
     *,
+    project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show token usage and cost.
@@ -85,7 +87,7 @@ def cost(
       esper models cost --by agent
       esper models cost --by session --limit 5
     """
-    spent = asyncio.run(_spent())
+    spent = asyncio.run(_spent(project))
     found = sorted(by(spent, part).items(), key=lambda each: each[1].money, reverse=True)
     if as_json:
         rows = [{str(part): name, **(as_data(each) or {})} for name, each in found[:limit]]
@@ -104,27 +106,27 @@ def _columns(used: Expense) -> tuple[str, ...]:
     return f"{used.turns:,}", f"{used.tokens:,}", f"{used.cached_percent} %", dollars(used.money)
 
 
-async def _spent() -> tuple[ModelUsage, ...]:
+async def _spent(where: Path) -> tuple[ModelUsage, ...]:
     from esper_agents.api import open_project
 
-    async with open_project() as project:
+    async with open_project(where) as project:
         return await project.models.usage()
 
 
 @models_app.command("agree", hidden=True)
 @models_app.command("allow", epilog="Example: esper models allow api.anthropic.com")
-def allow(host: _Host = "") -> None:
+def allow(host: _Host = "", project: ProjectOption = HERE) -> None:
     """Allow sending source code to a server.
 
     Applies to this project until `esper models disallow`.
     """
-    asyncio.run(_allow(host))
+    asyncio.run(_allow(host, project))
 
 
-async def _allow(host: str) -> None:
+async def _allow(host: str, where: Path) -> None:
     from esper_agents.api import open_project
 
-    async with open_project() as project:
+    async with open_project(where) as project:
         said = project.models.allow(host or project.models.host)
         say("agreed", f"source of {project.root} may go to {said.host}")
         say("next", 'esper submit --reasoner claude "review this training code" train.py')
@@ -132,18 +134,18 @@ async def _allow(host: str) -> None:
 
 @models_app.command("withdraw", hidden=True)
 @models_app.command("disallow", epilog="Example: esper models disallow api.anthropic.com")
-def disallow(host: _Host = "") -> None:
+def disallow(host: _Host = "", project: ProjectOption = HERE) -> None:
     """Withdraw that consent.
 
     From then on, no source code of this project is sent to the server.
     """
-    asyncio.run(_disallow(host))
+    asyncio.run(_disallow(host, project))
 
 
-async def _disallow(host: str) -> None:
+async def _disallow(host: str, where: Path) -> None:
     from esper_agents.api import open_project
 
-    async with open_project() as project:
+    async with open_project(where) as project:
         name = host or project.models.host
         if not project.models.withdraw(name):
             known = [each.host for each in project.models.consents()]

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
-from esper_agents.cli.shared_options import (
-    HERE,
-    AcceptOption,
-    DefinitionsOption,
-    DefinitionSource,
-    JsonOption,
-    PinnedOption,
-    ProjectOption,
-)
+from esper_agents.cli.shared_options import HERE, DefinitionsOption, DefinitionSource, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +36,6 @@ def resume(
         str, typer.Argument(metavar="SESSION", help="Session ID or prefix [default: newest unfinished session]")
     ] = "",
     definitions: DefinitionsOption = None,
-    accept: AcceptOption = False,
-    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,8 +49,7 @@ def resume(
       esper resume ses_0198f0c2
       esper resume latest --definitions recorded
     """
-    source = definition_source(definitions, accept=accept, pinned=pinned)
-    raise typer.Exit(asyncio.run(_resume(session, project, source, as_json=as_json)))
+    raise typer.Exit(asyncio.run(_resume(session, project, definitions, as_json=as_json)))
 
 
 def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
@@ -113,20 +101,6 @@ async def _unfinished(project: OpenProject) -> str:
     """Return the newest unfinished session, or `latest` if there is none."""
     known = await project.sessions.list(limit=_LOOKED_THROUGH)
     return next((each.id for each in known if each.state is SessionState.OPEN), "latest")
-
-
-def definition_source(definitions: DefinitionSource | None, *, accept: bool, pinned: bool) -> DefinitionSource | None:
-    """Return the definitions to use after drift; None if no option is given.
-
-    Raises:
-        UsageError: The options contradict each other.
-    """
-    flags = {DefinitionSource.CURRENT: accept, DefinitionSource.RECORDED: pinned}
-    chosen = {source for source, is_given in flags.items() if is_given or source is definitions}
-    if len(chosen) > 1:
-        problem = "current and recorded definitions are mutually exclusive"
-        raise UsageError(problem, remedy="use --definitions current or --definitions recorded")
-    return next(iter(chosen), None)
 
 
 def source_flags(source: DefinitionSource | None) -> dict[str, bool]:

@@ -16,9 +16,9 @@ from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.skills import accept
 from esper_agents.cli.submit import ReasonerName
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
-from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.program_notice import ProgramNotice
+from esper_agents.domain.reasoner_names import CLAUDE
 from esper_agents.errors import InputFileError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def retrospect(
     ] = 200,
     least: Annotated[
         int,
-        typer.Option("--min-sessions", "--least", metavar="N", min=2, help="Minimum number of sessions for a pattern"),
+        typer.Option("--min-sessions", metavar="N", min=2, help="Minimum number of sessions for a pattern"),
     ] = 2,
     reasoner: Annotated[
         ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")

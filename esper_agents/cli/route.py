@@ -63,5 +63,5 @@ def _show(found: Route) -> None:
 
 
 def _row(candidate: RouteCandidate) -> tuple[str, str, str, str]:
-    score = f"{candidate.score_milli // 1000}.{candidate.score_milli % 1000 // 100}"
+    score = f"{candidate.score_milli / 1000:.2f}"
     return candidate.agent, score, ", ".join(candidate.because), "; ".join(candidate.against)

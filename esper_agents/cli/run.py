@@ -36,7 +36,6 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan and the cost estimate, run nothing")
     ] = False,
-    plan: Annotated[bool, typer.Option("--plan", hidden=True, help="Same as --dry-run")] = False,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
@@ -53,7 +52,7 @@ def run(
       esper run torch-pack:profile --dry-run train.py
     """
     plugins, into_project = tuple(plugin_dir or ()), publish is Publish.PROJECT
-    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, dry_run or plan, into_project, as_json)
+    coroutine = _run(name, tuple(arguments or ()), plugins, reasoner, dry_run, into_project, as_json)
     raise typer.Exit(asyncio.run(coroutine))
 
 
@@ -69,7 +68,7 @@ async def _run(
     from esper_agents.api import open_project, paths_among
     from esper_agents.cli.begun import begin
     from esper_agents.cli.consent_prompt import choose_reasoner
-    from esper_agents.cli.run_session import run_interactively
+    from esper_agents.cli.run_session import run_interactively, show_route
 
     async with open_project(*paths_among(arguments), plugins=plugins, publish=into_project) as project:
         known = project.agents.templates()
@@ -83,7 +82,9 @@ async def _run(
             return await show_plan(project, task, as_json=as_json)
         if task.paths == (".",) and not as_json:
             say("about", f"the whole project {project.root}")
-        return await run_interactively(project, await begin(project.tasks.submit(task)), as_json=as_json)
+        shown = () if as_json else show_route(project, task)
+        session = await begin(project.tasks.submit(task))
+        return await run_interactively(project, session, as_json=as_json, shown=shown)
 
 
 def _list(known: Commands, *, as_json: bool) -> int:

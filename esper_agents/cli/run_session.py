@@ -6,47 +6,66 @@ import asyncio
 import signal
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.cli.answer_prompt import choice, commands
 from esper_agents.cli.begun import sessions as begun
 from esper_agents.cli.cost_summary import CostGrouping, as_row, by, total
-from esper_agents.cli.live_output import Narrator, narrator, say
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report
-from esper_agents.domain.evidence import CallOutcome, coverage_rows, is_test_run, tests_told
-from esper_agents.domain.finding import counted
-from esper_agents.domain.reproduction import REPRODUCE
+from esper_agents.cli.live_output import Narrator, narrator, routed, say
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report, short
+from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.session import SessionState
-from esper_agents.domain.status import QuestionType, Status
+from esper_agents.domain.status import Status
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from esper_agents.api import OpenProject, Session, SessionResult
+    from esper_agents.domain.answer import Answer, AnswerLine
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Evidence
-    from esper_agents.domain.finding import Finding
     from esper_agents.domain.ledger import UserQuestion
+    from esper_agents.domain.task import Task
 
-_SHOWN = 3
-_TESTS, _CHANGE, _REVIEWER = "run-tests", "change-not-judged", "pytorch-code-reviewer"
-_AS_IT_IS = "review the code as it is now"
+_MOST_LINES, _SHOWN = 5, 3
+_MOST_FACTS = 12
+_MOST_CODE = 32
+_ASSESSMENTS = {"open": "open", "description": "is", "fine": "fine"}
+_ACTIVITY_EVERY_S = 10
 
 
-async def run_interactively(project: OpenProject, session: Session, *, as_json: bool) -> int:
-    """Run a session until it ends, or waits without a terminal to ask on, and return the exit code."""
-    told = set[str]()
+def show_route(project: OpenProject, task: Task) -> tuple[str, ...]:
+    """Print the route of a task before its session starts, which takes longer, and return the printed lines."""
+    route = project.tasks.route(task)
+    if not route.agent:
+        # The session reports the refusal.
+        return ()
+    line = routed(route.agent, route.explanation)
+    say(*line)
+    sys.stdout.flush()
+    return (" ".join(line),)
+
+
+async def run_interactively(
+    project: OpenProject, session: Session, *, as_json: bool, shown: Collection[str] = ()
+) -> int:
+    """Run a session until it ends, or waits without a terminal to ask on, and return the exit code.
+
+    Args:
+        project: The project.
+        session: The session.
+        as_json: Whether to print only the result, as JSON.
+        shown: Lines that were printed already; see `show_route`.
+    """
     while True:
-        outcome = await _run(session, told, is_told=not as_json)
+        outcome = await _run(session, shown, is_told=not as_json)
         if outcome.state not in {SessionState.OPEN, SessionState.WAITING}:
             begun.clear()
         if as_json:
-            echo_json(as_data(outcome) | {"cost": [as_row(each) for each in await project.models.usage([session.id])]})
+            echo_json(await as_data(project, outcome))
         else:
-            await _end_screen(project, outcome, told)
+            await _end_screen(project, outcome)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
             return int(outcome.exit_code)
         answered = await _ask(project, outcome.questions[0])
@@ -55,13 +74,15 @@ async def run_interactively(project: OpenProject, session: Session, *, as_json: 
         session = answered
 
 
-async def _run(session: Session, told: set[str], *, is_told: bool) -> SessionResult:
+async def _run(session: Session, shown: Collection[str], *, is_told: bool) -> SessionResult:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        session.stop()
-        # The second Ctrl-C stops at once.
-        loop.remove_signal_handler(signal.SIGINT)
+        session.stop(at_once=True)
+        # The second signal stops at once.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         sys.stderr.write("stopping after the current step (Ctrl-C again to stop now)\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -71,15 +92,25 @@ async def _run(session: Session, told: set[str], *, is_told: bool) -> SessionRes
             return await session.run()
         is_attended = is_interactive()
         say("session", session.id)
-        with narrator(told) as teller:
+        with narrator(shown, has_findings=False) as teller:
             telling = asyncio.create_task(_tell(session, teller))
+            ticking = None if is_attended else asyncio.create_task(_report_activity(teller))
             try:
                 return await session.run(teller.hear, is_attended=is_attended)
             finally:
+                if ticking:
+                    ticking.cancel()
                 await telling
     finally:
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
+
+
+async def _report_activity(teller: Narrator) -> None:
+    """Print long activities where no status line shows them."""
+    while True:
+        await asyncio.sleep(_ACTIVITY_EVERY_S)
+        teller.report_activity()
 
 
 async def _tell(session: Session, teller: Narrator) -> None:
@@ -105,12 +136,12 @@ async def _ask(project: OpenProject, question: UserQuestion) -> Session | None:
             report(error)
 
 
-async def _end_screen(project: OpenProject, outcome: SessionResult, told: Collection[str]) -> None:
+async def _end_screen(project: OpenProject, outcome: SessionResult) -> None:
     echo()
     await _cost_screen(project, outcome.session)
     match outcome.state:
         case SessionState.DONE if outcome.certificate:
-            await _verdict_screen(project, outcome, await project.certificates.read(outcome.certificate.id), told)
+            await _verdict_screen(project, outcome, await project.certificates.read(outcome.certificate.id))
         case SessionState.WAITING:
             say("waiting", "for a person")
             for question in outcome.questions:
@@ -139,48 +170,82 @@ def _question_screen(question: UserQuestion) -> None:
         say(label, command)
 
 
-async def _verdict_screen(
-    project: OpenProject, outcome: SessionResult, issued: Certificate, told: Collection[str]
-) -> None:
-    verdict = issued.verdict
+async def _verdict_screen(project: OpenProject, outcome: SessionResult, issued: Certificate) -> None:
     if outcome.stopped_by:
         say("stopped", f"by the budget of {outcome.stopped_by}; what was still to be done is in the certificate")
-    say("verdict", f"{verdict.status} for {issued.component}, by {issued.agent}")
-    for reason in _reasons(issued):
-        say("because", reason)
-    if verdict.kind is QuestionType.ADVICE:
-        say("answer", issued.summary)
-    for condition in verdict.conditions[:_SHOWN]:
-        say("condition", condition)
-    _findings_screen(issued.findings, told)
+    answer = await project.certificates.answer(issued.id)
+    show_answer(answer, short(issued.id))
     if issued.task.again:
         _changes_screen(await project.certificates.read(issued.task.again), issued)
     if outcome.view:
         say("view", str(outcome.view))
-    if verdict.status is Status.NEEDS_FURTHER_REVIEW and issued.gaps:
-        first = min(issued.gaps, key=lambda gap: not gap.blocks_approval)
-        say("missing", f"{first.what}; {first.why}")
-    command = next_command(issued, project.root)
-    if remedy := remedy_of(issued.evidence, command):
+    if remedy := remedy_of(issued.evidence, answer.next_command):
         say("fix", remedy)
-    say("next", command)
+    if answer.next_command:
+        say("next", answer.next_command)
 
 
-def _reasons(issued: Certificate) -> Iterable[str]:
-    """Return the policy rule of the ceiling, or else the tests that ran, and why the agent's status is lower."""
-    lines = issued.verdict.ceiling.lines
-    first = lines[0].because if lines else tests_told(issued.evidence)
-    return filter(None, (first, issued.verdict.below_ceiling))
+def show_answer(answer: Answer, certificate: str) -> None:
+    """Print an answer without its next command: at most five findings, then their number.
+
+    Args:
+        answer: The answer.
+        certificate: ID of the certificate, as commands accept it.
+    """
+    if answer.status is not Status.ADVISORY_ONLY:
+        say("verdict", f"{answer.status} for {answer.subject}")
+    say("answer", answer.text)
+    labelled = [("because", each) for each in answer.because] + [("also", each) for each in answer.also]
+    last = ""
+    for label, line in labelled[:_MOST_LINES]:
+        say("" if label == last else label, _line(line))
+        if line.remedy and (label == "because" or _is_stated(line)):
+            say("", f"fix: {line.remedy}")
+        last = label
+    if len(labelled) > _MOST_LINES:
+        say("", f"and {len(labelled) - _MOST_LINES} more: esper certificates show {certificate}")
+    _show_facts(answer, certificate)
+    for at, text in enumerate(answer.changed[:_MOST_LINES]):
+        say("" if at else "changed", text)
+    if len(answer.changed) > _MOST_LINES:
+        say("", f"and {len(answer.changed) - _MOST_LINES} more: esper certificates show {certificate}")
+    parts = {"ran": answer.ran, "measured": answer.measured, "before": answer.before, "not known": answer.unknown}
+    for label, texts in parts.items():
+        for at, text in enumerate(texts[:_SHOWN]):
+            say("" if at else label, text)
+    _show_draft(answer)
+    if answer.model_text:
+        say("model", f"{answer.model}: {answer.model_text}")
 
 
-def _findings_screen(findings: tuple[Finding, ...], told: Collection[str]) -> None:
-    """Print the number of findings, and those that were not printed while the session ran."""
-    say("findings", counted(each.claim.severity for each in findings))
-    untold = [each for each in findings if each.claim.fingerprint not in told]
-    for each in untold[:_SHOWN]:
-        say("", f"{each.claim.severity} {each.claim.rule} {each.claim.location} {each.claim.message}")
-    if len(untold) > _SHOWN:
-        say("", f"and {len(untold) - _SHOWN} more in the certificate")
+def _show_draft(answer: Answer) -> None:
+    """Print the beginning of a drafted test as it is."""
+    lines = [line for part in answer.draft for line in (*part.splitlines(), "")][:-1]
+    for at, line in enumerate(lines[:_MOST_CODE]):
+        echo(f"{'' if at else 'draft':<11}{line}".rstrip())
+    if len(lines) > _MOST_CODE:
+        say("", f"and {len(lines) - _MOST_CODE} more lines in the file")
+
+
+def _show_facts(answer: Answer, certificate: str) -> None:
+    last = ""
+    for each in answer.facts[:_MOST_FACTS]:
+        label = _ASSESSMENTS[each.assessment]
+        say("" if label == last else label, f"{each.place}  {each.text}")
+        last = label
+    if len(answer.facts) > _MOST_FACTS:
+        say("", f"and {len(answer.facts) - _MOST_FACTS} more: esper certificates show {certificate}")
+
+
+def _line(line: AnswerLine) -> str:
+    rule = "" if _is_stated(line) else line.rule
+    mark = f"({line.standing}, not confirmed)" if line.standing else ""
+    return "  ".join(filter(None, (line.place_text, f"{rule} {line.text} {mark}".strip())))
+
+
+def _is_stated(line: AnswerLine) -> bool:
+    """Return whether an inspection stated a line: its query has a name, and no code with a page of its own."""
+    return line.rule.islower()
 
 
 def remedy_of(evidence: Iterable[Evidence], command: str) -> str:
@@ -205,77 +270,12 @@ def _changes_screen(before: Certificate, after: Certificate) -> None:
         say(label, ", ".join(places) or "nothing")
 
 
-def next_command(issued: Certificate, root: Path) -> str:
-    """Return the next command after a verdict; one that allows the tests if they would decide.
-
-    Args:
-        issued: The certificate.
-        root: Project directory; printed paths are relative to the current directory.
-    """
-    deciding = _deciding_command(issued, root)
-    match issued.verdict.status:
-        case Status.NEEDS_FURTHER_REVIEW | Status.CONDITIONALLY_APPROVED if deciding:
-            return deciding
-        case Status.NEEDS_FURTHER_REVIEW:
-            blocking = sorted(issued.gaps, key=lambda gap: not gap.blocks_approval)
-            return blocking[0].command if blocking else f"esper why {issued.id}"
-        case (
-            Status.REJECTED
-            | Status.REQUIRES_REMEDIATION
-            | Status.NO_GO
-            | Status.DO_NOT_RECOMMEND
-            | Status.EMERGENCY_STOP
-        ):
-            return f"{_again(issued)} # after fixing the findings"
-        case Status.APPROVED | Status.CONDITIONALLY_APPROVED | Status.GO | Status.RECOMMEND | Status.ADVISORY_ONLY:
-            return f"esper why {issued.id}"
-
-
-def _again(issued: Certificate, allow: str = "") -> str:
-    tools = dict.fromkeys((*issued.task.options.get("allow", "").split(), *allow.split()))
-    return f"esper submit --again {issued.id}" + "".join(f" --allow {quote(each)}" for each in tools)
-
-
-def _deciding_command(issued: Certificate, root: Path) -> str:
-    """Return the command that runs the tests of the certified files; empty if they cannot decide.
-
-    If tests are missing, a trailing comment names the files that need tests.
-    """
-    lines = {line.name: line for line in issued.verdict.ceiling.lines}
-    blocking = any(gap.blocks_approval for gap in issued.gaps)
-    calls = [each for each in issued.evidence if each.tool == _TESTS]
-    is_settled = REPRODUCE in issued.task.options or not all(is_test_run(each) for each in calls)
-    if "not-executed" not in lines or blocking or is_settled:
-        return ""
-    others = [line for name, line in lines.items() if name not in {"not-executed", "change-not-executed", _CHANGE}]
-    if any(line.stance is issued.verdict.stance for line in others) and issued.verdict.kind is QuestionType.GO:
-        return ""
-    # Tests ran or were allowed, but executed none of the files: a repetition would not help.
-    needs_tests = bool(calls) or _TESTS in issued.task.options.get("allow", "").split()
-    unread = [path for each in calls for path, count, executed in coverage_rows(each) if count and not executed]
-    named = ", ".join(dict.fromkeys(unread)) or ", ".join(issued.task.paths)
-    comment = f" # after adding tests that call {named}" if needs_tests else ""
-    if needs_tests and _CHANGE not in lines and issued.agent == _REVIEWER:
-        return f"{_again(issued, _TESTS)}{comment}"
-    # The change cannot be judged yet, but the current files can.
-    request = _AS_IT_IS if _CHANGE in lines else ""
-    agent = issued.task.agent if issued.agent == _REVIEWER else _REVIEWER
-    again = issued.task.command(
-        *(_shown(root, path) for path in issued.task.paths), allow=_TESTS, agent=agent, request=request
-    )
-    return f"{again}{comment}"
-
-
-def _shown(root: Path, path: str) -> str:
-    """Return a path relative to the current directory; absolute if it is outside."""
-    target = root / path
-    here = Path.cwd().resolve()
-    return target.relative_to(here).as_posix() if target.is_relative_to(here) else str(target)
-
-
-def as_data(outcome: SessionResult) -> dict[str, Any]:
-    """Return the result of a session as JSON."""
+async def as_data(project: OpenProject, outcome: SessionResult) -> dict[str, Any]:
+    """Return the result of a session as JSON, with its answer and its cost."""
+    issued = outcome.certificate
     return {
+        "answer": asdict(await project.certificates.answer(issued.id)) if issued else None,
+        "cost": [as_row(each) for each in await project.models.usage([outcome.session])],
         "session": outcome.session,
         "state": outcome.state,
         "route": asdict(outcome.route) if outcome.route else None,

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
-from esper_agents.cli.resume import definition_source, source_flags, telling_changes
+from esper_agents.cli.resume import source_flags, telling_changes
 from esper_agents.cli.sessions import sessions_app
 from esper_agents.cli.shared_options import (
     HERE,
-    AcceptOption,
     DefinitionsOption,
     DefinitionSource,
     JsonOption,
-    PinnedOption,
     ProjectOption,
     SessionArgument,
 )
@@ -35,7 +33,7 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
     sessions_app.command("continue", epilog='Example: esper sessions continue latest "review the loader as well"')(
         continue_
     )
-    sessions_app.command(epilog="Example: esper sessions fork latest --at 1.2 --agent torch-specialist")(fork)
+    sessions_app.command(epilog="Example: esper sessions fork latest --from-step 1.2 --agent torch-specialist")(fork)
     sessions_app.command(epilog="Example: esper sessions replay latest")(replay)
 
 
@@ -62,13 +60,11 @@ def fork(
     at: Annotated[
         str,
         typer.Option(
-            "--from-step", "--at", metavar="FRAME.STEP", help="Fork point (see `esper sessions show`); 0 is the start"
+            "--from-step", metavar="FRAME.STEP", help="Fork point (see `esper sessions show`); 0 is the start"
         ),
     ],
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Agent [default: the agent at that step]")] = "",
     definitions: DefinitionsOption = None,
-    accept: AcceptOption = False,
-    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,8 +72,7 @@ def fork(
 
     The new session starts with a copy of the events up to that step.
     """
-    source = definition_source(definitions, accept=accept, pinned=pinned)
-    raise typer.Exit(asyncio.run(_fork(session, at, agent, project, source, as_json=as_json)))
+    raise typer.Exit(asyncio.run(_fork(session, at, agent, project, definitions, as_json=as_json)))
 
 
 def replay(
@@ -85,7 +80,6 @@ def replay(
     definitions: Annotated[
         DefinitionSource, typer.Option("--definitions", help="Definitions to use: of session start, or current ones")
     ] = DefinitionSource.CURRENT,
-    pinned: PinnedOption = False,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,8 +88,7 @@ def replay(
     Re-executes the session from its ledger without side effects. Exits with 1 if the result differs, and with 7 if the
     certificate was modified after issuing.
     """
-    pinned = pinned or definitions is DefinitionSource.RECORDED
-    found = asyncio.run(_replay(session, project, pinned=pinned))
+    found = asyncio.run(_replay(session, project, pinned=definitions is DefinitionSource.RECORDED))
     if as_json:
         echo_json({**asdict(found), "is_identical": found.is_identical})
     else:

@@ -17,6 +17,7 @@ from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, Proje
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
+from esper_agents.domain.task import short_request
 from esper_agents.domain.usage import dollars
 from esper_agents.errors import ExitCode, UsageError
 
@@ -93,7 +94,7 @@ def _listed(found: tuple[SessionSummary, ...], spent: Mapping[str, Expense], non
     for each in found:
         when = each.changed_at[:16].replace("T", " ")
         outline(f"{each.id} {when} {state_of(each)}{_origin(each)}{_cost(spent, each)}")
-        outline(f"{each.agent or 'nobody'}: {each.request}", 1)
+        outline(f"{each.agent or 'no agent'}: {short_request(each.request)}", 1)
 
 
 def _as_data(each: SessionSummary) -> dict[str, Any]:
@@ -225,7 +226,9 @@ async def _cancel_interrupted(where: Path, *, asks: bool, as_json: bool) -> int:
                 remedy = "esper sessions cancel --interrupted --yes"
                 raise UsageError(f"cancelling {count} needs a confirmation", remedy=remedy)
             for each in found[:_SHOWN]:
-                outline(f"{each.id} {each.changed_at[:16].replace('T', ' ')} {each.agent}: {each.request}")
+                outline(
+                    f"{each.id} {each.changed_at[:16].replace('T', ' ')} {each.agent}: {short_request(each.request)}"
+                )
             if len(found) > _SHOWN:
                 outline(f"and {len(found) - _SHOWN} more")
             if not typer.confirm(f"cancel {count} without a verdict?"):

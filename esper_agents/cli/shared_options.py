@@ -42,7 +42,6 @@ LimitOption = Annotated[
 YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, stored in the log")]
 FailOnOption = Annotated[LintLevel, typer.Option("--fail-on", help="Exit 3 on warnings")]
-StrictOption = Annotated[bool, typer.Option("--strict", hidden=True, help="Same as --fail-on warning")]
 PluginDirsOption = Annotated[
     list[Path] | None,
     typer.Option("--plugin-dir", metavar="PATH", help="Load a plugin from this directory (repeatable)"),
@@ -53,8 +52,6 @@ DefinitionsOption = Annotated[
     DefinitionSource | None,
     typer.Option("--definitions", help="Definitions to use if they changed since session start"),
 ]
-AcceptOption = Annotated[bool, typer.Option("--accept", help="Same as --definitions current")]
-PinnedOption = Annotated[bool, typer.Option("--pinned", help="Same as --definitions recorded")]
 
 
 def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from esper_agents.cli.definition_output import beginning, refused_json, report_lint, report_refused
 from esper_agents.cli.shared_options import (
     HERE,
     FailOnOption,
@@ -15,21 +16,15 @@ from esper_agents.cli.shared_options import (
     LintLevel,
     PluginDirsOption,
     ProjectOption,
-    StrictOption,
     YesOption,
 )
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report, table
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, table
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from esper_agents.domain.skill import Skill
-    from esper_agents.errors import DefinitionError
 
 skills_app = typer.Typer(name="skills", help="Manage skills", no_args_is_help=True, rich_markup_mode=None)
-
-_MOST_DESCRIPTION = 200
 
 
 def register(app: typer.Typer) -> None:
@@ -50,11 +45,11 @@ def list_skills(
     library = load_agents(project, plugins=plugin_dir or ()).skills
     skills = library.skills.values()
     if as_json:
-        echo_json({"skills": [_summary(each) for each in skills], "refused": _refused(library.refused)})
+        echo_json({"skills": [_summary(each) for each in skills], "refused": refused_json(library.refused)})
         return
-    rows = [(each.name, str(len(each.sheets)), _beginning(each.description)) for each in skills]
+    rows = [(each.name, str(len(each.sheets)), beginning(each.description)) for each in skills]
     table(("skill", "sheets", "what it is for"), rows)
-    _report(library.refused)
+    report_refused(library.refused)
 
 
 @skills_app.command(
@@ -100,7 +95,6 @@ def lint(
     project: ProjectOption = HERE,
     plugin_dir: PluginDirsOption = None,
     fail_on: FailOnOption = LintLevel.NEVER,
-    strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check skill files.
@@ -110,16 +104,8 @@ def lint(
     from esper_agents.api import load_agents
 
     found = load_agents(project, plugins=plugin_dir or ()).lint_skills(paths or ())
-    if as_json:
-        echo_json({"warnings": [asdict(odd) for odd in found.warnings], "refused": _refused(found.refused)})
-    else:
-        for odd in found.warnings:
-            echo(f"{one_line(odd.path)}:{odd.line}: {one_line(odd.problem)}\n  fix: {one_line(odd.remedy)}")
-        echo(f"skills read: {found.checked}; warnings: {len(found.warnings)}")
-        _report(found.refused)
-    if found.refused:
-        raise typer.Exit(ExitCode.USAGE)
-    raise typer.Exit(ExitCode.AGAINST if (strict or fail_on is LintLevel.WARNING) and found.warnings else ExitCode.DONE)
+    read = f"skills read: {found.checked}; warnings: {len(found.warnings)}"
+    report_lint(found, read, is_strict=fail_on is LintLevel.WARNING, as_json=as_json)
 
 
 @skills_app.command("accept")
@@ -165,17 +151,3 @@ def _summary(skill: Skill) -> dict[str, Any]:
         "sha256": skill.sha256,
         "oddities": len(skill.oddities),
     }
-
-
-def _refused(refused: Sequence[DefinitionError]) -> list[dict[str, Any]]:
-    return [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in refused]
-
-
-def _report(refused: Sequence[DefinitionError]) -> None:
-    for error in refused:
-        report(error)
-
-
-def _beginning(description: str) -> str:
-    line = one_line(description)
-    return line if len(line) <= _MOST_DESCRIPTION else line[:_MOST_DESCRIPTION].rsplit(" ", 1)[0] + " ..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import sys
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.api import OpenProject, TaskPlan
+    from esper_agents.domain.request import ParsedRequest
     from esper_agents.domain.task import Task
+
+_STANDARD_INPUT = "-"
 
 
 class ReasonerName(StrEnum):
@@ -47,14 +51,12 @@ def register(app: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    task: Annotated[str, typer.Argument(help="Request in plain language")] = "",
+    task: Annotated[str, typer.Argument(help="Request in plain language, or `-` for standard input")] = "",
     paths: Annotated[list[str] | None, typer.Argument(help="Files and directories of the request")] = None,
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Skip routing and use this agent")] = "",
     again: Annotated[
         str,
-        typer.Option(
-            "--rerun", "--again", metavar="CERT", help="Repeat the request of a certificate on the current code"
-        ),
+        typer.Option("--rerun", metavar="CERT", help="Repeat the request of a certificate on the current code"),
     ] = "",
     from_action: Annotated[
         str, typer.Option(metavar="N", help="Work on a follow-up: number in `esper memory list`, or ID")
@@ -78,12 +80,13 @@ def submit(
         typer.Option("--allow", metavar="TOOL", help="Allow all calls of this tool in this session (repeatable)"),
     ] = None,
     plugin_dir: PluginDirsOption = None,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="PATH", help="Project directory [default: around the paths]")
+    ] = None,
     reasoner: Annotated[
         ReasonerName, typer.Option(help="Reasoner; auto uses a model if you gave consent")
     ] = ReasonerName.AUTO,
-    plan: Annotated[
-        bool, typer.Option("--dry-run", "--plan", help="Show the plan and the cost estimate, run nothing")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the cost estimate, run nothing")] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Queue the task for `esper worker`")] = False,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
@@ -101,6 +104,8 @@ def submit(
     Examples:
       esper submit "review this training code" train.py
       esper submit "why does torch.compile break here?" model.py
+      esper submit "why does it crash?" crash.log
+      python train.py 2>&1 | esper submit -
       esper submit --dry-run "is this ready to ship?" src/
       esper submit --pr "safe to merge?"
       esper submit --diff v1.2 "does this change training?"
@@ -113,7 +118,13 @@ def submit(
       esper submit --deny run-tests "review this training code" train.py
       esper submit --budget seconds=60,tool-calls=20,hops=3 "review this training code" train.py
     """
-    if paths:
+    if _STANDARD_INPUT in [task, *(paths or [])]:
+        read = sys.stdin.buffer.read().decode("utf-8", "replace")
+        if not read.strip():
+            raise UsageError("standard input is empty", remedy="python train.py 2>&1 | esper submit -")
+        paths = [each for each in paths or [] if each != _STANDARD_INPUT]
+        task = read if task == _STANDARD_INPUT else f"{task}\n\n{read}"
+    elif paths:
         _refuse_unquoted(context, [task, *paths])
     given = _Given(
         task,
@@ -127,6 +138,7 @@ def submit(
     )
     given = replace(given, diff=STAGED if staged and not diff else diff, is_branch=branch, is_staged=staged)
     given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
+    given = replace(given, project=project)
     raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))
 
 
@@ -179,6 +191,12 @@ class _Given:
     is_plan: bool = False
     is_queued: bool = False
     publish: Publish = Publish.PROJECT
+    project: Path | None = None
+
+    @property
+    def places(self) -> list[Path]:
+        """Paths that determine the project."""
+        return [*([self.project] if self.project else []), *self.paths]
 
     def check(self) -> None:
         changes = [bool(self.diff) and not (self.is_staged and self.diff == STAGED), self.is_staged, self.is_branch]
@@ -187,13 +205,13 @@ class _Given:
         if any(changes) and (self.again or self.from_action):
             raise UsageError("a repeated task has its own subject", remedy="leave --diff, --staged and --pr out")
         if self.again and (self.request or self.agent):
-            raise UsageError("--again asks the certificate's own question", remedy="leave the task and --agent out")
+            raise UsageError("--rerun repeats the request of the certificate", remedy="remove the task and --agent")
         if self.is_queued and self.publish is Publish.DATA:
             raise UsageError("a queued task is published by its worker", remedy="esper worker --publish data")
         if self.is_queued and self.plugins:
             raise UsageError("a worker has the plugins that were added, no others", remedy="esper plugins add PATH")
         if self.from_action and (self.request or self.agent or self.again or self.paths):
-            remedy = "leave the task, the paths, --agent and --again out"
+            remedy = "remove the task, the paths, --agent and --rerun"
             raise UsageError("--from-action takes the task from what an agent left to do", remedy=remedy)
 
 
@@ -201,13 +219,13 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
     from esper_agents.cli.consent_prompt import choose_reasoner
-    from esper_agents.cli.run_session import run_interactively
+    from esper_agents.cli.run_session import run_interactively, show_route
     from esper_agents.domain.budget import read_budget
 
     given.check()
     amounts = () if given.budget is None else read_budget(given.budget)
     is_published = given.publish is Publish.PROJECT
-    async with open_project(*given.paths, plugins=given.plugins, publish=is_published) as project:
+    async with open_project(*given.places, plugins=given.plugins, publish=is_published) as project:
         task = replace(await _task(project, given), budget=amounts)
         if any(given.kept.values()):
             task = project.tasks.restrict(task, **given.kept)
@@ -216,7 +234,9 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
             return await show_plan(project, task, as_json=as_json)
         if given.is_queued:
             return _queued(await project.tasks.enqueue(task), as_json=as_json)
-        return await run_interactively(project, await begin(project.tasks.submit(task)), as_json=as_json)
+        shown = () if as_json else show_route(project, task)
+        session = await begin(project.tasks.submit(task))
+        return await run_interactively(project, session, as_json=as_json, shown=shown)
 
 
 async def _task(project: OpenProject, given: _Given) -> Task:
@@ -245,7 +265,29 @@ async def show_plan(project: OpenProject, task: Task, *, as_json: bool) -> int:
         echo_json(asdict(plan))
     else:
         _show(project, plan)
-    return ExitCode.DONE if plan.route.agent else ExitCode.USAGE
+    return ExitCode.DONE if plan.route.agent and not plan.declined else ExitCode.USAGE
+
+
+def _show_request(request: ParsedRequest) -> None:
+    """Print what the program understands of a request."""
+    language = f", language {request.language}" if request.language not in {"", "en"} else ""
+    say("wish", f"{request.wish} (because of: {request.wish_because}){language}")
+    for topic in request.topics:
+        say("topic", f"{topic.name} ({', '.join(topic.words)})")
+    for seen in request.observations:
+        say("observed", f"{seen.text} ({seen.quantity})")
+    for constraint in request.constraints:
+        say("constraint", f"{constraint.text} ({constraint.kind})")
+    for error in request.errors:
+        say("error", str(error))
+    for file in request.files:
+        say("file", f"{file.path}{f':{file.line}' if file.line else ''} ({file.words})")
+    for symbol in request.symbols:
+        say("symbol", str(symbol))
+    for symbol in request.ambiguous:
+        say("symbol", f"{symbol}; {symbol.words} is defined more than once")
+    if request.unread:
+        say("unread", f"{request.unread} characters in the middle of the request")
 
 
 def _show(project: OpenProject, plan: TaskPlan) -> None:
@@ -253,10 +295,11 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
 
     say("project", str(project.root))
     say("question", f"{plan.task.kind} (because of: {plan.task.kind_because})")
+    _show_request(plan.request)
     say("about", ", ".join(plan.task.paths) or "no code")
     if change := plan.task.change:
         say("change", f"{change.asked} ({change.base[:12]} to {change.head[:12] or 'the work tree'})")
-    say("route", f"{plan.route.agent or 'nobody'}, {plan.route.explanation}")
+    say("route", f"{plan.route.agent or 'no agent'}, {plan.route.explanation}")
     for candidate in plan.route.candidates[1:]:
         say("", f"{candidate.agent} {candidate.score_milli}: {', '.join(candidate.because) or 'nothing for it'}")
     if plan.route.agent:
@@ -269,6 +312,9 @@ def _show(project: OpenProject, plan: TaskPlan) -> None:
         for rule in plan.ignored:
             say("ignored", f"{rule.source}: {rule}; allow rules are accepted only in user settings")
         say("handoffs", ", ".join(plan.neighbours) or "none")
+    if plan.declined:
+        say("declined", plan.declined.problem)
+        say("fix", plan.declined.remedy)
     say("cost", cost(project, plan.task))
     if plan.task.budget:
         say("budget", ", ".join(each.option for each in plan.task.budget))

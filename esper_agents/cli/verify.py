@@ -185,7 +185,7 @@ def _next(verified: VerificationResult) -> str:
     if verified.currency is FreshnessState.SUPERSEDED:
         return f"esper certificates show {verified.later[-1].by} # the superseding certificate"
     if verified.exit_code is ExitCode.NOT_CURRENT:
-        return f"esper submit --again {issued.id}"
+        return f"esper submit --rerun {issued.id}"
     return _next_unsure(verified, issued)
 
 

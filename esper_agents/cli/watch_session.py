@@ -31,9 +31,7 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - the commands belong to
 
 def tail(
     session: SessionArgument = "latest",
-    lines: Annotated[
-        int, typer.Option("-n", "--limit", "--lines", metavar="N", min=0, help="Maximum number of lines")
-    ] = 10,
+    lines: Annotated[int, typer.Option("-n", "--limit", metavar="N", min=0, help="Maximum number of lines")] = 10,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the session until its process ends")] = False,
     project: ProjectOption = HERE,
 ) -> None:

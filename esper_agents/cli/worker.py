@@ -27,9 +27,7 @@ def register(app: typer.Typer) -> None:
 def worker(
     concurrency: Annotated[
         int,
-        typer.Option(
-            "-j", "--jobs", "--concurrency", metavar="N", min=1, max=256, help="Maximum number of concurrent sessions"
-        ),
+        typer.Option("-j", "--jobs", metavar="N", min=1, max=256, help="Maximum number of concurrent sessions"),
     ] = 4,
     once: Annotated[bool, typer.Option("--once", help="Exit when no session is left to run")] = False,
     poll: Annotated[
@@ -51,7 +49,7 @@ def worker(
 
     Examples:
       esper worker --once
-      esper worker --concurrency 16
+      esper worker --jobs 16
     """
     raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once)))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from esper_agents.domain.answer_type import AnswerType
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.evidence import Evidence, Risk
-from esper_agents.domain.finding import Diagnostic, Finding
+from esper_agents.domain.finding import Diagnostic, Finding, Standing
 from esper_agents.domain.handoff import ConsultAnswer, OpenPart
 from esper_agents.domain.status import Stance
 
@@ -79,11 +79,39 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCitation:
+    """The code that a model cites for a finding, in its own words; see `orchestration.citations`.
+
+    Attributes:
+        path: The file, as named.
+        lines: The lines, as named, such as `41-48`.
+        quote: The quoted code.
+        symbol: The function or class, such as `Trainer.step`.
+    """
+
+    path: str = ""
+    lines: str = ""
+    quote: str = ""
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SupportedClaim:
-    """A claim made by a reasoner itself, with the evidence that supports it."""
+    """A claim made by a reasoner itself, with the evidence that supports it.
+
+    Attributes:
+        claim: The claim.
+        evidence: Identifiers of the evidence.
+        standing: Support of a model's claim; a playbook's claims are recorded as they are.
+        checks: Results of the program's checks of a model's claim.
+        cited: ModelCitation in the model's words; empty for a playbook.
+    """
 
     claim: Diagnostic
     evidence: tuple[str, ...]
+    standing: Standing = Standing.RECORDED
+    checks: tuple[str, ...] = ()
+    cited: ModelCitation = ModelCitation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +261,20 @@ class ToolUse:
     schema: JsonObject
     risk: Risk
     is_repeatable: bool
+
+    @property
+    def use(self) -> ToolUse:
+        """The description itself, as that of any `OfferedTool`."""
+        return self
+
+
+class OfferedTool(Protocol):
+    """Tool that an agent may call; its schema is made when `use` is read, which no playbook does."""
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+
+    @property
+    def use(self) -> ToolUse:
+        """Description for a language model."""

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import Evidence, SourceFile
-from esper_agents.domain.finding import Finding
+from esper_agents.domain.finding import EarlierFinding, Finding
 from esper_agents.domain.handoff import ConsultAnswer, Handoff
 from esper_agents.domain.project import GitRevision
+from esper_agents.domain.reasoner_names import PLAYBOOK, UNATTENDED
 from esper_agents.domain.relation import Relation
 from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
 from esper_agents.domain.route import Route
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
 
-# Name of the reasoner in a task's options and in a definition.
-REASONER, PLAYBOOK, UNATTENDED, CLAUDE = "reasoner", "playbook", "unattended", "claude"
-# Option that names a second model, which argues the opposite side.
-SECOND_OPINION = "second-opinion"
 # Question that the guardrail answers before the model is called.
 FLOOR_QUESTION = "What do rules and measurements say, before a model is asked?"
 DETERMINISTIC = frozenset((PLAYBOOK, UNATTENDED))
@@ -121,6 +118,8 @@ class Certificate:
         agreements: Risk acknowledgements by users.
         events_sha256: Digest of the session's ledger up to this event; empty for a certificate of version 0.1.0.
         notes_sha256: Digest of the memory notes derived from it; empty for a certificate of version 0.1.0.
+        earlier: What became of the findings that the agents remembered about the files of the task.
+        model_rationale: Rationale in the words of the model that concluded; the verdict's own is the program's.
     """
 
     id: str
@@ -153,3 +152,5 @@ class Certificate:
     agreements: tuple[RiskAcknowledgement, ...] = ()
     events_sha256: str = ""
     notes_sha256: str = ""
+    earlier: tuple[EarlierFinding, ...] = ()
+    model_rationale: str = ""

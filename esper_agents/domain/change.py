@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.pluralize import number_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Names of the task options that describe the change.
 DIFF, BASE, HEAD, PATCH = "diff", "change-base", "change-head", "change-sha256"
 DELETED, OTHERS = "change-deleted", "change-others"
+# Member of a tool's output: the digest of the change when the tool read it.
+CHANGE_DIGEST = "change_sha256"
+_SHORT = 9
 # Changes that an option of the command line names.
 STAGED, BRANCH = "--staged", "--pr"
 
@@ -44,6 +49,13 @@ class TaskChange:
         return f"{self.base}..{self.head}" if self.head else self.base
 
     @property
+    def label(self) -> str:
+        """Change in a few words, such as `change 5c1e0aa1f..9f3b2d10c (3 files)`."""
+        head = self.head[:_SHORT] or "work tree"
+        files = number_of(len(self.paths) + len(self.deleted) + len(self.others), "file")
+        return f"change {self.base[:_SHORT]}..{head} ({files})"
+
+    @property
     def options(self) -> dict[str, str]:
         """Task options that record the change."""
         return {
@@ -56,9 +68,16 @@ class TaskChange:
         }
 
 
-def change_of(options: Mapping[str, str]) -> TaskChange | None:
-    """Return the change that a task's options record; None if the task is not about one."""
+def change_of(options: Mapping[str, str], paths: tuple[str, ...] = ()) -> TaskChange | None:
+    """Return the change that a task's options record; None if the task is not about one.
+
+    Args:
+        options: Options of the task.
+        paths: Paths of the task: the changed sources that it is about.
+    """
     if not options.get(BASE):
         return None
     deleted, others = (tuple(filter(None, options.get(name, "").split("\n"))) for name in (DELETED, OTHERS))
-    return TaskChange(options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), (), deleted, others)
+    return TaskChange(
+        options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), paths, deleted, others
+    )

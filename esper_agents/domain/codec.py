@@ -48,6 +48,32 @@ def decode(shape: type[T], text: str | bytes) -> T:
     return value
 
 
+def parsed(shape: type[T], value: JsonObject) -> T:
+    """Return the data class that a JSON object stands for; unlike `decode`, nothing is converted between types.
+
+    Raises:
+        ValueError: The object is not a valid `shape`.
+    """
+    found: T = _adapter(shape).validate_json(json.dumps(value), strict=True)
+    return found
+
+
+def first_problem(error: ValueError) -> str:
+    """Return the first invalid member of a value that `parsed` refused, such as `'peak.step': field required`."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))[:100]!r}: {first['msg'].lower()}"
+
+
+def plain(thing: object) -> JsonObject:
+    """Return a data class as a JSON object, without the fields that have their default."""
+    told: JsonObject = _adapter(type(thing)).dump_python(thing, mode="json", by_alias=True, exclude_defaults=True)
+    return told
+
+
 def checked(shape: type[T], thing: T) -> T:
     """Return a value as it would be decoded from JSON.
 

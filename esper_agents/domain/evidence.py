@@ -12,8 +12,12 @@ from esper_agents.domain.codec import JsonObject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_TESTS = "run-tests"
+_TESTS, _REVIEW = "run-tests", "static-review"
+# Members of the review of a change: its edits of meaning, and the kinds of its other edits.
+EDITS, FORM = "edits", "form"
 _FILES_NAMED = 3
+
+INSPECT = "inspect-code"
 
 
 class Risk(StrEnum):
@@ -126,6 +130,27 @@ class Evidence:
     redactions: int = 0
 
 
+def lines_read(evidence: Evidence) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Return the ranges of lines that a call read, by file: those that its output shows, else whole files.
+
+    A search shows the lines that it found, and a reading the lines that it returned, whatever size the file has.
+    """
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    match evidence.output:
+        case {"path": str(path), "first_line": int(first), "last_line": int(last), "lines": _}:
+            ranges[path] = [(first, last)]
+        case {"hits": [*hits]}:
+            for hit in hits:
+                match hit:
+                    case {"path": str(path), "line": int(line)}:
+                        ranges.setdefault(path, []).append((line, line))
+                    case _:
+                        continue
+        case _:
+            ranges = {file.path: [(1, file.lines)] for file in evidence.examined if file.lines}
+    return {path: tuple(some) for path, some in ranges.items()}
+
+
 def tests_told(evidence: Iterable[Evidence]) -> str:
     """Return the test results and the line coverage of the files in question, in words; empty if no tests ran.
 
@@ -152,6 +177,43 @@ def coverage_rows(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
                 continue
 
 
+def change_rows(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
+    """Yield the changed sources of a test run: path, edits, edits that passing tests executed."""
+    change = evidence.output.get("change")
+    rows = change.get("files", ()) if isinstance(change, dict) else ()
+    for row in rows if isinstance(rows, list | tuple) else ():
+        match row:
+            case {"path": str(path), "blocks": int(blocks), "executed_blocks": int(executed)}:
+                yield path, blocks, executed
+            case _:
+                # A row that cannot be read shows no execution.
+                yield "", 1, 0
+
+
+def change_told(evidence: Iterable[Evidence]) -> Iterator[str]:
+    """Yield the edits of a change that no finding names, as the review of the change described them, then the rest.
+
+    Example:
+        "loss.py:12  the divisor lost its `+ 1e-6`: it can be zero (line 12 before: `return x / (n + 1e-6)`)".
+    """
+    reviews = (each for each in evidence if each.tool == _REVIEW and each.outcome is CallOutcome.COMPLETED)
+    changes = (each.output["change"] for each in reviews if isinstance(each.output.get("change"), dict))
+    change = next((each for each in changes if EDITS in each), None)
+    if change is None:
+        return
+    edits, forms = (change.get(name, ()) for name in (EDITS, FORM))
+    for row in edits if isinstance(edits, list | tuple) else ():
+        match row:
+            case {"place": str(place), "text": str(text)}:
+                yield f"{place}  {text}"
+            case _:
+                continue
+    kinds = ", ".join(str(each) for each in forms) if isinstance(forms, list | tuple) else ""
+    if kinds:
+        is_all = change.get("form_only") is True
+        yield f"{'behaviour of the Python sources ' if is_all else ''}unchanged by syntax: {kinds}"
+
+
 def _run_told(evidence: Evidence) -> str:
     told = evidence.output.get("counts")
     counts = (
@@ -167,4 +229,53 @@ def _run_told(evidence: Evidence) -> str:
     lines, executed = sum(row[1] for row in watched), sum(row[2] for row in watched)
     named = ", ".join(path for path, _, _ in watched[:_FILES_NAMED])
     more = f" and {len(watched) - _FILES_NAMED} more" if len(watched) > _FILES_NAMED else ""
+    if by_failing := _lines_of_failing(evidence):
+        tests = f"{failed} test{'' if failed == 1 else 's'} failed and executed {by_failing}, {passed} passed"
     return f"{tests} and executed {executed} of {lines} lines of {named}{more}"
+
+
+def _lines_of_failing(evidence: Evidence) -> int:
+    """Return the number of lines that failing tests executed; 0 if it is not recorded."""
+    rows = evidence.output.get("coverage", ())
+    rows = rows if isinstance(rows, list | tuple) else ()
+    return sum(each["failing"] for each in rows if isinstance(each, dict) and isinstance(each.get("failing"), int))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFact:
+    """One fact of an inspection.
+
+    Attributes:
+        assessment: `must change`, `should check`, `open`, `fine` or `description`.
+        place: File and line as `train.py:12`.
+        text: The fact, in one sentence without a full stop.
+        remedy: A fix; empty if none is needed.
+        rule: Code of the review rule that reported it; empty for a fact of a query.
+        query: Name of the query.
+    """
+
+    assessment: str
+    place: str
+    text: str
+    remedy: str
+    rule: str
+    query: str
+
+
+def facts_of(evidence: Iterable[Evidence]) -> tuple[RecordedFact, ...]:
+    """Return the facts that completed inspections found, without repetitions."""
+    done = (each for each in evidence if each.tool == INSPECT and each.outcome is CallOutcome.COMPLETED)
+    found = (
+        RecordedFact(
+            fact["assessment"],
+            f"{fact['path']}:{fact['line']}",
+            fact["text"],
+            fact["remedy"],
+            fact["rule"],
+            query["name"],
+        )
+        for each in done
+        for query in each.output.get("queries", ())
+        for fact in query["facts"]
+    )
+    return tuple(dict.fromkeys(found))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+
+# Metadata of a field that 0.1.0 did not know: a certificate omits it while it has its default.
+ABSENT = {"is_absent_by_default": True}
 
 
 class Severity(StrEnum):
@@ -36,6 +39,19 @@ class Category(StrEnum):
     COMPILE = "compile-and-version"
     COMPANION = "companion-changes"
     SECURITY = "security"
+
+
+class Standing(StrEnum):
+    """Support of a finding: who says it, and what the program could check of it."""
+
+    RECORDED = "recorded"
+    CONFIRMED = "confirmed"
+    LOCATED = "located"
+    UNVERIFIED = "unverified"
+
+
+# Findings of a model that no rule, run or test confirmed.
+UNCONFIRMED = frozenset((Standing.LOCATED, Standing.UNVERIFIED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +114,46 @@ class Finding:
         claim: The diagnostic.
         agent: The agent that recorded it first.
         evidence: Identifiers of the supporting evidence, the original one first.
+        standing: Recorded by a rule, a run or a test of the program; or said by a model, and then confirmed by one,
+            only located in the code, or unverified.
+        checks: Results of the program's checks of a model's finding, as sentences.
     """
 
     id: str
     claim: Diagnostic
     agent: str
     evidence: tuple[str, ...]
+    standing: Standing = field(default=Standing.RECORDED, metadata=ABSENT)
+    checks: tuple[str, ...] = field(default=(), metadata=ABSENT)
+
+
+class EarlierState(StrEnum):
+    """What became of a finding of an earlier certificate."""
+
+    FOUND_AGAIN = "found again"
+    FIXED = "fixed"
+    NO_LONGER_REPORTED = "no longer reported"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierFinding:
+    """A finding that an agent remembers about the files of a task.
+
+    Attributes:
+        fingerprint: Its fingerprint.
+        text: Severity, rule, name and place, as the earlier certificate has them.
+        path: The file.
+        certificate: The earlier certificate.
+        state: Found again; fixed, if its rule ran on the changed file and does not report it; no longer reported, if
+            the file is the same and the rule differs; not checked, if its rule did not run on the file.
+    """
+
+    fingerprint: str
+    text: str
+    path: str
+    certificate: str
+    state: EarlierState
 
 
 def fingerprint(rule: str, path: str, line_text: str, occurrence: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from esper_agents.domain.agent import Agent
-    from esper_agents.domain.agent_action import Move, ToolUse, TurnResult
+    from esper_agents.domain.agent_action import Move, OfferedTool, TurnResult
     from esper_agents.domain.budget import Amount
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Evidence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.memory import MemoryNote
     from esper_agents.domain.origin import PredecessorResult
     from esper_agents.domain.project import GitRevision
+    from esper_agents.domain.request import ParsedRequest
     from esper_agents.domain.task import Task
 
 
@@ -61,6 +62,7 @@ class Brief:
         packs: One line per plugin pack: those installed, and those that the definition names but are missing.
         allowed: Tools and exceptions, such as `run-tests:network`, that need no approval because of the user's
             permission rules.
+        request: Content of the user's request; None for sessions of version 0.1.0.
     """
 
     agent: Agent
@@ -73,16 +75,17 @@ class Brief:
     findings: tuple[Finding, ...]
     evidence: tuple[Evidence, ...]
     notes: tuple[MemoryNote, ...]
-    tools: tuple[ToolUse, ...]
+    tools: tuple[OfferedTool, ...]
     agents: tuple[str, ...]
     budget_left: tuple[Amount, ...] = ()
     before: PredecessorResult | None = None
-    catalogue: tuple[ToolUse, ...] = ()
+    catalogue: tuple[OfferedTool, ...] = ()
     documents: tuple[ContextDocument, ...] = ()
     skills: tuple[tuple[str, str], ...] = ()
     packs: tuple[str, ...] = ()
     neighbours: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    request: ParsedRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,11 +100,13 @@ class Refusal:
         reasons: Reasons, one sentence each.
         stopped_by: The exhausted budget that prevents it, or None; no other agent of the session continues then.
         going_round: The receiver of a handoff that would form a cycle or exceed the handoff limit, else empty.
+        unavailable: Agents that have neither a playbook nor a model, so that the action would be empty.
     """
 
     reasons: tuple[str, ...]
     stopped_by: Resource | None = None
     going_round: str = ""
+    unavailable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class RouteCandidate:
 
     Attributes:
         agent: Its name.
-        score_milli: Score in thousandths; comparable within one route only.
+        score_milli: Share of the score in thousandths; comparable within one route only.
         because: Reasons for it, as phrases of the request.
         against: Reasons against it.
     """

@@ -10,6 +10,7 @@ from esper_agents.domain.origin import SUBMITTED, PredecessorResult, SessionOrig
 from esper_agents.domain.permission_rule import PermissionRule
 from esper_agents.domain.project import GitRevision
 from esper_agents.domain.relation import Relation
+from esper_agents.domain.request import ParsedRequest
 from esper_agents.domain.stored_kinds import SessionState as SessionState  # noqa: PLC0414 - exported
 from esper_agents.domain.task import Task
 
@@ -31,6 +32,7 @@ class Submission:
         before: Result of the predecessor session, or None.
         rules: The permission rules in force at the start; they apply until the end.
         rules_sha256: Digest of these rules, or empty.
+        request: Content of the request, as parsed at submission; None for sessions of version 0.1.0.
     """
 
     task: Task
@@ -45,6 +47,7 @@ class Submission:
     before: PredecessorResult | None = None
     rules: tuple[PermissionRule, ...] = ()
     rules_sha256: str = ""
+    request: ParsedRequest | None = None
 
 
 class SessionSummary(NamedTuple):

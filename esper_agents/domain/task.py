@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from shlex import quote
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # Options that list tools, named as on the command line.
 _REPEATED = ("ask", "deny", "allow")
+# A longer request is cut in a command line.
+_LONGEST_SHOWN = 300
+_MATERIAL = re.compile(r"\n\s*(?:Content of \S+:|Traceback \(most recent call last\)|File \"|```)|\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,12 @@ class Task:
     @property
     def change(self) -> TaskChange | None:
         """Change that the task is about; None if it is about files as they are."""
-        return change_of(self.options)
+        return change_of(self.options, self.paths)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the request is too long for a command line, as one with a stack trace is."""
+        return _is_long(self.request)
 
     def is_about(self, path: str) -> bool:
         """Return whether a file is one of the task's paths or is inside one of its folders."""
@@ -62,7 +71,7 @@ class Task:
             paths: The paths relative to the shell's folder; the task's own paths if empty.
             allow: A tool that it may call without approval.
             agent: The agent to select; the task's own if empty.
-            request: A different request; the task's own if empty.
+            request: A different request; the task's own if empty. Of a long one, the first words are printed.
         """
         words = ["esper", "submit"]
         options = [f"--{name} {quote(tool)}" for name in _REPEATED for tool in self.options.get(name, "").split()]
@@ -72,12 +81,24 @@ class Task:
         options += [f"--reasoner {quote(each)}" for each in [self.options.get("reasoner", "")] if each == "claude"]
         options += [f"--budget {quote(','.join(each.option for each in self.budget))}"] if self.budget else []
         if self.again and not request:
-            return " ".join([*words, "--again", quote(self.again), *options])
+            return " ".join([*words, "--rerun", quote(self.again), *options])
         options += [f"--agent {quote(each)}" for each in [agent or self.agent] if each]
-        said = [quote(request or self.request), *map(quote, paths or self.paths)]
+        said = [quote(short_request(request or self.request)), *map(quote, paths or self.paths)]
         if any(each.startswith(("-", "'-")) for each in said):
             return " ".join([*words, *options, "--", *said])
         return " ".join([*words, *said, *options])
+
+
+def _is_long(request: str) -> bool:
+    return len(request) > _LONGEST_SHOWN or request.strip().count("\n") > 1
+
+
+def short_request(request: str) -> str:
+    """Return the words of a long request without its pasted material; a short request as it is."""
+    if not _is_long(request):
+        return request
+    words = " ".join(_MATERIAL.split(f"\n{request}", maxsplit=1)[0].split()) or " ".join(request.split())
+    return words if len(words) <= _LONGEST_SHOWN else words[:_LONGEST_SHOWN].rsplit(" ", 1)[0]
 
 
 def is_about(paths: Iterable[str], path: str) -> bool:

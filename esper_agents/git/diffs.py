@@ -12,6 +12,7 @@ from esper_agents.git.files import listed_files, names_in, untracked_files
 from esper_agents.git.process import configured, git, toplevel
 from esper_agents.git.revisions import commit_of
 from esper_agents.git.trees import LINK, SUBMODULE, entries
+from esper_agents.paths import is_published
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ _QUIET = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules
 
 @dataclass(frozen=True, slots=True)
 class TreeDiff:
-    """Two trees of a project and the paths that differ.
+    """Two trees of a project and the paths that differ; published certificates are part of neither.
 
     Attributes:
         paths: Every path that differs, of any file type, in order.
@@ -58,7 +59,9 @@ def diff_since(root: Path, revision: str) -> TreeDiff:
     listed, unknown = listed_files(root), untracked_files(root)
     if changed is None or listed is None or unknown is None:
         raise EvidenceError("git cannot compare the work tree", remedy="run `git status` in the project")
-    return TreeDiff(tuple(sorted({*changed, *unknown})), _tree(root, old), {}, tuple(sorted(set(listed))))
+    differing = sorted(path for path in {*changed, *unknown} if not is_published(path))
+    work_tree = sorted(path for path in set(listed) if not is_published(path))
+    return TreeDiff(tuple(differing), _tree(root, old), {}, tuple(work_tree))
 
 
 def diff_staged(root: Path) -> TreeDiff:
@@ -74,6 +77,33 @@ def diff_staged(root: Path) -> TreeDiff:
     if listed is None:
         raise EvidenceError("git cannot read the index", remedy="run `git status` in the project")
     return _of_objects(_tree(root, old) if old else {}, _staged(listed))
+
+
+def changed_submodules(root: Path, base: str, head: str = "") -> tuple[str, ...]:
+    """Return the submodules whose recorded commits differ between two commits, or between a commit and the index.
+
+    Args:
+        root: The work tree.
+        base: The old commit.
+        head: The new commit; empty for the index.
+
+    Raises:
+        EvidenceError: git cannot read a commit or the index.
+    """
+    before = _submodules(root, base)
+    if head:
+        after = _submodules(root, head)
+    else:
+        listed = names_in(git(root, "ls-files", "-z", "--stage", index=_index(root)))
+        if listed is None:
+            raise EvidenceError("git cannot read the index", remedy="run `git status` in the project")
+        rows = (each.partition("\t")[::2] for each in listed if each.startswith(SUBMODULE))
+        after = {path: about.split()[1] for about, path in rows}
+    return tuple(sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)))
+
+
+def _submodules(root: Path, commit: str) -> dict[str, str]:
+    return {each.path: each.object_id for each in entries(root, commit) if each.mode == SUBMODULE}
 
 
 def _between(root: Path, revision: str) -> TreeDiff:
@@ -108,7 +138,8 @@ def _index(root: Path) -> Path | None:
 
 
 def _tree(root: Path, tree: str) -> dict[str, str]:
-    return {each.path: each.object_id for each in entries(root, tree) if each.mode not in {LINK, SUBMODULE}}
+    files = (each for each in entries(root, tree) if each.mode not in {LINK, SUBMODULE})
+    return {each.path: each.object_id for each in files if not is_published(each.path)}
 
 
 def _staged(listed: list[str]) -> dict[str, str]:
@@ -117,6 +148,6 @@ def _staged(listed: list[str]) -> dict[str, str]:
     for entry in listed:
         about, _, path = entry.partition("\t")
         mode, object_id, stage = about.split()
-        if mode not in {LINK, SUBMODULE} and stage in {"0", "2"}:
+        if mode not in {LINK, SUBMODULE} and stage in {"0", "2"} and not is_published(path):
             found[path] = object_id
     return found

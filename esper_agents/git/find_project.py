@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import carried
 from esper_agents.domain.project import Project
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.git.process import git, toplevel
+from esper_agents.paths import project_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +27,12 @@ def find_project(paths: list[Path], here: Path) -> Project:
     """
     for path in paths or [here]:
         refuse_unusable(path, here)
-    roots = {_root_of((here / path).resolve(), here.resolve()): path for path in paths or [here]}
+    roots: dict[Path, Path] = {}
+    repositories: set[Path] = set()
+    for path in paths or [here]:
+        root, is_repository = _root_of((here / path).resolve(), here.resolve())
+        roots[root] = path
+        repositories |= {root} if is_repository else set()
     outermost = min(roots, key=lambda each: len(each.parts))
     strangers = [each for each in roots if not each.is_relative_to(outermost)]
     if strangers:
@@ -37,9 +41,7 @@ def find_project(paths: list[Path], here: Path) -> Project:
             f"the paths belong to two projects, {' and '.join(both)}",
             remedy="name paths of one project; submit another task for the other",
         )
-    key = re.sub(r"[^A-Za-z0-9._-]+", "-", outermost.name)[:40] or "root"
-    digest = sha256(str(outermost).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return Project(str(outermost), outermost.name or "/", f"{key}-{digest}", toplevel(outermost) == outermost)
+    return Project(str(outermost), outermost.name or "/", project_key(outermost), outermost in repositories)
 
 
 def refuse_unusable(path: Path, here: Path) -> None:
@@ -54,10 +56,12 @@ def refuse_unusable(path: Path, here: Path) -> None:
         raise InputFileError(str(path), "its name is not UTF-8", remedy="rename it, or the folder that is not")
 
 
-def _root_of(path: Path, here: Path) -> Path:
+def _root_of(path: Path, here: Path) -> tuple[Path, bool]:
+    """Return the project directory of a path, and whether it is a git work tree."""
     folder = path if path.is_dir() else path.parent
     top = toplevel(folder)
     # A package installed in an ignored virtual environment does not belong to the project around it.
     if top is not None and (path == top or git(top, "check-ignore", "-q", str(path)) is None):
-        return top
-    return here if top is None and path.is_relative_to(here) else folder
+        return top, True
+    root = here if top is None and path.is_relative_to(here) else folder
+    return root, root == top

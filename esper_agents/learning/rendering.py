@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.views.escaping import EscapedText, MarkdownInk, visible
 from esper_agents.domain.pluralize import number_of
+from esper_agents.jinja_environment import strict_environment
 from esper_agents.learning.facts import facts_of
 from esper_agents.learning.report import counted
-from esper_agents.paths import data_folder
 from esper_agents.review.rule import example_files
 
 if TYPE_CHECKING:
@@ -69,17 +69,7 @@ def _squeezed(text: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(data_folder("memory")),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - no HTML here: finalize escapes every expression
-        finalize=_escaped,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = strict_environment("memory", _escaped)
     environment.filters |= {
         "code": _INK.code,
         "listed": _listed,

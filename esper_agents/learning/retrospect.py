@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from esper_agents.certificates.suggested_command import suggested_command
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.learning.report import Insight, RecurringViolation, Retrospect, Suggestion, Tally, counted
 
@@ -165,7 +166,7 @@ def _gaps(seen: Sequence[SessionFacts], least: int) -> Iterator[Insight]:
     told = {gap.what: gap for each in seen for gap in each.gaps}
     for what, sources in _gathered(seen, lambda each: [gap.what for gap in each.gaps]).items():
         if counted(sources) >= least:
-            command = told[what].command
+            command = suggested_command(told[what].command)
             advice = f"Close it permanently: `{command}`" if command else "Document the answer in the project."
             yield Insight("A persistent information gap", f"{what}: {told[what].why}", advice, sources)
 

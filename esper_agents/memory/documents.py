@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.memory import NoteState
-from esper_agents.paths import data_folder
+from esper_agents.jinja_environment import strict_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,17 +45,7 @@ def document(agent: str, kind: NoteKind, notes: Sequence[MemoryNote]) -> str:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(data_folder("memory")),
-        undefined=StrictUndefined,
-        finalize=_shown,
-        autoescape=False,  # noqa: S701 - Markdown; `finalize` escapes every expression automatically
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = strict_environment("memory", _shown)
     environment.filters |= {"code": _code, "item": _item, "line": _line, "source": _source}
     return environment
 

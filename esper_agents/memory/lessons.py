@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.finding import Severity, counted
+from esper_agents.domain.finding import UNCONFIRMED, Severity, counted
 from esper_agents.domain.identifier import Prefix
 from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 
@@ -108,7 +108,9 @@ def _measurements(certificate: Certificate) -> str:
 def _action(certificate: Certificate, finding: Finding) -> _Draft:
     claim = finding.claim
     text = f"{claim.severity} {claim.rule} {claim.name} at {claim.location}: {claim.message}. Remedy: {claim.remedy}"
-    again = f"esper submit --again {certificate.id}"
+    if finding.standing in UNCONFIRMED:
+        text = f"confirm or refute, {finding.standing}: {text}"
+    again = f"esper submit --rerun {certificate.id}"
     return finding.agent, NoteKind.ACTION, claim.fingerprint, text, again, (claim.location.path,)
 
 

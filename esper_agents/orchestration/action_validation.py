@@ -6,11 +6,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Move, Panel
-from esper_agents.domain.certificate import SECOND_OPINION
 from esper_agents.domain.finding import Confidence
 from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.reasoner_names import PLAYBOOK, REASONER, SECOND_OPINION
 from esper_agents.errors import UsageError
-from esper_agents.orchestration.grounding import retries_exhausted, ungrounded_statements
+from esper_agents.orchestration.availability import can_act
 from esper_agents.orchestration.handoff_limits import handoff_refusal
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_projection import SessionProjection
     from esper_agents.orchestration.session_run import SessionRun
 
+# Member of a model's record with the statements of its action that could not be grounded.
+UNGROUNDED = "ungrounded"
 MOST_DEPTH = 3
 # Limit per panel.
 MOST_ASKED = 8
@@ -37,6 +39,9 @@ MOST_FRAMES = 100
 
 def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal | None:
     """Return every reason why an action cannot be executed, or None if it can."""
+    if missing := _unavailable(run, move):
+        names = ", ".join(missing)
+        return Refusal((f"{names} cannot act: no playbook, and no language model is used",), unavailable=missing)
     hop = None
     if isinstance(move, HandOff):
         claimed = [each.claim.fingerprint for each in move.claims]
@@ -49,14 +54,30 @@ def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal |
     return Refusal((hop.reason, *faults), going_round=move.agent if isinstance(move, HandOff) and goes_round else "")
 
 
+def _unavailable(run: SessionRun, move: Move) -> tuple[str, ...]:
+    """Return the known agents that an action addresses and that cannot act."""
+    kind = run.history.begun.task.options.get(REASONER, PLAYBOOK)
+    match move:
+        case HandOff(agent=agent):
+            addressed = {agent: kind}
+        case Consult() | Panel():
+            consults = (move,) if isinstance(move, Consult) else move.consults
+            addressed = {each.agent: each.reasoner or kind for each in consults}
+        case _:
+            return ()
+    known = run.services.agents.agents
+    return tuple(agent for agent, by in addressed.items() if agent in known and not can_act(run.services, agent, by))
+
+
 def _faults(run: SessionRun, frame: FrameState, move: Move) -> Iterator[str]:
     match move:
         case CallTools():
             yield from _bad_calls(run, frame, move.calls)
         case HandOff() | Conclude():
-            yield from _unsupported(run.history, move.claims, move.assumptions)
-            if not retries_exhausted(frame, move):
-                yield from (each.why for each in ungrounded_statements(run.history, frame, move))
+            if not frame.opened.definition.is_model:
+                yield from _unsupported(run.history, move.claims, move.assumptions)
+            elif frame.turns[-1].moved:
+                yield from frame.turns[-1].moved.record.get(UNGROUNDED, ())
         case Consult():
             yield from _bad_consults(run, frame, (move,))
         case Panel():
@@ -67,17 +88,23 @@ def _faults(run: SessionRun, frame: FrameState, move: Move) -> Iterator[str]:
 
 
 def _bad_calls(run: SessionRun, frame: FrameState, calls: Sequence[ToolCall]) -> Iterator[str]:
-    offered = {tool.name for tool in run.services.tools.named(frame.opened.agent.tools)}
     if not calls:
         yield "no tool is called: call one, or make another move"
-    for call in calls:
-        if call.tool not in offered:
-            yield f"{frame.opened.agent.name} has no tool {call.tool!r}; it has {', '.join(sorted(offered)) or 'none'}"
-            continue
-        try:
-            run.services.tools.get(call.tool).validate(call.arguments)
-        except UsageError as error:
-            yield error.problem
+    yield from (fault for call in calls if (fault := bad_call(run, frame, call)))
+
+
+def bad_call(run: SessionRun, frame: FrameState, call: ToolCall) -> str:
+    """Return why a call cannot be made, or an empty string."""
+    offered = {tool.name for tool in run.services.tools.named(frame.opened.agent.tools)}
+    if call.tool not in offered:
+        close = get_close_matches(call.tool, sorted(offered), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(sorted(offered)) or 'none'}"
+        return f"{frame.opened.agent.name} has no tool {call.tool!r}; {hint}"
+    try:
+        run.services.tools.get(call.tool).validate(call.arguments)
+    except UsageError as error:
+        return error.problem
+    return ""
 
 
 def _bad_consults(run: SessionRun, frame: FrameState, consults: Sequence[Consult]) -> Iterator[str]:

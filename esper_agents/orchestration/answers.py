@@ -162,7 +162,7 @@ def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
     if is_decision and question.options != (APPROVE, DENY):
         raise UsageError(
             f"question {question.id} needs an answer, not an approval",
-            remedy=f'esper answer {question.id} "..."',
+            remedy=f"esper answer {question.id} ANSWER",
         )
     if question.options:
         if text not in question.options:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import normal
+from esper_agents.certificates.suggested_command import suggested_command
 from esper_agents.certificates.views.file_names import component_of, slugify
 from esper_agents.domain.agent_action import Conclude, HandOff
 from esper_agents.domain.assumption import AssumptionState, InformationGap
@@ -16,7 +17,9 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import QuestionType
+from esper_agents.memory.earlier import earlier_findings
 from esper_agents.memory.lessons import lessons, notes_digest
+from esper_agents.orchestration.availability import command_with_model
 from esper_agents.orchestration.guardrail import risks_of
 from esper_agents.orchestration.risk_acknowledgement import agreements
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
 _ORDER = tuple(Severity)
 _TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"
-_ASK_AGAIN = 'esper submit "REQUEST" PATH, asking whether it is so'
 # Shortest prefix that identifies a session.
 _SHORT = 12
 
@@ -77,8 +79,15 @@ def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
         risks=risks_of(history, frame, final.move),
         environment=begun.environment,
         relations=begun.relations,
+        model_rationale=final.move.rationale if frame.opened.definition.is_model else "",
         question_kinds_sha256=begun.question_kinds_sha256,
         agreements=agreements(frame),
+        earlier=earlier_findings(
+            dict.fromkeys(note for each in history.frames for note in each.opened.notes),
+            begun.task,
+            history.findings(),
+            history.evidence(),
+        ),
     )
     # Tool output was redacted when it was recorded; this covers the texts of agents.
     clean = redacted(written)
@@ -134,15 +143,16 @@ def assumptions(history: SessionProjection) -> tuple[Assumption, ...]:
 def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
     """Return the information gaps without duplicates; every open assumption is one."""
     own = (each for move in _endings(history) for each in move.gaps)
-    said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history))}
+    said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history), *_unavailable(history))}
     settling = {each.id for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
     for each in assumptions(history):
         is_open = each.state is AssumptionState.OPEN or not settling.intersection(each.evidence)
         is_told = any(each.text in gap.what or (gap.command and gap.command == each.command) for gap in said.values())
         if is_open and not is_told:
-            gap = InformationGap(f"whether it holds that {each.text}", _TAKEN_FOR_GRANTED, each.command or _ASK_AGAIN)
+            command = each.command or history.begun.task.command(request=f"is it true that {each.text}?")
+            gap = InformationGap(f"whether it holds that {each.text}", _TAKEN_FOR_GRANTED, command)
             said.setdefault(gap.what, gap)
-    return tuple(said.values())
+    return tuple(replace(each, command=suggested_command(each.command)) for each in said.values())
 
 
 def _unanswered(history: SessionProjection) -> Iterator[InformationGap]:
@@ -162,6 +172,18 @@ def _refused_hops(history: SessionProjection) -> Iterator[InformationGap]:
                 why = f"the hop was refused: {turn.refusal.reasons[0] if turn.refusal else ''}"
                 command = f"esper submit --agent {quote(wanted)} {quote(history.begun.task.request)}"
                 yield InformationGap(what, why, command, blocks_approval=True)
+
+
+def _unavailable(history: SessionProjection) -> Iterator[InformationGap]:
+    """Yield gaps for agents that could not act; a handoff that was refused for that limits the verdict."""
+    for frame in history.frames:
+        for turn in frame.turns:
+            for agent in turn.refusal.unavailable if turn.refusal else ():
+                is_handoff = turn.moved is not None and isinstance(turn.moved.move, HandOff)
+                what = f"the judgement of {agent}, which {frame.opened.agent.name} asked for"
+                why = "it has no playbook, and no language model is used"
+                command = command_with_model(history.begun.task, agent)
+                yield InformationGap(what, why, command, blocks_approval=is_handoff)
 
 
 def _hops_before(history: SessionProjection, frame: FrameState) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.skills import find_skill, skill_files, skills_at_hand
 from esper_agents.certificates.policy import rulebook
-from esper_agents.domain.certificate import PLAYBOOK, Definition
+from esper_agents.domain.certificate import Definition
+from esper_agents.domain.reasoner_names import PLAYBOOK
 from esper_agents.errors import EsperError
 from esper_agents.storage.artifacts import Artifacts
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.agents.definition import read_definition
 from esper_agents.certificates.policy.policy_file import load_policy, policy_text
-from esper_agents.domain.certificate import UNATTENDED
 from esper_agents.domain.drift import Accepted, DefinitionChange, DriftKind
+from esper_agents.domain.reasoner_names import UNATTENDED
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
 from esper_agents.orchestration.definition_snapshots import (
@@ -80,7 +80,7 @@ class ChangedError(UsageError):
         more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
         super().__init__(
             f"definitions changed since session {session_id} started: {', '.join(some)}{more}",
-            remedy=f"`{command} --accept` resumes with the current definitions, `--pinned` with the recorded ones",
+            remedy=f"`{command} --definitions current` uses the current ones, `--definitions recorded` the recorded",
         )
         self.drifts = tuple(drifts)
 
@@ -117,7 +117,7 @@ def accepted(services: ProjectServices, history: SessionProjection, drifts: Sequ
         if each.change.kind is DriftKind.AGENT and not each.change.now:
             raise UsageError(
                 f"agent {each.change.name!r} of session {history.session} is no longer installed",
-                remedy=f"reinstall it, or resume with its recorded definition: esper resume {history.session} --pinned",
+                remedy=f"reinstall it, or run `esper resume {history.session} --definitions recorded`",
             )
     known = _known(history).values()
     definitions = tuple(definition_of(services, services.agents.get(each.agent), each.reasoner) for each in known)
@@ -245,7 +245,7 @@ def _kept_playbook(services: ProjectServices, known: Definition) -> ReasonerSour
 def _not_kept(change: DefinitionChange) -> UsageError:
     return UsageError(
         f"the recorded {change.kind} {change.name} ({change.before[:_SHORT]}) is not stored here",
-        remedy="restore that version, or resume with the current definitions: --accept",
+        remedy="restore that version, or resume with the current ones: --definitions current",
     )
 
 

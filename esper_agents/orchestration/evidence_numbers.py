@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 
 class _Kind(StrEnum):
     NONE = ""
+    TEXT = "text"
     TIME = "time"
     BYTES = "bytes"
     COUNT = "count"
     RATIO = "ratio"
     SHARE = "share"
+
+
+class Direction(StrEnum):
+    """Direction of a stated speed-up."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
 
 
 _SECOND = r"milliseconds?|microseconds?|nanoseconds?|ms|[u\u00b5\u03bc]s|ns|s(?!\w)|sec(?:onds?)?(?!\w)"
@@ -37,6 +45,8 @@ _NAMED = re.compile(
     r"(?:^|_)(ns|us|ms|s|seconds?|bytes?|[kmgt]i?b|percent|pct|share|fraction|drop|ratio|speedup|factor)$",
     re.IGNORECASE,
 )
+# Unit of a number in a text that names none, such as a version: it is no measurement.
+_BARE = "~"
 _HUNDRED = Decimal(100)
 _KIB, _KB = Decimal(1024), Decimal(1000)
 _TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
@@ -52,6 +62,7 @@ class _Unit(NamedTuple):
 def _units() -> Iterator[tuple[str, _Unit]]:
     """Yield units by the names that follow a number or end a member name."""
     yield "", _Unit(_Kind.NONE)
+    yield _BARE, _Unit(_Kind.TEXT)
     times = {
         "ns nanosecond nanoseconds": _TIMES[0],
         "us \u03bcs microsecond microseconds": _TIMES[1],
@@ -92,17 +103,34 @@ def decimal(text: str) -> Decimal | None:
 class Quantities:
     """Recorded numbers, matched in any unit that fits."""
 
-    def __init__(self, *parts: Any) -> None:
-        """Read strings and JSON values."""
-        self._known = frozenset(each for part in parts for each in _read(part, ""))
-        self._made: dict[str, list[Decimal]] = {}
+    def __init__(self, *parts: Any, is_code: bool = False) -> None:
+        """Read strings and JSON values.
 
-    def has(self, value: Decimal, unit: str) -> bool:
-        """Return whether a recorded number equals a value, rounded to the precision of that value."""
-        if unit not in self._made:
+        Args:
+            parts: The values.
+            is_code: Whether texts are source, whose numbers can have any unit.
+        """
+        read = (each for part in parts for each in _read(part, ""))
+        self._known = frozenset((value, "" if is_code and unit == _BARE else unit) for value, unit in read)
+        self._made: dict[tuple[str, Direction | None], list[Decimal]] = {}
+
+    def has(self, value: Decimal, unit: str, direction: Direction | None = None) -> bool:
+        """Return whether a recorded number equals a value, rounded to the precision of that value.
+
+        Args:
+            value: The stated value.
+            unit: Its unit; empty if it has none.
+            direction: Which side is said to be faster; a measured speed-up of the other direction does not count.
+        """
+        if (unit, direction) not in self._made:
             wanted = _unit(unit)
-            self._made[unit] = sorted(made for one, of in self._known for made in _forms(one, _unit(of), wanted))
-        made, exponent = self._made[unit], value.as_tuple().exponent
+            self._made[unit, direction] = sorted(
+                made
+                for one, of in self._known
+                if direction is None or _agrees(one, _unit(of), direction)
+                for made in _forms(one, _unit(of), wanted)
+            )
+        made, exponent = self._made[unit, direction], value.as_tuple().exponent
         reach = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
         first = bisect_left(made, value - reach)
         return first < len(made) and made[first] <= value + reach
@@ -114,7 +142,7 @@ def _read(part: Any, unit: str) -> Iterator[tuple[Decimal, str]]:
         case str():
             for found in _QUANTITY.finditer(part):
                 if (value := decimal(found[1])) is not None:
-                    yield value, found[2] or ""
+                    yield value, found[2] or _BARE
         case bool():
             return
         case int() | float():
@@ -146,12 +174,24 @@ def _forms(one: Decimal, of: _Unit, wanted: _Unit) -> Iterable[Decimal]:
     return make(one * of.scales[0]) if make else ()
 
 
+def _agrees(one: Decimal, of: _Unit, direction: Direction) -> bool:
+    """Return whether a recorded number can say what is faster; a ratio below 1 says slower."""
+    if of.kind is not _Kind.RATIO:
+        return True
+    return one >= 1 if direction is Direction.FASTER else one <= 1
+
+
 def _sizes(one: Decimal) -> tuple[Decimal, ...]:
     return tuple(one / base**each for base in (_KIB, _KB) for each in range(5))
 
 
 def _counts(one: Decimal) -> tuple[Decimal, ...]:
     return tuple(one / _KB**each for each in range(5))
+
+
+def _is_broken(one: Decimal) -> bool:
+    # A whole number without a unit is a count, of which every output has many.
+    return one != one.to_integral_value()
 
 
 def _ratios(one: Decimal) -> tuple[Decimal, ...]:
@@ -173,9 +213,9 @@ _FORMS: Mapping[tuple[_Kind, _Kind], Callable[[Decimal], tuple[Decimal, ...]]] =
     (_Kind.NONE, _Kind.COUNT): _counts,
     (_Kind.COUNT, _Kind.COUNT): _counts,
     (_Kind.BYTES, _Kind.COUNT): _counts,
-    (_Kind.NONE, _Kind.RATIO): _ratios,
+    (_Kind.NONE, _Kind.RATIO): lambda one: _ratios(one) if _is_broken(one) else (),
     (_Kind.RATIO, _Kind.RATIO): _ratios,
-    (_Kind.NONE, _Kind.SHARE): _changes,
+    (_Kind.NONE, _Kind.SHARE): lambda one: _changes(one) if _is_broken(one) else (),
     (_Kind.RATIO, _Kind.SHARE): _changes,
     (_Kind.SHARE, _Kind.SHARE): _percent,
 }

@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.policy.verdict_ceiling import apply_ceiling, ceiling
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import digest_of_packet
+from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.evidence import tests_told
-from esper_agents.domain.finding import Finding
+from esper_agents.domain.finding import Finding, Standing
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import FrameConcluded, RowKey, RowKind, TaskHandedOff
+from esper_agents.domain.permission_rule import PermissionDecision
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import QuestionType
 from esper_agents.orchestration.budgets import remaining
 from esper_agents.orchestration.build_certificate import assumptions, gaps
 from esper_agents.orchestration.frame_start import opening
-from esper_agents.orchestration.guardrail import cap_by_guardrail, evidence_not_chosen_by_model, risks_of
+from esper_agents.orchestration.grounding import covering, unread_places
+from esper_agents.orchestration.guardrail import cap_by_guardrail, risks_of
 from esper_agents.orchestration.handoff_limits import handoff_sender
+from esper_agents.orchestration.model_measurements import counted_evidence
+from esper_agents.orchestration.permissions import permission_of
 from esper_agents.orchestration.risk_acknowledgement import agreement_question, agreements, assumed_acknowledgement
+from esper_agents.orchestration.tool_calls import make_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,18 +35,50 @@ if TYPE_CHECKING:
     from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
     from esper_agents.domain.verdict import Verdict
     from esper_agents.orchestration.open_frame import FrameState
+    from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.session_run import SessionRun
 
+READING = "read-file"
+# Lines before and after the cited ones that are read with them.
+_AROUND = 10
 
-def _recorded(frame: FrameState, claims: Sequence[SupportedClaim]) -> tuple[Finding, ...]:
-    agent = frame.opened.agent.name
-    return tuple(Finding(new_id(Prefix.FINDING), each.claim, agent, each.evidence) for each in claims)
+
+def _recorded(run: SessionRun, frame: FrameState, claims: Sequence[SupportedClaim]) -> tuple[Finding, ...]:
+    """Return the claims of an action as findings, each with the evidence that read its lines."""
+    agent, evidence = frame.opened.agent.name, run.history.evidence()
+    found = []
+    for each in claims:
+        standing, checks, named = each.standing, each.checks, each.evidence
+        if standing is not Standing.RECORDED and not any(
+            covering(one, each.claim.location) for one in evidence if one.id in named
+        ):
+            opened = tuple(one.id for one in evidence if covering(one, each.claim.location))[-1:]
+            named = (*named, *opened)
+            if not opened and standing is not Standing.UNVERIFIED:
+                standing, checks = Standing.UNVERIFIED, (*checks, "no call of this session read these lines")
+        found.append(Finding(new_id(Prefix.FINDING), each.claim, agent, named, standing, checks))
+    return tuple(found)
+
+
+async def read_cited(run: SessionRun, frame: FrameState, turn: OpenTurn, move: Conclude | HandOff) -> None:
+    """Read the lines that a model cites and that no call of the session has read, each as a call of its own."""
+    if not frame.opened.definition.is_model:
+        return
+    # Number 0 is that of a question about the action.
+    for number, place in enumerate(unread_places(run.history, move.claims), start=1):
+        last = max(place.line, place.end_line)
+        tool = run.services.tools.get(READING)
+        call = ToolCall(
+            READING, {"path": place.path, "first_line": max(1, place.line - _AROUND), "last_line": last + _AROUND}
+        )
+        if permission_of(run, tool, call).action is PermissionDecision.ALLOW:
+            await make_call(run, frame, turn, number, call)
 
 
 async def hand_off(run: SessionRun, frame: FrameState, move: HandOff) -> None:
     """End a frame by a handoff and open the receiver's frame, in one transaction."""
     history = run.history
-    found = _recorded(frame, move.claims)
+    found = _recorded(run, frame, move.claims)
     packet = Handoff(
         sender=frame.opened.agent.name,
         receiver=move.agent,
@@ -69,7 +107,7 @@ async def conclude(run: SessionRun, frame: FrameState, move: Conclude) -> None:
 
     If a risk acknowledgement would change the verdict, the user is asked first, and the session waits.
     """
-    found = _recorded(frame, move.claims)
+    found = _recorded(run, frame, move.claims)
     if frame.opened.parent:
         ended = FrameConcluded("", found, None)
     else:
@@ -115,18 +153,22 @@ def _verdict(
         agent=frame.opened.agent.name,
         agreements=agreed,
         paths=task.paths,
-        change=task.change.since if task.change else "",
+        change=task.change,
     )
     allowed = over(evidence=history.evidence())
-    counted = evidence_not_chosen_by_model(history, run.services.policy)
+    counted = counted_evidence(run)
     least = allowed if len(counted) == len(history.evidence()) else over(evidence=counted)
-    stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least)
+    # The rationale of a model is recorded beside the verdict, as its own words.
+    own = "" if frame.opened.definition.is_model else move.rationale.strip()
+    stance, reason = cap_by_guardrail(
+        history, task.kind, move, allowed, least, is_model=frame.opened.definition.is_model
+    )
     return apply_ceiling(
         allowed,
         task.kind,
         wanted=stance,
         reason=reason,
-        rationale=move.rationale.strip() or ("" if allowed.lines else tests_told(history.evidence())),
+        rationale=own or ("" if allowed.lines else tests_told(history.evidence())),
         conditions=move.conditions,
         findings=findings,
     )

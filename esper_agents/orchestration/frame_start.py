@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.redaction import redacted
-from esper_agents.domain.certificate import PLAYBOOK, REASONER
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.ledger import FrameOpened, RowKey, RowKind
+from esper_agents.domain.reasoner_names import PLAYBOOK, REASONER
 from esper_agents.memory.recall import recall
 from esper_agents.orchestration.budgets import remaining
 from esper_agents.orchestration.definition_snapshots import definition_of, keep_definition
@@ -90,11 +90,12 @@ def brief_of(run: SessionRun, frame: FrameState) -> Brief:
         findings=run.history.findings(before=first, floor=frame),
         evidence=run.history.evidence(before=first, floor=frame),
         notes=opened.notes,
-        tools=tuple(tool.use for tool in tools),
+        tools=tools,
         agents=tuple(sorted(run.services.agents.agents)),
         budget_left=opened.budget_left,
         before=begun.before,
         allowed=allowed_in(run, tools),
+        request=begun.request,
     )
     return _with_surroundings(run, brief) if opened.definition.is_model else brief
 
@@ -113,6 +114,6 @@ def _with_surroundings(run: SessionRun, brief: Brief) -> Brief:
         "skills": run.services.skills.index_for(brief.agent),
         "packs": packs_of(brief.agent, run.services.plugins).lines,
     }
-    catalogue = tuple(tool.use for tool in run.services.tools.named(None))
+    catalogue = run.services.tools.named(None)
     near = run.services.agents.neighbours_known(brief.agent.name)
     return replace(brief, catalogue=catalogue, neighbours=near, **redacted(told, known=run.secrets).value)

@@ -1,116 +1,108 @@
-"""Check every citation and number of model output against the evidence.
+"""Check findings, citations and numbers of a model against the code and the evidence.
 
-Ungrounded actions are returned to the model. After the second time, the certificate marks the statement as unverified:
-a claim as an information gap, a sentence with a caveat. Neither can raise a status. A pure function of the ledger.
+A finding is located in the code by its quote or its lines, and keeps its place and severity whatever the check says.
+Its standing says what the program knows of it: confirmed by a rule, a run or a test; located; or unverified. Ungrounded
+statements are returned to the model with the one thing to change; after the second time they stand as unverified.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.agent_action import Conclude, HandOff
-from esper_agents.domain.assumption import AssumptionState, InformationGap
-from esper_agents.domain.evidence import CallOutcome
-from esper_agents.domain.finding import Severity
+from esper_agents.domain.agent_action import Conclude, HandOff, ModelCitation
+from esper_agents.domain.assumption import AssumptionState
+from esper_agents.domain.evidence import CallOutcome, lines_read
+from esper_agents.domain.finding import Location, Severity, Standing, fingerprint
 from esper_agents.domain.ledger import Refusal
-from esper_agents.orchestration.evidence_numbers import UNIT, Quantities, decimal
+from esper_agents.domain.status import Stance
+from esper_agents.orchestration.citations import line_ranges, locate
+from esper_agents.orchestration.contradictions import contradiction
+from esper_agents.orchestration.measured_numbers import RecordedNumbers
 from esper_agents.reasoning.action_schema import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from decimal import Decimal
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.domain.agent_action import Move, SupportedClaim
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.orchestration.citations import CitedSources, LocatedCitation
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.session_projection import SessionProjection
 
 # Number of times a conclusion or handoff is returned before it is accepted as unverified.
-_MOST_RETURNS = 2
+MOST_RETURNS = 2
 _FILE = r"(?<![\w/.-])(?P<path>(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,5})"
 # `a.py:12`, `a.py#L12`; `a.py`, line 12; line 12 of `a.py`.
 _CITED = tuple(
     re.compile(each)
     for each in (
-        rf"{_FILE}(?::|#L)(?P<line>\d+)",
-        rf"{_FILE}[`'\"]?,? \(?(?:(?:at|on|in) )?lines? (?P<line>\d+)",
-        rf"\blines? (?P<line>\d+) (?:of|in) [`'\"]?{_FILE}",
+        rf"{_FILE}(?::|#L)(?P<line>\d+(?:-\d+)?)",
+        rf"{_FILE}[`'\"]?,? \(?(?:(?:at|on|in) )?lines? (?P<line>\d+(?:(?:-| to )\d+)?)",
+        rf"\blines? (?P<line>\d+(?:(?:-| to )\d+)?) (?:of|in) [`'\"]?{_FILE}",
     )
 )
-# A hyphen is a minus sign unless a word precedes it.
-_NUMBER = re.compile(rf"(?<![\w.,:/#^])(?<!\w-)(\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)[ \u00a0]?({UNIT})?(?!\w)")
-_RANGE = re.compile(rf"(?<![\w.,-])(\d[\d,.]*)-(\d[\d,.]*[ \u00a0]?)({UNIT})(?!\w)")
-# Product names precede version numbers; a number that is part of a name is not a measurement either.
-_VERSIONED = re.compile(
-    r"\b(?:(?:py)?torch|python|cuda|cudnn|triton|onnx|opset|driver|version|release|v|step|epoch"
-    r"|lines?(?:\W{1,3}\d+\W{0,3}(?:and|to|or)?){0,9})\W{0,3}$",
-    re.IGNORECASE,
-)
-# Length of the text before a number that is checked for such a name.
-_BEFORE = 80
-# Small whole numbers are counts and are not checked.
-_COUNTED = 20
+_WORD = re.compile(r"[a-z]{4,}")
+_SAME_WORDS = 2
+_PATCH = re.compile(r"^(?:---|\+\+\+|@@) ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class UngroundedStatement:
-    """Statement of a model without supporting evidence.
+class Grounding:
+    """Result of the check of a conclusion or handoff.
 
     Attributes:
-        why: Reason as a sentence.
-        claim: Claim concerned; None for other texts.
+        move: The action, with each finding located and marked.
+        problems: Statements that could not be grounded, each as a sentence that says what to change.
+        caveats: The statements among them that are not part of a finding.
     """
 
-    why: str
-    claim: SupportedClaim | None = None
+    move: Conclude | HandOff
+    problems: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def marked(self) -> Conclude | HandOff:
+        """The action as it stands if nothing is changed: with the ungrounded statements marked."""
+        told = tuple(f"Unverified: {each}." for each in self.caveats)
+        if isinstance(self.move, Conclude):
+            return replace(self.move, caveats=(*told, *self.move.caveats))
+        return replace(self.move, context=" ".join((self.move.context, *told)))
 
 
-def ungrounded_statements(history: SessionProjection, frame: FrameState, move: Move) -> tuple[UngroundedStatement, ...]:
-    """Return the ungrounded statements of a model's conclusion or handoff; none for a playbook."""
+def ground(history: SessionProjection, frame: FrameState, move: Move, sources: CitedSources) -> Grounding | None:
+    """Return a model's conclusion or handoff with its findings located and marked; None for anything else."""
     if not isinstance(move, Conclude | HandOff) or not frame.opened.definition.is_model:
-        return ()
-    evidence = {each.id: each for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
-    lines = {file.path: file.lines for each in history.evidence() for file in each.examined}
-    found = [doubt for each in move.claims for doubt in _of_claim(each, evidence, lines)]
-    known = _known(history, tuple(evidence.values()))
-    said = [*((name, text, False) for name, text in _words(move)), *((*each, True) for each in _proposals(move))]
-    for name, text, is_proposed in said:
-        found.extend(
-            UngroundedStatement(f"{name} cites {place}, which nobody has read") for place in _unread(text, lines)
-        )
-        found.extend(
-            UngroundedStatement(f"{name} says {number}, which stands in no evidence of this session")
-            for number in _unknown(text, known, is_proposed=is_proposed)
-        )
-    return tuple(found)
-
-
-def downgrade_ungrounded(history: SessionProjection, frame: FrameState, move: Move) -> Move:
-    """Return a model's action with its ungrounded statements marked, after the last retry."""
-    if not isinstance(move, Conclude | HandOff) or not retries_exhausted(frame, move):
-        return move
-    found = ungrounded_statements(history, frame, move)
-    doubted = {id(each.claim): each for each in found if each.claim is not None}
-    gaps = tuple(_gap(each) for each in doubted.values())
-    claims = tuple(each for each in move.claims if id(each) not in doubted)
-    told = tuple(f"Unverified: {each.why}." for each in found if each.claim is None)
+        return None
+    desk = _Desk(history, sources, move)
+    claims = tuple(map(desk.checked, move.claims))
     settled = tuple(_settled(history, each) for each in move.assumptions)
-    if isinstance(move, Conclude):
-        caveats = (*told, *move.caveats)
-        return replace(move, claims=claims, gaps=(*move.gaps, *gaps), caveats=caveats, assumptions=settled)
-    said = " ".join((move.context, *told))
-    return replace(move, claims=claims, gaps=(*move.gaps, *gaps), context=said, assumptions=settled)
+    caveats = tuple(desk.of_words(move))
+    unverified = [each for each in claims if each.standing is Standing.UNVERIFIED]
+    problems = tuple(f"the finding {each.claim.name!r}: {each.checks[-1]}" for each in unverified)
+    return Grounding(replace(move, claims=claims, assumptions=settled), (*problems, *caveats), caveats)
 
 
 def retries_exhausted(frame: FrameState, move: Conclude | HandOff) -> bool:
-    """Return whether actions of this kind have been returned the maximum number of times."""
-    last = frame.settled[-_MOST_RETURNS:]
-    returned = [each for each in last if isinstance(each.result, Refusal) and isinstance(each.move, type(move))]
-    return len(returned) == _MOST_RETURNS
+    """Return whether actions of this kind have been returned the maximum number of times since the last result."""
+    returned = 0
+    for turn in reversed(frame.settled):
+        if not isinstance(turn.result, Refusal):
+            break
+        returned += isinstance(turn.move, type(move))
+    return returned >= MOST_RETURNS
+
+
+def kept_unverified(grounding: Grounding, why: str) -> Conclude | HandOff:
+    """Return the well-formed parts of a refused conclusion, undecided, and each finding marked as unverified."""
+    claims = tuple(
+        replace(each, standing=Standing.UNVERIFIED, checks=(*each.checks, why)) for each in grounding.move.claims
+    )
+    marked = replace(grounding.marked, claims=claims)
+    return replace(marked, stance=Stance.UNDECIDED, below_ceiling=why) if isinstance(marked, Conclude) else marked
 
 
 def _settled(history: SessionProjection, assumption: Assumption) -> Assumption:
@@ -119,37 +111,145 @@ def _settled(history: SessionProjection, assumption: Assumption) -> Assumption:
     return assumption if is_known else replace(assumption, state=AssumptionState.OPEN, evidence=())
 
 
-def _gap(doubt: UngroundedStatement) -> InformationGap:
-    claim = doubt.claim.claim if doubt.claim else None
-    what = f"unverified: {claim.message} ({claim.location})" if claim else doubt.why
-    command = f"esper review {quote(claim.location.path)}" if claim else ""
-    # An ungrounded opposite does not support a claim either.
-    is_grave = claim is not None and claim.severity is Severity.CRITICAL
-    return InformationGap(what, doubt.why, command, blocks_approval=is_grave)
+class _Desk:
+    """Check of one action against the evidence of its session."""
+
+    def __init__(self, history: SessionProjection, sources: CitedSources, move: Conclude | HandOff) -> None:
+        self._sources = sources
+        self._evidence = tuple(each for each in history.evidence() if each.outcome is CallOutcome.COMPLETED)
+        self._read = {each.id: lines_read(each) for each in self._evidence}
+        self._files = {path for ranges in self._read.values() for path in ranges}
+        begun, found = history.begun, history.findings()
+        self._recorded = tuple(each for each in found if each.standing is Standing.RECORDED and each.claim.rule != RULE)
+        own = [each.claim.severity for each in move.claims]
+        known = [each.claim.severity for each in found]
+        counts = {len(some) for some in (own, known, own + known)}
+        counts |= {some.count(each) for each in Severity for some in (own, known, own + known)}
+        said = (f"{each.claim.message} {each.claim.remedy}" for each in self._recorded)
+        others = (begun.task.request, *said)
+        self._numbers = RecordedNumbers(self._evidence, others, tuple(counts))
+
+    def checked(self, said: SupportedClaim) -> SupportedClaim:
+        """Return a finding with its place in the code and its standing."""
+        claim = said.claim
+        cited = (
+            said.cited
+            if said.cited != ModelCitation()
+            else ModelCitation(claim.location.path, str(claim.location.line))
+        )
+        found = locate(cited, claim.message, self._sources, self._files)
+        location = Location(found.path, found.lines.first, 1, found.lines.last)
+        mark = fingerprint(f"{RULE}/{claim.name}", found.path, found.excerpt or claim.message, 0)
+        claim = replace(claim, location=location, excerpt=found.excerpt, fingerprint=mark)
+        evidence, notes = self._supporting(said.evidence, location, is_there=bool(found.excerpt))
+        notes = [*found.notes, *notes]
+        problems = [found.problem] if found.problem else []
+        problems += self._of_claim(claim, found)
+        by = next((each for each in self._recorded if _is_same_statement(each.claim, claim)), None)
+        if problems:
+            standing, checks = Standing.UNVERIFIED, (*notes, *problems)
+        elif by is not None:
+            where = f"{by.claim.rule} reports the same at {by.claim.location}"
+            standing, checks = Standing.CONFIRMED, (*notes, where)
+            evidence = tuple(dict.fromkeys((*evidence, *by.evidence)))
+        else:
+            standing, checks = Standing.LOCATED, tuple(notes)
+        return replace(said, claim=claim, evidence=evidence, standing=standing, checks=checks)
+
+    def of_words(self, move: Conclude | HandOff) -> Iterator[str]:
+        """Yield the ungrounded statements outside findings, each as a sentence."""
+        for name, text in _words(move):
+            yield from (f"{name} {each}" for each in self._of_text(text))
+        for name, text in _proposals(move):
+            yield from (f"{name} {each}" for each in self._of_text(text, is_proposed=True))
+
+    def _of_claim(self, claim: Diagnostic, found: LocatedCitation) -> Iterator[str]:
+        lines = self._sources.text(found.path)
+        code = (*lines.lines[found.lines.first - 1 : found.lines.last], *lines.lines) if lines else ()
+        for each in self._of_text(f"{claim.message} {claim.basis}", code):
+            yield f"it {each}"
+        if opposite := contradiction(claim, self._evidence):
+            yield opposite
+
+    def _of_text(self, text: str, code: Sequence[str] = (), *, is_proposed: bool = False) -> Iterator[str]:
+        """Yield what a text says that cannot be grounded: places that do not exist, and numbers without evidence."""
+        if not (is_proposed and _PATCH.search(text)):
+            yield from (f"cites {place}, which is not in the project" for place in self._unknown_places(text))
+        plain = text
+        for form in _CITED:
+            plain = form.sub(" ", plain)
+        for each in self._numbers.doubtful(plain, code, is_proposed=is_proposed):
+            why = (
+                "a measurement says the opposite"
+                if each.is_contradicted
+                else "which no measurement of this session has"
+            )
+            yield f"says {each.text}, {why}"
+
+    def _unknown_places(self, text: str) -> Iterator[str]:
+        for found in (each for form in _CITED for each in form.finditer(text)):
+            located = locate(ModelCitation(found["path"], found["line"]), "", self._sources, self._files)
+            file = self._sources.text(located.path)
+            if file is None or not all(map(file.has, line_ranges(found["line"]))):
+                yield f"{found['path']}:{found['line']}"
+
+    def _supporting(
+        self, named: Sequence[str], location: Location, *, is_there: bool
+    ) -> tuple[tuple[str, ...], list[str]]:
+        """Return the evidence of a finding: the named calls, and one that read the lines, if any did."""
+        known, notes = [], []
+        for each in named:
+            meant = self._meant(each)
+            if meant is None:
+                notes.append(f"evidence {each[:60]!r} is not on record")
+            elif meant not in known:
+                known.append(meant)
+        if not any(_covers(self._read[each], location) for each in known):
+            reading = next((each.id for each in reversed(self._evidence) if _covers(self._read[each.id], location)), "")
+            if reading:
+                known.append(reading)
+            elif is_there:
+                notes.append("no agent had read these lines; the program opened them")
+        return tuple(known), notes
+
+    def _meant(self, named: str) -> str | None:
+        """Return the evidence that a name means: its identifier, or the tool of a single call."""
+        if named in self._read:
+            return named
+        of_tool = [each.id for each in self._evidence if each.tool == named]
+        return of_tool[-1] if of_tool else None
 
 
-def _of_claim(
-    said: SupportedClaim, evidence: Mapping[str, Evidence], lines: Mapping[str, int]
-) -> Iterator[UngroundedStatement]:
-    claim, named = said.claim, [evidence[each] for each in said.evidence if each in evidence]
-    if not named or len(named) < len(said.evidence):
-        yield UngroundedStatement(
-            f"the claim {claim.name!r} names no evidence of this session that came to a result", said
-        )
-        return
-    read = {file.path: file.lines for each in named for file in each.examined}
-    if not 1 <= claim.location.line <= read.get(claim.location.path, 0):
-        yield UngroundedStatement(
-            f"the claim {claim.name!r} cites {claim.location}, which the evidence it names has not read", said
-        )
-    known = Quantities(*_parts(named))
-    text = f"{claim.message} {claim.basis}"
-    for place in _unread(text, lines):
-        yield UngroundedStatement(f"the claim {claim.name!r} cites {place}, which nobody has read", said)
-    for number in _unknown(text, known):
-        yield UngroundedStatement(
-            f"the claim {claim.name!r} says {number}, which does not stand in the evidence it names", said
-        )
+def unread_places(history: SessionProjection, claims: Sequence[SupportedClaim]) -> tuple[Location, ...]:
+    """Return the places of a model's findings that no completed call of the session has read."""
+    read = [lines_read(each) for each in history.evidence() if each.outcome is CallOutcome.COMPLETED]
+    places = (each.claim.location for each in claims if each.cited != ModelCitation() and each.claim.excerpt)
+    return tuple(dict.fromkeys(each for each in places if not any(_covers(ranges, each) for ranges in read)))
+
+
+def covering(evidence: Evidence, location: Location) -> bool:
+    """Return whether a call read all lines of a place."""
+    return evidence.outcome is CallOutcome.COMPLETED and _covers(lines_read(evidence), location)
+
+
+def _covers(ranges: dict[str, tuple[tuple[int, int], ...]], location: Location) -> bool:
+    last = max(location.line, location.end_line)
+    return any(first <= location.line and last <= end for first, end in ranges.get(location.path, ()))
+
+
+def _is_same_statement(known: Diagnostic, claim: Diagnostic) -> bool:
+    """Return whether a finding of the program says the same as a model's: same lines, category and words, as severe."""
+    one, other = known.location, claim.location
+    is_there = one.path == other.path and other.line <= max(one.line, one.end_line) and one.line <= other.end_line
+    is_as_severe = tuple(Severity).index(known.severity) <= tuple(Severity).index(claim.severity)
+    if not is_there or not is_as_severe or known.category is not claim.category:
+        return False
+    shared = _words_of(known) & _words_of(claim)
+    return len(shared) >= _SAME_WORDS
+
+
+def _words_of(claim: Diagnostic) -> set[str]:
+    return set(_WORD.findall(f"{claim.name} {claim.message}".casefold()))
 
 
 def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
@@ -171,56 +271,9 @@ def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
 
 
 def _proposals(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
-    """Yield the proposed actions, each with its label. A number without unit there is a setting."""
+    """Yield the proposed actions, each with its label."""
     for each in move.claims:
         yield f"the remedy of {each.claim.name!r}", each.claim.remedy
     if isinstance(move, Conclude):
         yield from (("a next step", each) for each in move.next_steps)
         yield from (("a mitigation", row.mitigation) for row in move.risks.rows)
-
-
-def _unread(text: str, lines: Mapping[str, int]) -> Iterator[str]:
-    for cited in (found for form in _CITED for found in form.finditer(text)):
-        path, line = cited["path"], cited["line"]
-        if not 1 <= int(line) <= lines.get(path.removeprefix("./"), 0):
-            yield f"{path}:{line}"
-
-
-def _known(history: SessionProjection, evidence: Sequence[Evidence]) -> Quantities:
-    """Return the numbers recorded by tools, users and playbooks, not by models."""
-    begun = history.begun
-    findings = (
-        f"{each.claim.message} {each.claim.remedy} {each.claim.location.line}"
-        for each in history.findings()
-        if each.claim.rule != RULE
-    )
-    return Quantities(begun.task.request, *begun.environment.values(), *findings, *_parts(evidence))
-
-
-def _parts(evidence: Sequence[Evidence]) -> Iterator[object]:
-    for each in evidence:
-        yield from (each.summary, each.output, each.arguments)
-
-
-def _unknown(text: str, known: Quantities, *, is_proposed: bool = False) -> Iterator[str]:
-    """Yield the numbers of a text that match no recorded one, in any unit that fits, rounded as in the text.
-
-    Args:
-        text: Text to check.
-        known: Recorded numbers.
-        is_proposed: Whether the text is a proposal, in which only numbers with a unit are checked.
-    """
-    plain = _RANGE.sub(r"\1 \3, \2\3", text)
-    for form in _CITED:
-        plain = form.sub(" ", plain)
-    for found in _NUMBER.finditer(plain):
-        value, unit = decimal(found.group(1)), found.group(2) or ""
-        is_name = not unit and _VERSIONED.search(plain[max(0, found.start() - _BEFORE) : found.start()])
-        if value is None or is_name or _is_count(value, unit) or (is_proposed and not unit):
-            continue
-        if not known.has(value, unit):
-            yield found.group().strip()
-
-
-def _is_count(value: Decimal, unit: str) -> bool:
-    return not unit and value == value.to_integral_value() and value <= _COUNTED

@@ -7,20 +7,19 @@ explain them and take a lower stance. If the playbook could not run, the verdict
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.policy.verdict_ceiling import verdict_levels, worst
 from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment
-from esper_agents.domain.certificate import FLOOR_QUESTION, PLAYBOOK, REASONER
-from esper_agents.domain.evidence import Risk
+from esper_agents.domain.certificate import FLOOR_QUESTION
+from esper_agents.domain.reasoner_names import PLAYBOOK, REASONER
 from esper_agents.domain.status import Stance
 from esper_agents.reasoning.finding_ownership import REVIEWER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.certificates.policy.verdict_ceiling import Policy
-    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.status import QuestionType
     from esper_agents.domain.verdict import Ceiling
     from esper_agents.orchestration.open_frame import FrameState
@@ -46,23 +45,14 @@ def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
     return None if is_known else Consult(name, FLOOR_QUESTION, PLAYBOOK)
 
 
-def evidence_not_chosen_by_model(history: SessionProjection, policy: Policy) -> tuple[Evidence, ...]:
-    """Return the evidence except measurements that a model chose without a user's approval.
-
-    A model chooses what to run and with which arguments, so such a run does not count as the required measurement.
-    """
-    measuring = {tool for line in policy.lines for tool in getattr(line.condition, "tools", ())}
-    return tuple(
-        report.evidence
-        for frame, report in history.reports()
-        if not frame.opened.definition.is_model
-        or report.evidence.tool not in measuring
-        or report.evidence.risk is not Risk.LOW
-    )
-
-
 def cap_by_guardrail(
-    history: SessionProjection, kind: QuestionType, move: Conclude, best: Ceiling, least: Ceiling
+    history: SessionProjection,
+    kind: QuestionType,
+    move: Conclude,
+    best: Ceiling,
+    least: Ceiling,
+    *,
+    is_model: bool = False,
 ) -> tuple[Stance | None, str]:
     """Return the maximum stance of a conclusion, and the reason for that limit.
 
@@ -71,12 +61,20 @@ def cap_by_guardrail(
         kind: Question type.
         move: The conclusion.
         best: Ceiling over all recorded evidence.
-        least: Ceiling over the evidence that no model chose.
+        least: Ceiling over the evidence that no model chose or that the user agreed to.
+        is_model: Whether a language model concludes.
     """
     limits = [(each.stance, each.below_ceiling) for each in _floors(history) if each.stance is not None]
     limits += [(Stance.UNDECIDED, why) for why in _unheard(history)]
     if worst(kind, best.stance, least.stance) is not best.stance:
         limits.append((least.stance, _CHOSEN))
+    if is_model and move.below_ceiling:
+        move = replace(move, below_ceiling=f"the model's reason: {move.below_ceiling}")
+    own, confirmed = move.stance, worst(kind, best.stance, *(stance for stance, _ in limits), Stance.UNDECIDED)
+    if is_model and own is not None and worst(kind, own, confirmed) is not confirmed:
+        # Only findings of a rule, a run or a test decide against.
+        why = f"the model's own stance was {own}, which no rule, run or test confirms"
+        move = replace(move, stance=confirmed, below_ceiling=why)
     lowest = worst(kind, *(stance for stance, _ in limits))
     is_lower = move.stance is None or verdict_levels(kind).index(move.stance) < verdict_levels(kind).index(lowest)
     if not limits or not is_lower:

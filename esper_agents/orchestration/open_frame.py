@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.agent_action import Conclude, Consult
-from esper_agents.domain.certificate import PLAYBOOK
 from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
+from esper_agents.domain.reasoner_names import PLAYBOOK
 from esper_agents.orchestration.open_turn import OpenTurn
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def restrict(
     allow = tuple(dict.fromkeys(each for name in allow for each in (name.partition(":")[0], name)))
     for name in (*ask, *deny):
         if not any(fnmatchcase(each, name) for each in known):
-            raise NotFoundError("tool", name, known, listing='esper submit --plan "review this"')
+            raise NotFoundError("tool", name, known, listing='esper submit --dry-run "review this"')
     return replace(task, options=restricted(task.options, ask=ask, deny=deny, allow=allow))
 
 
@@ -86,7 +86,7 @@ def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
     """Raise unless the name is a full tool name or a full exception name."""
     tool, colon, exception = name.partition(":")
     if tool not in known:
-        raise NotFoundError("tool", tool, known, listing='esper submit --plan "review this"')
+        raise NotFoundError("tool", tool, known, listing='esper submit --dry-run "review this"')
     ways = known[tool].exceptions.values()
     shown = ", ".join(f"{tool}:{each.replace('*', 'PATH')}" for each in ways)
     is_known = any(fnmatchcase(exception, each) for each in ways) and not set(exception) & set("*?[")

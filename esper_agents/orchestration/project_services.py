@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.project_place import ProjectPlace
-from esper_agents.domain.certificate import CLAUDE, PLAYBOOK, SECOND_OPINION
+from esper_agents.domain.reasoner_names import CLAUDE, PLAYBOOK, SECOND_OPINION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -245,13 +245,11 @@ class ProjectServices:
     @cached_property
     def _by_model(self) -> Mapping[str, ReasonerSource]:
         from esper_agents.reasoning.model_reasoner import ModelClientConfig, claude_source
-        from esper_agents.tools.file_access import line_of
 
-        lines = partial(line_of, self.context)
         desks = (
-            ModelClientConfig(self.server, self.models, lines, partial(self._may_send, self.server)),
+            ModelClientConfig(self.server, self.models, partial(self._may_send, self.server)),
             ModelClientConfig(
-                *(self.second_server, self.models, lines, partial(self._may_send, self.second_server)),
+                *(self.second_server, self.models, partial(self._may_send, self.second_server)),
                 *(SECOND_OPINION, _SECOND_ROLE),
             ),
         )

@@ -5,11 +5,12 @@ The answer is bound to exactly the conclusion that was shown.
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.statement import digest_of_value
-from esper_agents.domain.agent_action import Conclude
+from esper_agents.domain.agent_action import Conclude, SupportedClaim
 from esper_agents.domain.codec import encode
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import UserQuestion
@@ -51,7 +52,7 @@ def agreement_question(frame: FrameState, move: Conclude, without: Verdict, agre
         without: Verdict without an acknowledgement.
         agreed: Verdict with an acknowledgement.
     """
-    is_asked = bool(frame.turns and frame.turns[-1].calls)
+    is_asked = bool(frame.turns and 0 in frame.turns[-1].calls)
     is_same = (without.stance, without.conditions) == (agreed.stance, agreed.conditions)
     if is_asked or is_same:
         return None
@@ -68,7 +69,17 @@ def agreement_question(frame: FrameState, move: Conclude, without: Verdict, agre
 def _bound(move: Conclude) -> JsonObject:
     """Return the content that an acknowledgement is bound to."""
     return {
-        "conclusion_sha256": sha256(encode(move).encode()).hexdigest(),
+        "conclusion_sha256": sha256(_as_encoded_before(move).encode()).hexdigest(),
         "implementation_risk": move.risks.implementation_risk,
         "reversibility": move.risks.reversibility,
     }
+
+
+def _as_encoded_before(move: Conclude) -> str:
+    """Return a conclusion as 0.1.0 encoded it, without what it did not know: a question may wait since then."""
+    said = json.loads(encode(move))
+    for claim, given in zip(said["claims"], move.claims, strict=True):
+        if given == SupportedClaim(given.claim, given.evidence):
+            for name in ("standing", "checks", "cited"):
+                del claim[name]
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.reasoner_names import CLAUDE, REASONER
 from esper_agents.domain.route import Route, RouteCandidate, RouteOutcome
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_run import SessionRun
 
 _MOST_CODE = 20_000
+_REVIEWER = "pytorch-code-reviewer"
+_COMPARING = "pytorch-ultimate-performance-engineer"
+_TESTING = "test-engineer"
+_MOST_COMPARED_FILES = 200
 
 
 async def route(run: SessionRun) -> None:
@@ -34,7 +40,7 @@ async def route(run: SessionRun) -> None:
 
 
 def route_of(services: ProjectServices, task: Task) -> Route:
-    """Return the route of a task.
+    """Return the route of a task; without a model, agents with a playbook are preferred to those that fit equally.
 
     Raises:
         NotFoundError: The user named an unknown agent.
@@ -43,7 +49,74 @@ def route_of(services: ProjectServices, task: Task) -> Route:
         name = services.agents.get(task.agent).name
         because = f"you asked for {name}"
         return Route(RouteOutcome.ASSIGNED, name, (RouteCandidate(name, 1000, (because,), ()),), f"because: {because}")
-    return services.router.route(task.request, code=_code(services, task), paths=task.paths)
+    able = None if task.options.get(REASONER) == CLAUDE else services.playbooks.keys()
+    route = services.router.route(task.request, code=_code(services, task), paths=task.paths, able=able)
+    for agent, reason_of in (
+        ((_COMPARING, _alternatives), (_TESTING, _tests)) if able is not None and route.agent else ()
+    ):
+        is_able = agent in services.playbooks and agent in services.agents.agents and agent != route.agent
+        if is_able and (reason := reason_of(services, task)):
+            return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
+    if able is None or not route.agent or route.agent in able or not _has_rules(services, task):
+        return route
+    explanation = f"because: rules of the review concern it; {route.agent} fits better but needs a model"
+    return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=explanation)
+
+
+def _has_rules(services: ProjectServices, task: Task) -> bool:
+    """Return whether the reviewer has code to read and rules about a topic of the request."""
+    from esper_agents.requests.parsing import topics_of
+
+    can_review = _REVIEWER in services.playbooks and _REVIEWER in services.agents.agents
+    return can_review and bool(task.paths) and bool(topics_of(task.request))
+
+
+def _alternatives(services: ProjectServices, task: Task) -> str:
+    """Return the reason to compare two implementations of one function by a run; empty if none is meant."""
+    from esper_agents.domain.request import Wish
+    from esper_agents.errors import EsperError
+    from esper_agents.reasoning.alternatives import AlternativePair, pairs_about
+    from esper_agents.requests.parsing import NO_WISH, parse_request
+    from esper_agents.review.discover import discover
+    from esper_agents.review.fact_query import InspectionSubject
+    from esper_agents.review.inspection import inspect
+
+    root = Path(services.project.root)
+    spoken = parse_request(task.request)
+    may_choose = spoken.wish in {Wish.COMPARE, Wish.PLAN} or spoken.wish_because == NO_WISH
+    if not task.paths or task.change is not None or not may_choose:
+        return ""
+    request = parse_request(task.request, root)
+    if request.wish is not Wish.COMPARE:
+        return ""
+    places = [root / path for path in task.paths]
+    symbols = tuple(f"{each.path}:{each.name}" for each in request.symbols)
+    subject = InspectionSubject(("alternatives",), Wish.COMPARE, symbols)
+    try:
+        if len(discover(root, places)) > _MOST_COMPARED_FILES:
+            return ""
+        # The files in question alone: routing is no review.
+        found = inspect(root, places, subject, most_bytes=0).results[0].facts
+    except EsperError:
+        return ""
+    pairs = [AlternativePair(*each.definitions) for each in found if len(each.definitions) > 1]
+    about = pairs_about(request, task.request, task.paths, pairs)
+    reason = "are two implementations, which a run can compare"
+    return f"`{about[0].baseline}` and `{about[0].candidate}` {reason}" if about else ""
+
+
+def _tests(_services: ProjectServices, task: Task) -> str:
+    """Return the reason to draft a test; empty if the request asks for none."""
+    from esper_agents.domain.request import Material, Wish
+    from esper_agents.domain.status import QuestionType
+    from esper_agents.requests.parsing import parse_request
+
+    request = parse_request(task.request)
+    is_asked = task.kind is QuestionType.ADVICE and request.wish in {Wish.WRITE, Wish.PLAN, Wish.JUDGE}
+    if not is_asked or task.change is not None or Material.TRACE in request.materials:
+        return ""
+    words = next((each.words for each in request.topics if each.name == "tests"), ())
+    return f"'{words[0]}' asks for a test" if words else ""
 
 
 def _code(services: ProjectServices, task: Task) -> str:

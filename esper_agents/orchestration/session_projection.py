@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.codec import decode
 from esper_agents.domain.drift import Accepted
-from esper_agents.domain.finding import Confidence
+from esper_agents.domain.finding import Confidence, Standing
 from esper_agents.domain.ledger import (
     CertificateIssued,
     FrameConcluded,
@@ -264,8 +264,11 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         first = known.get(each.claim.fingerprint, each)
         claim = min(first.claim, each.claim, key=lambda said: _FROM_SUREST.index(said.confidence))
         evidence = tuple(dict.fromkeys((*first.evidence, *each.evidence)))
-        known[each.claim.fingerprint] = replace(first, claim=claim, evidence=evidence)
+        best = min(first, each, key=lambda said: _FROM_BEST.index(said.standing))
+        known[each.claim.fingerprint] = replace(
+            first, claim=claim, evidence=evidence, standing=best.standing, checks=best.checks
+        )
     return tuple(known.values())
 
 
-_FROM_SUREST = tuple(Confidence)
+_FROM_SUREST, _FROM_BEST = tuple(Confidence), tuple(Standing)

@@ -37,7 +37,7 @@ class StoppedError(EsperError):
     exit_code = ExitCode.INTERRUPTED
 
     def __init__(self, session_id: str) -> None:
-        super().__init__("stopped between two steps", remedy=f"go on with `esper resume {session_id}`")
+        super().__init__("stopped before the next step", remedy=f"go on with `esper resume {session_id}`")
 
 
 class SessionRun:
@@ -59,6 +59,7 @@ class SessionRun:
         self.say = say
         self.is_attended = False
         self._stop = asyncio.Event()
+        self._stop_at_once = asyncio.Event()
         self._lost: LeaseLostError | None = None
         self._is_cancel_requested = False
         self._watchers: list[Callable[[], None]] = []
@@ -75,9 +76,15 @@ class SessionRun:
         """Secrets of this machine, which are never recorded."""
         return secrets_of(os.environ)
 
-    def stop(self) -> None:
-        """Request a stop at the next step boundary."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Request a stop at the next step boundary; `at_once` also ends a call that may be stopped."""
         self._stop.set()
+        if at_once:
+            self._stop_at_once.set()
+
+    async def stopping(self) -> None:
+        """Return once a stop at once was requested."""
+        await self._stop_at_once.wait()
 
     def watch(self, tell: Callable[[], None]) -> None:
         """Register a callback for every write."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass, replace
@@ -19,9 +20,11 @@ from esper_agents.domain.permission_rule import PermissionDecision
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.memory.agent_files import OwnFiles
+from esper_agents.orchestration.model_measurements import inputs_question
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
+from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.storage.store import timestamp
-from esper_agents.tools.tool import ToolResult
+from esper_agents.tools.tool import THIS_SESSION, ToolResult
 
 if TYPE_CHECKING:
     from esper_agents.domain.agent_action import ToolCall
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
     from esper_agents.orchestration.permission_rules import Permission
     from esper_agents.orchestration.session_run import SessionRun
-    from esper_agents.tools.tool import Tool
+    from esper_agents.tools.tool import Tool, ToolContext
 
 
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
@@ -39,12 +42,16 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
     tool = run.services.tools.get(call.tool)
     if state.report is not None or state.is_waiting:
         return
-    if state.calling is not None and not tool.is_repeatable:
+    if state.calling is not None and not tool.may_repeat(call.arguments):
         report = interrupted(tool, call, state.calling.evidence)
     else:
         allowed = permission_of(run, tool, call)
-        if allowed.action is PermissionDecision.ASK and state.question is None:
+        question = None
+        if state.question is None and allowed.action is PermissionDecision.ASK:
             question = approval_question(tool, call, allowed.because)
+        elif state.question is None and state.calling is None:
+            question = inputs_question(run, frame, tool, call, allowed)
+        if question is not None:
             asked = RowKey(frame.number, turn.step, number, RowKind.ASKED)
             await run.record((asked, question), state=SessionState.WAITING)
             return
@@ -56,6 +63,7 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
             if begun is None:
                 return
             report = await _run_tool(run, frame, tool, call, begun.evidence)
+    report = replace(report, evidence=_of_session(report.evidence, run.session))
     called = (RowKey(frame.number, turn.step, number, RowKind.CALLED), report)
     if tool.is_repeatable:
         run.note(called)
@@ -95,10 +103,13 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     outcome = CallOutcome.COMPLETED
     try:
         own = OwnFiles(run.services.store, run.services.project.key, frame.opened.agent.name, run.session)
-        context = replace(run.services.context, memory=own, named=run.history.begun.task.paths)
-        result = checked(ToolResult, await tool.run(context, call.arguments))
+        task = run.history.begun.task
+        context = replace(run.services.context, memory=own, named=task.paths, change=task.change)
+        result = checked(ToolResult, await _result(run, tool, context, call.arguments))
         _refuse_unread(run, tool, result)
         _refuse_without_rerun(tool, call)
+    except StoppedError:
+        raise
     except EsperError as error:
         outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
@@ -111,6 +122,27 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
     return ToolReport(evidence, found)
+
+
+async def _result(run: SessionRun, tool: Tool, context: ToolContext, arguments: JsonObject) -> ToolResult:
+    """Return the result of a tool.
+
+    Raises:
+        StoppedError: A stop was requested, which ended the call.
+    """
+    calling = asyncio.ensure_future(tool.run(context, arguments))
+    stopping = asyncio.ensure_future(run.stopping())
+    try:
+        await asyncio.wait({calling, stopping} if tool.is_stoppable else {calling}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        if not calling.done():
+            # It ends its processes before it is done.
+            calling.cancel()
+            await asyncio.wait({calling})
+    if calling.cancelled():
+        raise StoppedError(run.session)
+    return calling.result()
 
 
 def _refuse_unread(run: SessionRun, tool: Tool, result: ToolResult) -> None:
@@ -136,6 +168,13 @@ def _rerun(tool: Tool, arguments: JsonObject) -> str | None:
         return checked(str, tool.rerun(arguments))
     except Exception:  # noqa: BLE001 - a tool of another package may raise anything
         return None
+
+
+def _of_session(evidence: Evidence, session: str) -> Evidence:
+    """Return evidence whose command names the session, if its tool asked for that."""
+    if not evidence.rerun.endswith(THIS_SESSION):
+        return evidence
+    return replace(evidence, rerun=f"{evidence.rerun.removesuffix(THIS_SESSION)}{session}")
 
 
 def _failure(problem: str, remedy: str) -> ToolResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,19 +16,21 @@ from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, EsperError, ModelError, ReasonerError, UsageError
 from esper_agents.orchestration import budgets
-from esper_agents.orchestration.action_validation import validate_action
-from esper_agents.orchestration.frame_end import conclude, fail, hand_off
+from esper_agents.orchestration.action_validation import UNGROUNDED, bad_call, validate_action
+from esper_agents.orchestration.citations import CitedSources
+from esper_agents.orchestration.frame_end import conclude, fail, hand_off, read_cited
 from esper_agents.orchestration.frame_start import opening, reasoner_of
-from esper_agents.orchestration.grounding import downgrade_ungrounded
+from esper_agents.orchestration.grounding import ground, kept_unverified, retries_exhausted
 from esper_agents.orchestration.guardrail import guardrail_question
 from esper_agents.orchestration.tool_calls import make_call
-from esper_agents.reasoning.reasoner import CostAwareReasoner
+from esper_agents.reasoning.reasoner import MOST_FRUITLESS, SALVAGED, CostAwareReasoner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from esper_agents.domain.agent_action import Move
     from esper_agents.domain.budget import Amount
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.session_run import SessionRun
@@ -37,10 +40,8 @@ if TYPE_CHECKING:
 _Reasoners: TypeAlias = "Callable[[int], Reasoner]"
 
 MOST_TURNS = 100
-# Refused actions are returned to the reasoner twice; after the third refusal the frame ends undecided.
+# Refused actions of a playbook are returned twice; after the third refusal the frame ends undecided.
 _MOST_REFUSALS = 3
-# A reasoner without any action is reminded once.
-_MOST_TALK = 2
 # The user's options for a circular handoff.
 GO_ON, DO_NOT = "hand off", "do not"
 
@@ -118,14 +119,50 @@ async def _moved(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> Acti
     decision = await _decision(frame, reasoner, run)
     took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
-        move = downgrade_ungrounded(run.history, frame, decision.move)
-        return checked(ActionDecided, ActionDecided(move, decision.record, took_ms))
+        move, record = _prepared(run, frame, decision)
+        return checked(ActionDecided, ActionDecided(move, record, took_ms))
     except ValueError as error:
         name = frame.opened.agent.name
         raise ReasonerError(
             f"{name} made a move that is none of those there are: {str(error).splitlines()[0]}",
             remedy="make its playbook yield what `esper_agents.api` names: UseTools, Consult, Panel and so on",
         ) from error
+
+
+def _prepared(run: SessionRun, frame: FrameState, decision: Decision) -> tuple[Move, JsonObject]:
+    """Return a model's action as it is judged: findings located, and calls that cannot run answered one by one."""
+    move, record = decision.move, decision.record
+    if isinstance(move, CallTools) and frame.opened.definition.is_model and move.calls:
+        return _without_bad_calls(run, frame, move, record)
+    context = replace(run.services.context, named=run.history.begun.task.paths)
+    grounding = ground(run.history, frame, move, CitedSources(context))
+    if grounding is None:
+        return move, record
+    if salvaged := record.get(SALVAGED):
+        return kept_unverified(grounding, str(salvaged)), record
+    if grounding.problems and not retries_exhausted(frame, grounding.move):
+        # Recorded, because the files that the reasons follow from may change.
+        return grounding.move, {**record, UNGROUNDED: list(grounding.problems)}
+    return grounding.marked, record
+
+
+def _without_bad_calls(
+    run: SessionRun, frame: FrameState, move: CallTools, record: JsonObject
+) -> tuple[CallTools, JsonObject]:
+    """Return the calls of a turn that can run; each of the others is answered with the one thing to change."""
+    faults, kept = dict(record.get("faults") or {}), []
+    uses = record.get("uses", ())
+    if len(uses) != len(move.calls):
+        return move, record
+    for use, call in zip(uses, move.calls, strict=True):
+        if fault := bad_call(run, frame, call):
+            faults[use] = fault
+        else:
+            kept.append((use, call))
+    if len(kept) == len(move.calls):
+        return move, record
+    left = CallTools(tuple(call for _, call in kept))
+    return left, {**record, "uses": [use for use, _ in kept], "faults": faults}
 
 
 async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> Decision:
@@ -145,25 +182,17 @@ async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> D
 
 def _stuck(frame: FrameState) -> Conclude | None:
     """Return the conclusion that ends a frame without progress, or None while it may continue."""
-    last = frame.settled[-_MOST_REFUSALS:]
+    name, most = frame.opened.agent.name, MOST_FRUITLESS if frame.opened.definition.is_model else _MOST_REFUSALS
+    last = frame.settled[-most:]
     refused = [turn.result for turn in last if isinstance(turn.result, Refusal)]
-    name = frame.opened.agent.name
-    if len(refused) == _MOST_REFUSALS:
-        why = f"{name} made {_MOST_REFUSALS} moves in a row that could not be carried out: {refused[-1].reasons[0]}"
-    elif _only_talks(frame):
-        why = f"{name} was asked {_MOST_TALK} times for a move, and made none: it only talked"
+    if len(refused) == most:
+        why = f"{name} made {most} moves in a row that could not be carried out: {refused[-1].reasons[0]}"
     elif len(frame.settled) >= MOST_TURNS:
         why = f"{name} has taken {MOST_TURNS} turns, which is the most"
     else:
         return None
-    gap = InformationGap(f"the judgement of {name}", why, "esper submit --agent NAME, naming who should act", True)
+    gap = InformationGap(f"the judgement of {name}", why, "esper agents list", True)
     return Conclude(f"{name} could not come to a judgement.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))
-
-
-def _only_talks(frame: FrameState) -> bool:
-    """Return whether a reasoner has only produced text so far, as it reports itself: see `reasoner.Decision`."""
-    decided = [turn.record for turn in frame.settled if turn.record]
-    return len(decided) == _MOST_TALK and all(each.get("is_talk") is True for each in decided)
 
 
 async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None:
@@ -185,6 +214,7 @@ async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None
         case HandOff():
             await _hop(run, frame, turn, move)
         case Conclude():
+            await read_cited(run, frame, turn, move)
             await conclude(run, frame, move)
 
 
@@ -236,11 +266,12 @@ async def _ask_whether(run: SessionRun, frame: FrameState, turn: OpenTurn, refus
 
 async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff) -> None:
     """Hand off, unless the user declined when asked."""
-    answer = turn.calls[0].answer if turn.calls else None
+    answer = turn.calls[0].answer if 0 in turn.calls else None
     if answer is not None and answer.text != GO_ON:
         said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
         await _refuse(run, frame, turn, Refusal((said,)))
     else:
+        await read_cited(run, frame, turn, move)
         await hand_off(run, frame, move)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
-    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 CONFIRMING = "torch-confirm"
 _KINDS = ("step", "module", "function")
@@ -43,7 +43,7 @@ class ConfirmedFindings:
 
 
 def attempts(
-    brief: Brief, asked: ParsedRequest, reviewed: ToolReport, targets: ToolReport | None
+    brief: Brief, asked: MeasurementRequest, reviewed: ToolReport, targets: ToolReport | None
 ) -> tuple[ToolCall, ...]:
     """Return the runs that may confirm or refute the review's findings; empty if nothing can run without approval.
 

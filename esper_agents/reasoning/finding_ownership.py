@@ -9,6 +9,7 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.memory import NoteKind
+from esper_agents.reasoning.request_answer import is_asked_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,12 +49,13 @@ def owner(claim: Diagnostic) -> str:
 def parts_of(findings: Iterable[Finding], brief: Brief) -> tuple[OpenPart, ...]:
     """Return the parts of a task that other agents own, the one with the most findings first.
 
-    Suggestions cause no handoff; an agent that is not installed owns nothing. A consulted agent answers the whole
-    question itself.
+    Suggestions cause no handoff, nor do findings that a request for advice is not about; an agent that is not installed
+    owns nothing. A consulted agent answers the whole question itself, and a change is judged as a whole.
     """
-    if brief.question:
+    if brief.question or brief.task.change:
         return ()
-    weighty = [each for each in findings if each.claim.severity is not Severity.SUGGESTION]
+    asked = [each for each in findings if is_asked_about(brief, each)]
+    weighty = [each for each in asked if each.claim.severity is not Severity.SUGGESTION]
     owned = Counter(owner(each.claim) for each in weighty)
     return tuple(
         OpenPart(
@@ -88,6 +90,8 @@ def failures(reports: Iterable[ToolReport]) -> tuple[ToolReport, ...]:
 
 def since_last(notes: Sequence[MemoryNote], findings: Iterable[Finding], evidence: Iterable[Evidence]) -> str:
     """Return a sentence about changes since the agent last reviewed the same files; empty if there are none.
+
+    Only recorded playbooks of version 0.1.0 call it: see `memory.earlier`.
 
     The findings were just checked again, so stale notes are included; unverified notes are excluded.
     """

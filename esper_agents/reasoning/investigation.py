@@ -12,21 +12,24 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.request import ConstraintKind
 from esper_agents.domain.status import QuestionType
+from esper_agents.reasoning.code_inspection import hypotheses_of, is_decided_by_reading, is_of_other_topics
 from esper_agents.reasoning.finding_ownership import REVIEWER, failures, named
 from esper_agents.reasoning.hypotheses import ranked
+from esper_agents.reasoning.request_answer import answer, by_relevance, led_by_answer
 from esper_agents.reasoning.static_specialist import failed_gaps, rest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Collection, Generator, Iterable, Sequence
 
     from esper_agents.domain.agent_action import Move, ToolCall
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
     from esper_agents.reasoning.hypotheses import Hypothesis
-    from esper_agents.reasoning.request_parser import ParsedRequest
     from esper_agents.reasoning.static_specialist import ReviewSummary
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 ENGINEER = "pytorch-ultimate-performance-engineer"
 MEASURING = "torch-"
@@ -36,18 +39,29 @@ _LOW_RISK = RiskAssessment("Low", "Easy")
 _NUMBERS = frozenset((Category.CORRECTNESS, Category.SILENT_CORRECTNESS))
 
 
-def reads_only(brief: Brief) -> bool:
+def reads_only(brief: Brief, measured_topics: Collection[str] = ()) -> bool:
     """Return whether an agent should only review and not measure.
 
-    This is so if it has no code or no measurement tools, or if it received part of a review: there the reviewer's
+    This is so if it has no code or no measurement tools, if the request says that nothing may run, if the code answers
+    its topics and the agent's measurement none of them, or if the agent received part of a review: there the reviewer's
     question decides, which is about the code.
+
+    Args:
+        brief: Brief of the task.
+        measured_topics: Topics that the agent's measurement is about; empty for any.
     """
+    if is_of_other_topics(brief, measured_topics):
+        return True
     offered = {each.name for each in brief.tools}
+    if brief.request and brief.request.restricts(ConstraintKind.NO_RUN):
+        return True
+    if is_decided_by_reading(brief.request):
+        return True
     is_reviewers = any(each.sender == REVIEWER for each in brief.chain)
     return not brief.task.paths or is_reviewers or not any(name.startswith(MEASURING) for name in offered)
 
 
-def speed_claim(brief: Brief, asked: ParsedRequest) -> HandOff | None:
+def speed_claim(brief: Brief, asked: MeasurementRequest) -> HandOff | None:
     """Return the handoff of a speed-up question to the performance engineer, or None.
 
     Advice about speed certifies nothing, so every agent may give it.
@@ -103,14 +117,22 @@ def unmeasured(brief: Brief, seen: ReviewSummary, gaps: Sequence[InformationGap]
     """
     first, *others = gaps
     all_gaps = (replace(first, blocks_approval=first.blocks_approval or not seen.mine), *others, *seen.failed)
-    summary = f"{seen.summary} Nothing was measured: {first.what.removeprefix('what to run: ')}."
-    if move := rest_of(brief, summary, gaps=all_gaps):
+    missing = first.what.removeprefix("what to run: ")
+    is_clause = " needs " in missing or ", searched without" in missing
+    missing = missing.replace("arguments for", "no arguments were found for", 1).replace(
+        ", searched without a result", ""
+    )
+    missing = missing if is_clause else f"it needs {missing}"
+    summary = f"{seen.summary.removesuffix('; nothing was run.').rstrip('.')}. Nothing was measured: {missing}."
+    assumptions = ranked(hypotheses_of(seen.inspected))
+    if move := rest_of(brief, summary, gaps=all_gaps, assumptions=assumptions):
         yield move
     return Conclude(
         summary=summary,
+        assumptions=assumptions,
         gaps=all_gaps,
         caveats=("From static analysis only: sizes and frequencies were not measured.",),
-        next_steps=(f"give what is missing: {first.command}", *remedies(seen.mine)),
+        next_steps=remedies(seen.mine),
         risks=_LOW_RISK,
     )
 
@@ -216,21 +238,38 @@ def conclude(
         has_suggestions: Whether remedies of suggestions are next steps, too.
         stance: Stance below the ceiling, if any: `stance` and `below_ceiling`.
     """
-    claims, taken = work.claims(brief), (*assumptions, *ranked(work.hypotheses))
+    claims, taken = work.claims(brief), (*assumptions, *ranked((*work.hypotheses, *hypotheses_of(work.seen.inspected))))
     if move := rest_of(brief, work.summary, gaps=work.all_gaps, assumptions=taken, claims=claims):
         yield move
-    found = (*measured(work.reports), *work.seen.mine)
+    found = by_relevance(brief, (*measured(work.reports), *work.seen.mine))
     wanted = [each for each in found if has_suggestions or each.claim.severity is not Severity.SUGGESTION]
+    first = answer(brief, found, work.seen.searched, [each.evidence for each in work.seen.inspected])
     return Conclude(
-        summary=work.summary,
+        summary=f"{first} {work.summary}".lstrip(),
         claims=claims,
         assumptions=taken,
         gaps=work.all_gaps,
-        caveats=caveats,
+        caveats=(*caveats, *_synthetic_caveats(work.reports), *_interpreter_caveats(work.reports)),
         next_steps=(*next_steps, *remedies(wanted)),
         risks=risks,
         **stance,
     )
+
+
+def _synthetic_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
+    targets = [
+        str(each.evidence.arguments.get("target", "")) for each in reports if each.evidence.output.get("synthetic")
+    ]
+    return tuple(
+        f"The inputs were synthetic: the program chose them. Edit {target.rpartition(':')[0]} and repeat the run "
+        "with real sizes and data."
+        for target in dict.fromkeys(targets)
+    )
+
+
+def _interpreter_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
+    named = (str(each.evidence.output.get("interpreter", "")) for each in reports)
+    return tuple(f"Measured with {text}." for text in dict.fromkeys(filter(None, named)))
 
 
 def build_handoff(brief: Brief, work: InvestigationState, parts: tuple[OpenPart, ...], reason: str) -> HandOff:
@@ -258,7 +297,7 @@ def overall_conclusion(brief: Brief) -> Conclude:
     others = [each.context for each in brief.chain if each.sender != brief.agent.name]
     weighty = [each for each in brief.findings if each.claim.rule.startswith(_LAB)] or list(brief.findings)
     return Conclude(
-        summary=" ".join((mine, *others)),
+        summary=led_by_answer(brief, " ".join((mine, *others)), brief.findings),
         caveats=(f"Parts reviewed by their owners: {', '.join(dict.fromkeys(each.sender for each in brief.chain))}.",),
         next_steps=remedies(weighty),
         risks=_LOW_RISK,

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.domain.agent_action import CallTools, Conclude
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
-from esper_agents.domain.certificate import CLAUDE
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.program_notice import ProgramNotice
+from esper_agents.domain.reasoner_names import CLAUDE
 from esper_agents.domain.status import Stance
 from esper_agents.errors import ModelError, OverloadedError
-from esper_agents.reasoning.action_schema import ActionContext, Lines, move_tools
+from esper_agents.reasoning.action_schema import ActionContext, move_tools
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import base_instructions, system_of, tools_of
-from esper_agents.reasoning.reasoner import Decision, ReasonerSource
+from esper_agents.reasoning.reasoner import SALVAGED, Decision, ReasonerSource
 from esper_agents.reasoning.retry_budget import RetryBudget
+from esper_agents.reasoning.salvage import salvage
 from esper_agents.reasoning.transcript import Conversation, ElidedTurns, ParsedTurn, answers_of, read_turn
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ class ModelClientConfig:
     Attributes:
         server: Client of the model server.
         models: Table of the available models.
-        lines: Returns a line of a project file.
         may_send: Raises an error if nothing may be sent.
         kind: Kind of the reasoner in recorded definitions.
         role: Model role; empty for the one of each agent's definition.
@@ -58,7 +58,6 @@ class ModelClientConfig:
 
     server: ModelServer
     models: ModelTable
-    lines: Lines
     may_send: Callable[[], None]
     kind: str = CLAUDE
     role: str = ""
@@ -95,8 +94,16 @@ class ModelReasoner:
         if model != self._model:
             # The thinking of another model is not usable by this one.
             left_out = ElidedTurns(left_out.results, len(turns) + 1)
-        said = _moved(reply, ActionContext(self._brief.agent.name, self._desk.lines))
-        return Decision(said.move, _record(reply, said, left_out, tries, model) | self._exchanged(reply))
+        speaker = ActionContext(self._brief.agent.name, self._conversation.names.full)
+        said = _moved(reply, speaker)
+        record = _record(reply, said, left_out, tries, model) | self._exchanged(reply)
+        if (
+            isinstance(said.move, CallTools)
+            and not said.move.calls
+            and (kept := salvage(turns, reply.content, speaker))
+        ):
+            return Decision(kept.move, record | {SALVAGED: kept.why})
+        return Decision(said.move, record)
 
     async def _answered(
         self, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget, say: Say
@@ -225,7 +232,7 @@ def _declined(agent: str, model: str) -> Conclude:
     gap = InformationGap(
         f"the judgement of {agent}",
         why,
-        "esper submit --reasoner playbook, naming the same paths",
+        "esper submit --rerun latest --reasoner playbook",
         blocks_approval=True,
     )
     return Conclude(f"{agent} came to no judgement: {why}.", stance=Stance.UNDECIDED, below_ceiling=why, gaps=(gap,))

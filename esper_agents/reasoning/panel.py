@@ -15,9 +15,10 @@ from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.ledger import Refusal
 from esper_agents.reasoning.confirmation_runs import CONFIRMING, attempts, confirmed
 from esper_agents.reasoning.finding_ownership import named
-from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.request_answer import led_by_answer
 from esper_agents.reasoning.static_specialist import review_call
 from esper_agents.reasoning.target_choice import looking
+from esper_agents.requests.measurement_options import measurement_options
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -114,7 +115,11 @@ def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
     both = f"{counts} and {len(differ)} are in conflict." if heard.answers else "The panel could not be asked."
     again = f"Second check: {named(heard.findings)}." if heard.findings else ""
     return Conclude(
-        summary=" ".join(filter(None, (both, *said, again, *(f"Conflict: {each}." for each in differ)))),
+        summary=led_by_answer(
+            brief,
+            " ".join(filter(None, (both, *said, again, *(f"Conflict: {each}." for each in differ)))),
+            heard.findings or brief.findings,
+        ),
         assumptions=heard.assumptions,
         gaps=heard.gaps,
         caveats=tuple(f"Conflict: {each}." for each in differ),
@@ -143,7 +148,7 @@ def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
     offered = {each.name for each in brief.tools}
     if _REVIEW not in offered or not brief.task.paths:
         return ()
-    asked = parse_request(brief.task.request)
+    asked = measurement_options(brief.task.request)
     can_run = {CONFIRMING, _TARGETS} <= offered
     review = review_call(brief, brief.task.paths)
     reports: Any = yield CallTools((review, looking(brief, asked)) if can_run else (review,))

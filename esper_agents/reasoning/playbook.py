@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.agent_action import Conclude, Move
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.certificate import PLAYBOOK, UNATTENDED
 from esper_agents.domain.codec import encode
 from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.reasoner_names import PLAYBOOK, UNATTENDED
 from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.extensions import extensions
 from esper_agents.reasoning.no_reasoner import play as unattended
 from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
+from esper_agents.reasoning.trace_answer import answer_first
 from esper_agents.renamed import import_recorded
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class PlaybookReasoner:
 
     def __init__(self, play: Play, brief: Brief) -> None:
         """Prepare the playbook; nothing runs before the first action is requested."""
-        self._generator = play(brief)
+        self._generator = answer_first(play, brief)
         self._name = brief.agent.name
         self._pending: Move | None = None
         self._conclusion: Conclude | None = None

@@ -34,7 +34,7 @@ def base_instructions() -> str:
 
 def tools_of(brief: Brief) -> list[dict[str, Any]]:
     """Return all tools and actions in the format of the Messages API, in a fixed order."""
-    return [*(_tool(each) for each in brief.catalogue or brief.tools), *(dict(each) for each in move_tools())]
+    return [*(_tool(each.use) for each in brief.catalogue or brief.tools), *(dict(each) for each in move_tools())]
 
 
 def _tool(use: ToolUse) -> dict[str, Any]:

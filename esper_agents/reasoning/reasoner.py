@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief, Turn
 
+# Turns in a row of a model in which nothing could be carried out; then its frame ends.
+MOST_FRUITLESS = 12
+# Member of a model's record: why only the well-formed parts of its conclusion are kept.
+SALVAGED = "salvaged"
 # Receives streamed model text and notices for display; they are never stored.
 Say: TypeAlias = Callable[[str], None]
 

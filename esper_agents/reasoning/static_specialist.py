@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, RiskAssessment, ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import counted
+from esper_agents.domain.pluralize import number_of
+from esper_agents.reasoning.code_inspection import (
+    gaps_of,
+    hypotheses_of,
+    inspection_calls,
+    is_decided_by_reading,
+    is_of_other_topics,
+)
 from esper_agents.reasoning.finding_ownership import failures, my_part, named, owner
+from esper_agents.reasoning.hypotheses import ranked
+from esper_agents.reasoning.request_answer import answer, by_relevance, request_searches
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -34,6 +44,7 @@ class SpecialistProfile:
         meanings: Meaning of a rule's findings for this specialist, by rule name; used in the summary.
         measured: Information gap that only a run can close, and its command; `{path}` is the script to run.
         why_measure: Reason why that would help.
+        topics: Topics that its measurement is about; empty for any.
         is_whole: Whether it owns every finding of its categories, whoever owns it in a review.
     """
 
@@ -42,6 +53,7 @@ class SpecialistProfile:
     meanings: Mapping[str, str]
     measured: tuple[tuple[str, str], ...]
     why_measure: str
+    topics: tuple[str, ...] = ()
     is_whole: bool = False
 
 
@@ -56,6 +68,8 @@ class ReviewSummary:
         script: File that can be run as a script, or the first path.
         failed: Reports of failed calls.
         evidence: Evidence of the review.
+        searched: Reports of the searches that the request added.
+        inspected: Reports of the inspection of the request's topics.
     """
 
     mine: tuple[Finding, ...]
@@ -64,6 +78,8 @@ class ReviewSummary:
     script: str
     failed: tuple[InformationGap, ...]
     evidence: tuple[Evidence, ...]
+    searched: tuple[ToolReport, ...] = ()
+    inspected: tuple[ToolReport, ...] = ()
 
 
 def review_call(brief: Brief, paths: Sequence[str], **more: object) -> ToolCall:
@@ -72,29 +88,52 @@ def review_call(brief: Brief, paths: Sequence[str], **more: object) -> ToolCall:
     return ToolCall("static-review", {"paths": list(paths), **more, **since})
 
 
-def look(brief: Brief, specialism: SpecialistProfile, *others: ToolCall) -> Generator[Move, Any, ReviewSummary]:
-    """Review the agent's own part, make additional calls in the same turn, and read the context of the findings."""
+def look(
+    brief: Brief, specialism: SpecialistProfile, *others: ToolCall, inspects: bool = True
+) -> Generator[Move, Any, ReviewSummary]:
+    """Review the agent's own part, make additional calls in the same turn, and read the context of the findings.
+
+    Args:
+        brief: Brief of the task.
+        specialism: Properties of the agent.
+        others: Additional calls.
+        inspects: Whether to inspect the code for the topics of the request.
+    """
     paths = list(brief.task.paths)
+    added = request_searches(brief, specialism.searches)
     calls = (
         review_call(brief, paths, categories=[str(each) for each in specialism.categories]),
-        *(ToolCall("search-code", {"text": text, "paths": paths}) for text in (_SCRIPT, *specialism.searches)),
+        *(ToolCall("search-code", {"text": text, "paths": paths}) for text in (_SCRIPT, *specialism.searches, *added)),
     )
-    reports: tuple[ToolReport, ...] = yield CallTools((*calls, *others))
-    looked = reports[: len(calls)]
+    # A part that another agent handed off names its findings; the agent's own topics were not asked about.
+    inspections = inspection_calls(brief, () if my_part(brief) else specialism.topics[:2]) if inspects else ()
+    reports: tuple[ToolReport, ...] = yield CallTools((*calls, *others, *inspections))
+    inspected = reports[len(reports) - len(inspections) :]
+    looked, searched = reports[: len(calls)], reports[len(calls) - len(added) : len(calls)]
     mine = my_part(brief) or tuple(
         each
         for report in looked
         for each in report.findings
         if specialism.is_whole or owner(each.claim) == brief.agent.name
     )
+    stated = tuple(each for report in inspected for each in report.findings)
+    # A rule's finding keeps the evidence of the review that reported it.
+    known = {each.claim.fingerprint: each for each in (*stated, *mine)}
+    mine = by_relevance(
+        brief, [known[mark] for mark in dict.fromkeys(each.claim.fingerprint for each in (*mine, *stated))]
+    )
+    first = answer(brief, mine, searched, [report.evidence for report in inspected])
+    own = looked[: len(looked) - len(added)]
     read: tuple[ToolReport, ...] = (yield CallTools(_around(mine))) if mine else ()
     return ReviewSummary(
         mine=mine,
-        others=reports[len(calls) :],
-        summary=_summary(brief, specialism, mine, looked),
-        script=_script(looked[1]) or paths[0],
-        failed=failed_gaps((*looked, *read)),
-        evidence=tuple(each.evidence for each in (*looked, *read)),
+        others=reports[len(calls) : len(calls) + len(others)],
+        summary=f"{first} {_summary(brief, specialism, mine, own, is_answered=bool(first))}".strip(),
+        script=_script(looked[1]),
+        failed=(*failed_gaps((*looked, *inspected, *read)), *gaps_of(inspected)),
+        evidence=tuple(each.evidence for each in (*looked, *inspected, *read)),
+        searched=tuple(searched),
+        inspected=tuple(inspected),
     )
 
 
@@ -103,11 +142,26 @@ def work(brief: Brief, specialism: SpecialistProfile) -> Generator[Move, Any, Co
     if not brief.task.paths:
         return without_code(brief, specialism)
     seen = yield from look(brief, specialism)
-    gaps = (*_unmeasured(specialism, seen.script), *seen.failed)
-    if move := rest_of(brief, seen.summary, gaps=gaps):
+    return (yield from conclude_from(brief, specialism, seen))
+
+
+def conclude_from(brief: Brief, specialism: SpecialistProfile, seen: ReviewSummary) -> Generator[Move, Any, Conclude]:
+    """Hand off the parts of others, and conclude for the whole from a review.
+
+    Args:
+        brief: Brief of the task.
+        specialism: Properties of the agent.
+        seen: Result of its review.
+    """
+    is_read = is_decided_by_reading(brief.request) or is_of_other_topics(brief, specialism.topics)
+    unmeasured = () if is_read else _unmeasured(specialism, seen.script)
+    gaps = (*unmeasured, *seen.failed)
+    assumptions = ranked(hypotheses_of(seen.inspected))
+    if move := rest_of(brief, seen.summary, gaps=gaps, assumptions=assumptions):
         yield move
     return Conclude(
         summary=seen.summary,
+        assumptions=assumptions,
         gaps=gaps,
         caveats=("From static analysis only: sizes and frequencies were not measured.",),
         next_steps=tuple(f"{each.claim.location}: {each.claim.remedy}" for each in seen.mine),
@@ -142,7 +196,7 @@ def rest_of(
 def _script(search: ToolReport) -> str:
     """Return the first file that can be run as a script, or an empty string."""
     hits = search.evidence.output.get("hits", [])
-    return str(hits[0]["path"]) if hits else ""
+    return next((str(each["path"]) for each in hits if str(each.get("text", "")).startswith("if __name__")), "")
 
 
 def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
@@ -157,20 +211,34 @@ def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
     )
 
 
-def _summary(brief: Brief, specialism: SpecialistProfile, mine: Sequence[Finding], looked: Sequence[ToolReport]) -> str:
-    places = "; ".join(each.evidence.summary for each in looked[2:])
+def _summary(
+    brief: Brief,
+    specialism: SpecialistProfile,
+    mine: Sequence[Finding],
+    looked: Sequence[ToolReport],
+    *,
+    is_answered: bool,
+) -> str:
+    """Return the result of the review; after an answer, without what was not found."""
+    # What an inspection states stands in the answer already.
+    if is_answered and all(each.claim.rule == each.claim.name for each in mine):
+        return ""
     if not mine:
-        return f"{brief.agent.name}: no rule of {', '.join(specialism.categories)} found anything; {places}."
+        files = number_of(int(looked[0].evidence.output.get("files", 0)), "file")
+        rules = ", ".join(specialism.categories)
+        return f"{brief.agent.name}: the rules of {rules} found nothing in {files}; nothing was run."
     meant = dict.fromkeys(
         specialism.meanings[each.claim.name] for each in mine if each.claim.name in specialism.meanings
     )
     counts = counted(each.claim.severity for each in mine)
-    return " ".join((f"{brief.agent.name}: {counts}: {named(mine)}.", *meant, f"({places}.)"))
+    return " ".join((f"{brief.agent.name}: {counts}: {named(mine)}.", *meant))
 
 
 def _unmeasured(specialism: SpecialistProfile, path: str) -> tuple[InformationGap, ...]:
+    """Return what only a run can tell; without a script there is no command that would."""
     return tuple(
-        InformationGap(what, specialism.why_measure, command.format(path=path)) for what, command in specialism.measured
+        InformationGap(what, specialism.why_measure, command.format(path=path) if path else "")
+        for what, command in specialism.measured
     )
 
 
@@ -188,7 +256,7 @@ def without_code(brief: Brief, specialism: SpecialistProfile) -> Conclude:
         InformationGap(
             "the code that the request is about",
             "nothing was attached, so no rule could look at it",
-            'esper submit "REQUEST" PATH, naming the files',
+            brief.task.command("PATH"),
             blocks_approval=True,
         ),
         *_unmeasured(specialism, "train.py"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from shlex import quote
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from esper_agents.domain.agent_action import Ask, ToolCall, UserAnswer
+from esper_agents.domain.agent_action import Ask, CallTools, ToolCall, UserAnswer
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.ledger import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -16,13 +17,27 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
-    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 NONE_OF_THEM = "none of these: only read the code"
 # A step covers most of a run; compilation and export apply to a module or a function.
 WHOLE_FIRST = ("step", "module", "function")
 GRAPH_FIRST = ("module", "function", "step")
+# As `_with_inputs` ends a request; the next one replaces it.
+_RUN_WITH = re.compile(r"\? Run \S+ with .*\Z", re.DOTALL)
+SYNTHETIC = "arguments made by the program (synthetic)"
+_SCAFFOLD = "torch-scaffold"
 _MOST_OPTIONS = 12
+_MOST_CHARACTERS, _MOST_WORDS, _SHORTEST = 4_000, 60, 3
+_LONGEST_PROBLEM = 160
+_LEAST_SHARE = 1 / 3
+# A result of a computation: a tensor, a number, or nothing, as of a training step.
+_COMPUTED = re.compile(r"\bTensor|\bfloat\b|\bint\b|^NoneType$")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PACKAGE = re.compile(r"No module named '(\w+)|the package '(\w+)'")
+_MOST_SCAFFOLDED = 5
+# Beginning of what a target needs if inputs are all that it needs.
+_INPUTS = "inputs: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +67,27 @@ class ChosenTarget:
 Choice: TypeAlias = ChosenTarget | InformationGap
 
 
-def looking(brief: Brief, asked: ParsedRequest) -> ToolCall:
+def looking(brief: Brief, asked: MeasurementRequest) -> ToolCall:
     """Return the call that finds runnable targets."""
-    paths = list(brief.task.paths)
-    return ToolCall("torch-targets", {"paths": paths, "named": list(asked.named), "inputs": list(asked.inputs)})
+    given = {"paths": list(brief.task.paths), "named": list(asked.named), "inputs": list(asked.inputs)}
+    about = _about(brief)
+    return ToolCall("torch-targets", {**given, "about": about} if about else given)
+
+
+def _about(brief: Brief) -> list[str]:
+    """Return what the request is about: words, files and definitions; empty for sessions of version 0.1.0."""
+    request = brief.request
+    if request is None:
+        return []
+    words = (word.lower() for word in _WORD.findall(brief.task.request[:_MOST_CHARACTERS]))
+    known = dict.fromkeys(word for word in words if len(word) >= _SHORTEST)
+    files = dict.fromkeys(each.path for each in request.files)
+    symbols = dict.fromkeys(f"{each.path}:{each.name.partition('.')[0]}" for each in request.symbols)
+    return [*symbols, *files, *list(known)[:_MOST_WORDS]]
 
 
 def choose(
-    brief: Brief, asked: ParsedRequest, found: ToolReport, kinds: Sequence[str]
+    brief: Brief, asked: MeasurementRequest, found: ToolReport, kinds: Sequence[str]
 ) -> Generator[Move, Any, ChosenTarget | InformationGap]:
     """Return the target of the task; ask the user if there are several, and return a gap if there is none.
 
@@ -77,23 +105,26 @@ def choose(
     named = [each for each in output["named"] if each["targets"]]
     if named:
         one = named[0]
-        return (
-            yield from _among(
-                brief, asked, one["targets"], kind=one["kind"], because="you named it", needs=one["needs"]
-            )
-        )
+        if one["needs"] and not (asked.inputs or asked.inputs_from):
+            missing = [{"target": each, "kind": one["kind"], "needs": one["needs"]} for each in one["targets"]]
+            return (yield from _scaffolded(brief, missing))
+        return (yield from _among(brief, asked, one["targets"], kind=one["kind"], because="you named it"))
     ready = list(output["runnable"])
     for kind in kinds:
         of_kind = [each for each in ready if each["kind"] == kind]
         outermost = _outermost(of_kind)
         if outermost:
-            targets = [each["target"] for each in outermost]
+            targets = [str(each["target"]) for each in _most_relevant(outermost)]
             because = f"it is the only {kind} that can be run without asking and that no other one uses"
+            if len(targets) < len(outermost):
+                because = f"of {len(outermost)} that can be run without asking, it fits the words of the request best"
             return (yield from _among(brief, asked, targets, kind=kind, because=because))
-    return _gap(brief, _needed(output["missing"]))
+    return (yield from _scaffolded(brief, _by_relevance(brief, output["missing"], kinds)))
 
 
-def pair(brief: Brief, asked: ParsedRequest, found: ToolReport) -> tuple[ChosenTarget, ChosenTarget] | InformationGap:
+def pair(
+    brief: Brief, asked: MeasurementRequest, found: ToolReport
+) -> tuple[ChosenTarget, ChosenTarget] | InformationGap:
     """Return baseline and candidate, both named by the user; a gap if they are not."""
     if found.evidence.outcome is not CallOutcome.COMPLETED:
         return _gap(brief, found.evidence.summary)
@@ -108,18 +139,27 @@ def _measured_before(brief: Brief) -> ChosenTarget | None:
     """Return the target that the session has measured already, so that the user is not asked again."""
     for each in reversed(brief.evidence):
         known = each.arguments
-        if each.tool.startswith("torch-") and each.outcome is CallOutcome.COMPLETED and "target" in known:
+        if (
+            each.tool.startswith("torch-")
+            and each.tool != _SCAFFOLD
+            and each.outcome is CallOutcome.COMPLETED
+            and "target" in known
+        ):
             kind = str(each.output.get("kind", ""))
             inputs, source = tuple(known.get("inputs") or ()), str(known.get("inputs_from") or "")
-            return ChosenTarget(str(known["target"]), kind, inputs, source, "it was measured before")
+            because = f"it was measured before{f', with {SYNTHETIC}' if each.output.get('synthetic') else ''}"
+            return ChosenTarget(str(known["target"]), kind, inputs, source, because)
     return None
 
 
 def _among(
-    brief: Brief, asked: ParsedRequest, targets: Sequence[str], *, kind: str, because: str, needs: Sequence[str] = ()
+    brief: Brief,
+    asked: MeasurementRequest,
+    targets: Sequence[str],
+    *,
+    kind: str,
+    because: str,
 ) -> Generator[Move, Any, ChosenTarget | InformationGap]:
-    if needs and not (asked.inputs or asked.inputs_from):
-        return _gap(brief, f"{targets[0]} needs {needs[0]}")
     if len(targets) == 1:
         return _target(asked, targets[0], kind, because)
     options = (*targets[:_MOST_OPTIONS], NONE_OF_THEM)
@@ -129,7 +169,81 @@ def _among(
     return _target(asked, answer.text, kind, f"{answer.by} chose it")
 
 
-def _target(asked: ParsedRequest, name: str, kind: str, because: str) -> ChosenTarget:
+def _by_relevance(brief: Brief, missing: Sequence[JsonObject], kinds: Sequence[str]) -> list[JsonObject]:
+    """Return targets that need arguments, those first that the request is about, then by kind."""
+    request = brief.request
+    symbols = {(each.path, each.name.partition(".")[0]) for each in request.symbols} if request else set()
+    files = {each.path for each in request.files} if request else set()
+
+    def rank(entry: JsonObject) -> tuple[bool, bool, float, int]:
+        path, _, name = str(entry["target"]).rpartition(":")
+        kind = kinds.index(entry["kind"]) if entry["kind"] in kinds else len(kinds)
+        return (path, name) not in symbols, path not in files, -_relevance(entry), kind
+
+    return sorted(missing, key=rank)
+
+
+def _relevance(entry: JsonObject) -> float:
+    return float(entry.get("relevance", 0))
+
+
+def _most_relevant(candidates: Sequence[JsonObject]) -> Sequence[JsonObject]:
+    """Return the target that fits the words of the request better than all others; all of them if none does."""
+    ranked = sorted(candidates, key=_relevance, reverse=True)
+    is_clear = len(ranked) > 1 and _relevance(ranked[0]) > _relevance(ranked[1])
+    return ranked[:1] if is_clear else candidates
+
+
+def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, Any, ChosenTarget | InformationGap]:
+    """Return the first target for which arguments were found; a gap if there is none."""
+    if _SCAFFOLD not in {each.name for each in brief.tools}:
+        return _unrunnable(brief, missing)
+    tried: list[str] = []
+    # A measurement of code that the request is not about would answer another question.
+    least = max(map(_relevance, missing), default=0.0) * _LEAST_SHARE
+    for each in [each for each in missing if _relevance(each) >= least][:_MOST_SCAFFOLDED]:
+        target = str(each["target"])
+        given = yield CallTools((ToolCall(_SCAFFOLD, {"target": target}),))
+        if isinstance(given, Refusal):
+            break
+        evidence = given[0].evidence
+        runnable = str(evidence.output.get("runnable", "")) if evidence.outcome is CallOutcome.COMPLETED else ""
+        output = str(evidence.output.get("result", {}).get("output", ""))
+        if runnable and output and not _COMPUTED.search(output):
+            tried.append(f"{target}: it returns {output[:_LONGEST_PROBLEM]}, so that it is not the code to measure")
+            continue
+        if runnable:
+            kind = str(each["kind"]) if evidence.output.get("trains") else "step"
+            because = f"{target} with {SYNTHETIC}" if evidence.output.get("synthetic") else f"{target} runs with it"
+            return ChosenTarget(runnable, kind, (), "", because)
+        problem = str(evidence.output.get("error") or evidence.summary).removeprefix(f"{target} raised ")
+        tried.append(f"{target}: {problem[:_LONGEST_PROBLEM]}")
+        if package := missing_package(problem):
+            return _uninstalled(brief, target, package)
+    return _untried(brief, missing, tried) if tried else _unrunnable(brief, missing)
+
+
+def missing_package(problem: str) -> str:
+    """Return the package that an error says is not installed; empty if it says something else."""
+    found = _PACKAGE.search(problem)
+    return (found.group(1) or found.group(2)) if found else ""
+
+
+def _untried(brief: Brief, missing: Sequence[JsonObject], tried: Sequence[str]) -> InformationGap:
+    """Return the gap after searches without a result, with the reason for each target."""
+    number = "1 target" if len(tried) == 1 else f"{len(tried)} targets"
+    target, needed = str(missing[0]["target"]), str(missing[0]["needs"][0])
+    what = f"arguments for {number}, searched without a result: {'; '.join(tried)}"
+    return _gap(brief, what, _with_inputs(brief, target, needed))
+
+
+def _uninstalled(brief: Brief, target: str, package: str) -> InformationGap:
+    gap = _gap(brief, f"the package {package!r}, which {target} imports and the measuring interpreter does not have")
+    again = f"{brief.task.command(agent=brief.agent.name)} # after activating the environment that has {package}"
+    return replace(gap, command=again)
+
+
+def _target(asked: MeasurementRequest, name: str, kind: str, because: str) -> ChosenTarget:
     return ChosenTarget(name, kind, asked.inputs, asked.inputs_from, because)
 
 
@@ -139,18 +253,32 @@ def _outermost(candidates: Sequence[JsonObject]) -> list[JsonObject]:
     return [each for each in candidates if each["target"] not in used] or list(candidates)
 
 
-def _needed(missing: Sequence[JsonObject]) -> str:
-    if not missing:
-        return "something that can be run: a function without arguments that returns the module or the training step"
-    shown = "; ".join(f"{each['target']} needs {each['needs'][0]}" for each in missing[:3])
-    return shown + (f"; and {len(missing) - 3} more" if len(missing) > 3 else "")  # noqa: PLR2004 - three fit on a line
+def _unrunnable(brief: Brief, missing: Sequence[JsonObject]) -> InformationGap:
+    """Return the gap if nothing runs without inputs: the largest target that needs only those, with its command."""
+    open_ones = [each for each in missing if str(each["needs"][0]).startswith(_INPUTS)]
+    if not open_ones:
+        factory = "a function without arguments that returns the module or the training step"
+        again = f"{brief.task.command(agent=brief.agent.name)} # after adding {factory}"
+        return replace(_gap(brief, factory), command=again)
+    # Classes are named in capitals; a module is more likely meant than a helper function.
+    largest = max(open_ones, key=lambda each: str(each["target"]).rpartition(":")[2][:1].isupper())
+    more = len(open_ones) - 1
+    others = ("; so does 1 other" if more == 1 else f"; so do {more} others") if more else ""
+    target, needed = str(largest["target"]), str(largest["needs"][0])
+    return _gap(brief, f"{target} needs {needed}{others}", _with_inputs(brief, target, needed))
 
 
-def _gap(brief: Brief, what: str) -> InformationGap:
+def _with_inputs(brief: Brief, target: str, needed: str) -> str:
+    """Return the request with the inputs as a placeholder; empty if more than inputs is needed."""
+    asked = _RUN_WITH.sub("", brief.task.request).rstrip(".?! ")
+    request = f"{asked}? Run {target} with INPUTS"
+    return request if needed.startswith(_INPUTS) else ""
+
+
+def _gap(brief: Brief, what: str, request: str = "") -> InformationGap:
     """Return the information gap with the command line that would close it."""
-    paths = " ".join(quote(each) for each in brief.task.paths)
     return InformationGap(
         what=f"what to run: {what}",
-        why="without it nothing can be measured, and reading alone does not tell what a run does",
-        command=f'esper submit "... FILE.py:NAME with randn(32,128)" {paths} --agent {brief.agent.name}',
+        why="nothing was measured without it",
+        command=brief.task.command(agent=brief.agent.name, request=request) if request else "",
     )

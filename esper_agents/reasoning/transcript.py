@@ -15,6 +15,7 @@ from esper_agents.domain.handoff import ConsultAnswer
 from esper_agents.domain.ledger import Refusal
 from esper_agents.memory.quoting import inert
 from esper_agents.reasoning.action_schema import CONSULT, MOVES, InvalidActionError, parse_action
+from esper_agents.reasoning.evidence_names import EvidenceNames
 from esper_agents.reasoning.prompting import KEPT, finding_text, opening_text
 from esper_agents.tools.model_output import MOST_SHOWN, cut, model_view, whole_of
 
@@ -127,7 +128,11 @@ class _Message:
 
 
 class Conversation:
-    """Messages of one frame as JSON, each serialized once, and the digest of their content."""
+    """Messages of one frame as JSON, each serialized once, and the digest of their content.
+
+    Attributes:
+        names: Short identifiers of the evidence in the messages.
+    """
 
     def __init__(self, brief: Brief, fixed: JsonObject) -> None:
         """Start an empty conversation.
@@ -137,6 +142,7 @@ class Conversation:
             fixed: Parts of every request other than the messages.
         """
         self._brief = brief
+        self.names = EvidenceNames(brief)
         self._fixed = sha256(canonical(fixed))
         self._messages: list[_Message] = []
         self._told, self._left_out = 0, ElidedTurns()
@@ -149,16 +155,18 @@ class Conversation:
             turns: Completed turns, in order.
             left_out: Omitted parts.
         """
+        self.names.add(turns)
         if not self._messages or left_out != self._left_out or len(turns) < self._told:
             self._messages, self._told, self._left_out, self._digest = [], 0, left_out, self._fixed.copy()
             before = [turn for turn in turns if "content" not in turn.record]
             first = "\n\n".join((opening_text(self._brief), *map(_floor, before)))
-            self._add("user", [{"type": "text", "text": first}])
+            self._add("user", [{"type": "text", "text": self.names.shortened(first)}])
         for number in range(self._told, len(turns)):
             self._tell(turns[number], number)
         self._told = len(turns)
-        kept = [each for each in self._messages if each.role == "user"][-2:]
-        return f"[{','.join(each.kept if each in kept else each.text for each in self._messages)}]"
+        # By identity: a model that is told the same thing twice has equal messages.
+        kept = {id(each) for each in [each for each in self._messages if each.role == "user"][-2:]}
+        return f"[{','.join(each.kept if id(each) in kept else each.text for each in self._messages)}]"
 
     @property
     def sha256(self) -> str:
@@ -172,13 +180,21 @@ class Conversation:
         if said := [each for each in turn.record["content"] if not (is_bare and each.get("type") in _THINKING)]:
             self._add("assistant", said)
         if turn.record.get("stop") != _PAUSED:
-            self._add("user", list(_answer(turn, is_short=number < self._left_out.results)))
+            answer = _answer(turn, is_short=number < self._left_out.results)
+            self._add("user", [_shortened(each, self.names) for each in answer])
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
         marked = [*content[:-1], {**content[-1], "cache_control": KEPT}]
         text, kept = (json.dumps({"role": role, "content": each}, ensure_ascii=False) for each in (content, marked))
         self._messages.append(_Message(role, text, kept))
         self._digest.update(canonical({"role": role, "content": content}))
+
+
+def _shortened(block: dict[str, Any], names: EvidenceNames) -> dict[str, Any]:
+    """Return a content block with the short identifiers of evidence."""
+    if "text" in block:
+        return {**block, "text": names.shortened(block["text"])}
+    return {**block, "content": [{**each, "text": names.shortened(each["text"])} for each in block["content"]]}
 
 
 def _floor(turn: Turn) -> str:

@@ -16,6 +16,7 @@ import stat
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.atomic_file import write_atomically
 from esper_agents.domain.evidence import SourceFile
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
-from esper_agents.review.report import ReviewReport, SuppressedDiagnostic
+from esper_agents.paths import home
+from esper_agents.review.report import FileSize, ReviewReport, SuppressedDiagnostic
 from esper_agents.review.source import LARGEST_NOTEBOOK_BYTES, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from esper_agents.review.discover import DiscoveredFile
 
@@ -42,11 +44,15 @@ class Cache:
     Attributes:
         folder: Folder of the reports; created with the first one.
         most_bytes: Maximum size; the least recently used reports are deleted first.
+        clean: Returns a report without secrets, as it is stored; None stores it as it is.
     """
 
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, most_bytes: int = MOST_BYTES, clean: Callable[[ReviewReport], ReviewReport] | None = None
+    ) -> None:
         self.folder = folder
         self.most_bytes = most_bytes
+        self.clean = clean
 
     def entry(
         self,
@@ -73,6 +79,7 @@ class Cache:
         digests = {each.path: _digest_of(each.file) for each in candidates}
         choice = {
             "program": _program(),
+            "python": sys.version,
             "categories": None if categories is None else sorted(set(categories)),
             "rules": None if rules is None else sorted(set(rules)),
             "files": [(each.path, each.is_explicit, digests[each.path]) for each in candidates],
@@ -81,6 +88,15 @@ class Cache:
         }
         key = sha256(json.dumps(choice, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
         return CacheEntry(self, key, digests)
+
+
+def review_cache(clean: Callable[[ReviewReport], ReviewReport]) -> Cache:
+    """Return the cache of the user's data directory; excerpts in it hold no secrets of the code.
+
+    Args:
+        clean: Returns a report without secrets.
+    """
+    return Cache(home() / "cache" / "review", clean=clean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +129,8 @@ class CacheEntry:
         """Store a report, unless a file has changed since the key was computed; a write error is ignored."""
         if any(self.digests.get(each.path) != each.sha256 for each in report.examined):
             return
-        body = json.dumps(asdict(report), separators=(",", ":")).encode("utf-8", "surrogatepass")
+        kept = report if self.cache.clean is None else self.cache.clean(report)
+        body = json.dumps(asdict(kept), separators=(",", ":")).encode("utf-8", "surrogatepass")
         content = sha256(body).hexdigest().encode() + b"\n" + body
         if len(content) > self.cache.most_bytes:
             return
@@ -177,11 +194,12 @@ def _shrink(folder: int, most_bytes: int) -> None:
         total -= size
 
 
+@cache
 def _program() -> str:
-    """Return a digest of the code of the review and of the Python that runs it."""
+    """Return a digest of the code of the review."""
     package = Path(__file__).parent
     files = [each for folder in (package, package.parent / "domain") for each in folder.rglob("*") if each.is_file()]
-    digest = sha256(sys.version.encode())
+    digest = sha256()
     for file in sorted(each for each in files if each.suffix != ".pyc"):
         digest.update(file.relative_to(package.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -214,6 +232,7 @@ def _restored(kept: dict[str, Any]) -> ReviewReport:
     parts["examined"] = tuple(SourceFile(**each) for each in kept["examined"])
     parts["unreadable"] = tuple(Unreadable(**each) for each in kept["unreadable"])
     parts["silenced"] = tuple(SuppressedDiagnostic(_claim(each["claim"]), each["reason"]) for each in kept["silenced"])
+    parts["sizes"] = tuple(FileSize(**each) for each in kept["sizes"])
     return ReviewReport(**parts)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from esper_agents.git.diffs import diff_since, diff_staged
+from esper_agents.git.diffs import TreeDiff, diff_since, diff_staged
 from esper_agents.git.trees import contents
 from esper_agents.review.discover import LEFT_OUT
 from esper_agents.review.source import LARGEST_BYTES, Unreadable, from_bytes, read
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from esper_agents.git.diffs import TreeDiff
     from esper_agents.git.trees import Contents
     from esper_agents.review.source import ReviewSource
 
@@ -38,36 +37,42 @@ class TreePair:
     after: tuple[ReviewSource | Unreadable, ...]
 
 
-def change_since(root: Path, revision: str, paths: Collection[str]) -> TreePair:
+def change_since(root: Path, revision: str, paths: Collection[str], *, only_changed: bool = False) -> TreePair:
     """Return the difference between a revision and the work tree, or between the two revisions of `A..B` or `A...B`.
 
     Args:
         root: The work tree.
         revision: Any name of a commit.
         paths: Files and folders to compare, relative to the root; `.` means all.
+        only_changed: Whether to read only sources that differ, instead of all as context.
 
     Raises:
         UsageError: The revision does not exist, or the folder is not under git.
     """
-    return _sources_of(root, diff_since(root, revision), paths)
+    return _sources_of(root, diff_since(root, revision), paths, only_changed=only_changed)
 
 
-def staged_change(root: Path, paths: Collection[str]) -> TreePair:
+def staged_change(root: Path, paths: Collection[str], *, only_changed: bool = False) -> TreePair:
     """Return the difference between the last commit and the index.
 
     Args:
         root: The work tree.
         paths: As in `change_since`.
+        only_changed: As in `change_since`.
 
     Raises:
         UsageError: The folder is not under git.
     """
-    return _sources_of(root, diff_staged(root), paths)
+    return _sources_of(root, diff_staged(root), paths, only_changed=only_changed)
 
 
-def _sources_of(root: Path, diff: TreeDiff, paths: Collection[str]) -> TreePair:
+def _sources_of(root: Path, diff: TreeDiff, paths: Collection[str], *, only_changed: bool) -> TreePair:
     if not any(each.endswith(_SUFFIXES) for each in diff.paths):
         return TreePair(diff.paths, (), ())
+    if only_changed:
+        changed = frozenset(diff.paths)
+        before, after = ({path: each[path] for path in changed & each.keys()} for each in (diff.before, diff.after))
+        diff = TreeDiff(diff.paths, before, after, tuple(path for path in diff.work_tree if path in changed))
     here = tuple(read(root / path, path) for path in diff.work_tree if _is_wanted(path, paths) and _is_file(root, path))
     return TreePair(diff.paths, _sources(root, diff.before, paths), here or _sources(root, diff.after, paths))
 

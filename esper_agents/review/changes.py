@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.review.catalogue import catalogue, select
+from esper_agents.review.change_description import ChangeDescription, describe_change
 from esper_agents.review.companion import CODE, missing_companion_changes
-from esper_agents.review.diff import TreeSnapshot, introduced_by_change
+from esper_agents.review.diff import TreeSnapshot, compare_snapshots
 from esper_agents.review.engine import review_read
 from esper_agents.review.removed_guards import removed_guards
 from esper_agents.review.source import ReviewSource
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from esper_agents.domain.finding import Category
+    from esper_agents.domain.finding import Category, Diagnostic
     from esper_agents.review.companion import CompanionRule
     from esper_agents.review.report import ReviewReport
     from esper_agents.review.source import Unreadable
@@ -31,10 +32,18 @@ class DiffReview:
         report: Review of the new tree, limited to the diagnostics that the change introduced and to unreadable files
             that changed or were readable before.
         earlier: Number of diagnostics of the new tree that existed in the old one.
+        worsened: Introduced diagnostics that the old tree had with a lower severity.
+        fixed: Diagnostics of the old tree that the change removed, by a fix or with their code.
+        older: Diagnostics of the new tree that are not part of the change.
+        description: Edits of meaning that no diagnostic about the change names, and what is only form.
     """
 
     report: ReviewReport
     earlier: int
+    worsened: tuple[Diagnostic, ...] = ()
+    fixed: tuple[Diagnostic, ...] = ()
+    older: tuple[Diagnostic, ...] = ()
+    description: ChangeDescription = field(default_factory=ChangeDescription)
 
 
 def review_change(
@@ -66,12 +75,24 @@ def review_change(
     chosen = {each.code for each in select(catalogue(extra), categories=categories, names=rules)}
     old = review_read(before, root=root, categories=categories, rules=rules, extra=extra)
     new = review_read(after, root=root, categories=categories, rules=rules, extra=extra)
-    found = introduced_by_change(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
+    compared = compare_snapshots(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
+    found = compared.introduced
     missing = missing_companion_changes(companions, paths, _texts(after)) if CODE in chosen else ()
     guards = [each for each in removed_guards(_texts(before), _texts(after), paths) if each.rule in chosen]
     claims = sorted((*found, *missing, *guards), key=lambda each: (each.location.path, each.location.line, each.rule))
     unreadable = tuple(each for each in new.unreadable if each not in old.unreadable or each.path in paths)
-    return DiffReview(replace(new, claims=tuple(claims), unreadable=unreadable), len(new.claims) - len(found))
+    brought = {id(each) for each in found}
+    described = describe_change(_texts(before), _texts(after), paths)
+    named = {(each.location.path, each.location.line) for each in guards}
+    edits = tuple(each for each in described.edits if (each.path, each.line) not in named)
+    return DiffReview(
+        replace(new, claims=tuple(claims), unreadable=unreadable),
+        len(new.claims) - len(found),
+        compared.worsened,
+        compared.fixed,
+        tuple(each for each in new.claims if id(each) not in brought),
+        replace(described, edits=edits, named=len(described.edits) - len(edits)),
+    )
 
 
 def _texts(sources: Sequence[ReviewSource | Unreadable]) -> dict[str, str]:

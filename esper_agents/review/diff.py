@@ -37,8 +37,28 @@ class TreeSnapshot:
     claims: Sequence[Diagnostic]
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotComparison:
+    """Diagnostics that differ between two trees.
+
+    Attributes:
+        introduced: New diagnostics, worsened ones included, in the order of the new tree.
+        worsened: Those of them that the old tree had with a lower severity.
+        fixed: Diagnostics of the old tree without a counterpart in the new one, in its order.
+    """
+
+    introduced: tuple[Diagnostic, ...]
+    worsened: tuple[Diagnostic, ...]
+    fixed: tuple[Diagnostic, ...]
+
+
 def introduced_by_change(before: TreeSnapshot, after: TreeSnapshot) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics that a change introduced, in the order of the new tree.
+    """Return the diagnostics that a change introduced, in the order of the new tree; see `compare_snapshots`."""
+    return compare_snapshots(before, after).introduced
+
+
+def compare_snapshots(before: TreeSnapshot, after: TreeSnapshot) -> SnapshotComparison:
+    """Return the diagnostics that a change introduced, worsened and fixed.
 
     A diagnostic is old if its rule reported the same line before. Lines are the same if difflib maps one
     to the other, ignoring white space; if one was edited slightly and the severity did not rise; or if they are equal,
@@ -50,14 +70,25 @@ def introduced_by_change(before: TreeSnapshot, after: TreeSnapshot) -> tuple[Dia
     is_called = {was: path for path, was in was_called.items()}
     left_old: list[_Place] = []
     left_new: list[_Place] = []
+    fixed: list[Diagnostic] = []
+    worsened: list[Diagnostic] = []
     for path in sorted(new.keys() | {is_called.get(was, was) for was in old}):
         was = was_called.get(path, path)
         before_it = _File(before.texts.get(was, ""), old.pop(was, []))
         matched = _match(before_it, _File(after.texts.get(path, ""), new.get(path, [])))
         left_old += matched.left_old
         left_new += matched.left_new
-    made = {id(place.claim) for place in _not_moved(left_old, left_new)}
-    return tuple(each for each in after.claims if id(each) in made)
+        fixed += matched.fixed
+        worsened += matched.worsened
+    made, gone = _not_moved(left_old, left_new)
+    brought = {id(place.claim) for place in made}
+    worse = {id(each) for each in worsened} & brought
+    removed = {id(each) for each in (*fixed, *(place.claim for place in gone))}
+    return SnapshotComparison(
+        tuple(each for each in after.claims if id(each) in brought),
+        tuple(each for each in after.claims if id(each) in worse),
+        tuple(each for each in before.claims if id(each) in removed),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +121,8 @@ class _Place:
 class _Matched:
     left_old: list[_Place]
     left_new: list[_Place]
+    fixed: list[Diagnostic]
+    worsened: list[Diagnostic]
 
 
 def _match(old: _File, new: _File) -> _Matched:
@@ -99,27 +132,43 @@ def _match(old: _File, new: _File) -> _Matched:
     waiting = list(old.claims)
     left = [each for each in new.claims if not _take(waiting, each, _carried(steps, each.location.line))]
     left = [each for each in left if not _take_edited(waiting, each, steps)]
+    # Whatever pairs now without regard to the severity has become worse.
+    worsened = [
+        each
+        for each in left
+        if _take(waiting, each, _carried(steps, each.location.line), may_be_worse=True)
+        or _take_edited(waiting, each, steps, may_be_worse=True)
+    ]
     # If the line still exists and the diagnostic does not, it was fixed: it did not move.
     gone = [each for each in waiting if not _is_still_there(steps, each.location.line)]
-    return _Matched([_Place(each, old_lines) for each in gone], [_Place(each, new_lines) for each in left])
+    fixed = [each for each in waiting if each not in gone]
+    return _Matched(
+        [_Place(each, old_lines) for each in gone], [_Place(each, new_lines) for each in left], fixed, worsened
+    )
 
 
-def _take(waiting: list[Diagnostic], claim: Diagnostic, line: int | None) -> bool:
+def _take(waiting: list[Diagnostic], claim: Diagnostic, line: int | None, *, may_be_worse: bool = False) -> bool:
     for each in waiting:
-        if each.rule == claim.rule and each.location.line == line and _is_no_worse(claim, each):
+        if each.rule == claim.rule and each.location.line == line and (may_be_worse or _is_no_worse(claim, each)):
             waiting.remove(each)
             return True
     return False
 
 
-def _take_edited(waiting: list[Diagnostic], claim: Diagnostic, steps: Sequence[_Step]) -> bool:
+def _take_edited(
+    waiting: list[Diagnostic], claim: Diagnostic, steps: Sequence[_Step], *, may_be_worse: bool = False
+) -> bool:
     """Pair with the old diagnostic on the line that was edited into this one."""
     block = next((each for each in steps if each.new_start < claim.location.line <= each.new_end), None)
     if block is None or block.is_equal:
         return False
     for each in waiting:
         is_there = each.rule == claim.rule and block.old_start < each.location.line <= block.old_end
-        if is_there and _is_no_worse(claim, each) and _alike(each.excerpt, claim.excerpt) >= _SAME_LINE:
+        if (
+            is_there
+            and (may_be_worse or _is_no_worse(claim, each))
+            and _alike(each.excerpt, claim.excerpt) >= _SAME_LINE
+        ):
             waiting.remove(each)
             return True
     return False
@@ -129,8 +178,8 @@ def _is_no_worse(claim: Diagnostic, old: Diagnostic) -> bool:
     return _RANK[claim.severity] >= _RANK[old.severity]
 
 
-def _not_moved(old: list[_Place], new: list[_Place]) -> list[_Place]:
-    """Return the new diagnostics to which no old one was moved, within a file or across files."""
+def _not_moved(old: list[_Place], new: list[_Place]) -> tuple[list[_Place], list[_Place]]:
+    """Return the new diagnostics to which no old one was moved, within or across files, and the old ones left."""
     waiting: dict[tuple[str, str], list[_Place]] = defaultdict(list)
     for each in old:
         waiting[each.claim.rule, each.line].append(each)
@@ -142,7 +191,7 @@ def _not_moved(old: list[_Place], new: list[_Place]) -> list[_Place]:
             left.append(place)
         else:
             candidates.remove(moved)
-    return left
+    return left, [place for places in waiting.values() for place in places]
 
 
 def _was_moved(old: _Place, new: _Place) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,12 @@ def discover(
             if known is None or each.is_explicit:
                 found[each.path] = each
     return tuple(found[path] for path in sorted(found))
+
+
+def python_files(root: Path, *, most: int) -> tuple[str, ...]:
+    """Return the Python files and notebooks of a project, relative to it and sorted; at most as many as given."""
+    found = islice(_walk(root, root.resolve(), (".py", NOTEBOOK), {}), most)
+    return tuple(sorted(carried(file.relative_to(root).as_posix()) for file in found))
 
 
 def _candidates(

@@ -15,7 +15,7 @@ from esper_agents.review.judging import ReviewedFile, judge
 from esper_agents.review.leniency import is_generated
 from esper_agents.review.parsing import tables_of
 from esper_agents.review.parts import divide
-from esper_agents.review.report import Progress, ReviewReport
+from esper_agents.review.report import FileSize, Progress, ReviewReport
 from esper_agents.review.source import ReviewSource, Unreadable, from_bytes, read
 from esper_agents.review.versions import TorchSettings
 
@@ -135,11 +135,16 @@ def _read(candidate: DiscoveredFile, run: _Run) -> ReviewSource | Unreadable:
     run.tell("reading", candidate.path)
     source = read(candidate.file, candidate.path)
     if candidate.is_explicit:
-        _refuse_if_pointless(source)
+        refuse_if_pointless(source)
     return source
 
 
-def _refuse_if_pointless(source: ReviewSource | Unreadable) -> None:
+def refuse_if_pointless(source: ReviewSource | Unreadable) -> None:
+    """Refuse a file that a user named and that has nothing to review.
+
+    Raises:
+        InputFileError: The file is empty, or binary.
+    """
     if isinstance(source, ReviewSource) and not source.text.strip() and not source.unread:
         raise InputFileError(source.record.path, "the file is empty", remedy="name a file with code in it")
     if isinstance(source, Unreadable) and source.problem.startswith("binary"):
@@ -163,9 +168,8 @@ class _Run:
     parts: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)
     silenced: list[SuppressedDiagnostic] = field(default_factory=list)
+    sizes: list[FileSize] = field(default_factory=list)
     suppressed: int = 0
-    lines: int = 0
-    torch_files: int = 0
 
     def add(self, sources: Iterable[ReviewSource | Unreadable]) -> None:
         """Review sources that belong together."""
@@ -173,7 +177,6 @@ class _Run:
             files = list(self._files(sources))
             codes = {rule.code for rule in self.known}
             judged = judge(files, self.rules, known=codes, settings=self.settings, on_file=self._judging)
-            self.torch_files += sum(file.tables.imports_torch for file in files)
             for file in files:
                 _let_go(file.tables)
         self.claims += judged.claims
@@ -196,7 +199,7 @@ class _Run:
                 self.unreadable.append(tables)
                 continue
             self.examined.append(source.record)
-            self.lines += source.lines
+            self.sizes.append(FileSize(tables.path, source.lines, tables.imports_torch))
             self.generated += [tables.path] if is_generated(tables.purpose) else []
             yield ReviewedFile(tables, source.notebook)
 
@@ -205,7 +208,7 @@ class _Run:
         if any(rule.code == claim.rule for rule in self.rules):
             self.claims.append(claim)
             self.examined.append(source.record)
-            self.lines += source.lines
+            self.sizes.append(FileSize(source.record.path, source.lines, imports_torch=False))
         else:
             self.unreadable.append(Unreadable(source.record.path, claim.message, claim.remedy, claim.location.line))
 
@@ -228,11 +231,12 @@ class _Run:
             unreadable=tuple(sorted(self.unreadable, key=lambda each: (each.path, each.line or 0, each.problem))),
             rules=tuple(rule.code for rule in self.rules),
             suppressed=self.suppressed,
-            lines=self.lines,
-            torch_files=self.torch_files,
+            lines=sum(each.lines for each in self.sizes),
+            torch_files=sum(each.imports_torch for each in self.sizes),
             generated=tuple(sorted(self.generated)),
             parts=tuple(self.parts),
             silenced=tuple(sorted(self.silenced, key=lambda each: each.claim.location.path)),
+            sizes=tuple(sorted(self.sizes, key=lambda each: each.path)),
         )
 
 

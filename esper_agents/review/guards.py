@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Guard:
         why: What goes wrong without it.
         category: Category of the finding.
         severity: Severity of its removal.
-        family: Guards of one family replace one another, such as clamping and an epsilon.
+        family: Guards of one family replace one another, such as clamping and an epsilon; empty for one of its own.
         replaced_by: Guards of other kinds that make it unnecessary.
     """
 
@@ -47,6 +47,7 @@ class GuardUse:
         statement: First line of the statement around it.
         body: Lines of the guarded block, if the guard is a `with` statement or a decorator.
         number: Number of earlier uses with the same text in the scope.
+        keyword: Name of the argument that is the guard, in calls of `subject`; empty if it is none.
     """
 
     guard: str
@@ -57,6 +58,12 @@ class GuardUse:
     statement: str = ""
     body: tuple[str, ...] = ()
     number: int = 0
+    keyword: str = ""
+
+    @property
+    def family(self) -> str:
+        """Guards of this family replace one another: the kind itself, unless the table names another."""
+        return GUARDS[self.guard].family or self.guard
 
     @property
     def key(self) -> tuple[str, str]:
@@ -122,6 +129,24 @@ GUARDS = {
     "check": Guard(
         "a check", "what it rejected passes unnoticed", Category.CORRECTNESS, Severity.SUGGESTION, family="check"
     ),
+    "early-exit": Guard(
+        "an early exit", "the case that it kept out reaches the code below", Category.CORRECTNESS, family="exit"
+    ),
+    "device": Guard("a move to a device", "tensors on two devices can meet", Category.CORRECTNESS, family="device"),
+    "dtype": Guard(
+        "a conversion of type",
+        "the computation runs in the type of the input, with its range and precision",
+        Category.SILENT_CORRECTNESS,
+        family="dtype",
+    ),
+    "copy": Guard("a copy", "writes in place reach the original", Category.SILENT_CORRECTNESS, family="copy"),
+    "keepdim": Guard("`keepdim`", "broadcasting pairs other dimensions without an error", Category.SILENT_CORRECTNESS),
+    "loss-argument": Guard(
+        "an argument of the loss", "other positions count, or the loss has another scale", Category.SILENT_CORRECTNESS
+    ),
+    "super-init": Guard(
+        "the initialisation of the base class", "what it sets up is missing or stale", Category.CORRECTNESS
+    ),
     # Often a version or a case that is supported now.
     "raise": Guard(
         "a check that raises",
@@ -139,6 +164,7 @@ _CALLS = {
     "tolist": "item",
     "no_grad": "no-grad",
     "inference_mode": "no-grad",
+    "set_grad_enabled": "no-grad",
     "clamp": "clamp",
     "clamp_": "clamp",
     "clamp_min": "clamp",
@@ -165,9 +191,38 @@ _CALLS = {
     "manual_seed_all": "seed",
     "seed_everything": "seed",
     "set_seed": "seed",
+    "cuda": "device",
+    "cpu": "device",
+    "float": "dtype",
+    "double": "dtype",
+    "half": "dtype",
+    "bfloat16": "dtype",
+    "long": "dtype",
+    "type_as": "dtype",
+    "clone": "copy",
+    "copy": "copy",
+    "deepcopy": "copy",
 }
+_KEYWORDS = {
+    "weights_only": "weights-only",
+    "keepdim": "keepdim",
+    "keepdims": "keepdim",
+    "device": "device",
+    "dtype": "dtype",
+    "ignore_index": "loss-argument",
+    "reduction": "loss-argument",
+    "pos_weight": "loss-argument",
+    "label_smoothing": "loss-argument",
+}
+# Both operands are tensors or numbers, and one of them is the bound.
+_BOUNDS = frozenset(("max", "min", "maximum", "minimum"))
+_LOGARITHMS = frozenset(("log", "log2", "log10"))
+_GRAD_MODES = frozenset(("no_grad", "inference_mode", "set_grad_enabled"))
+_DTYPE = re.compile(r"dtype|float|double|half|int\d*$|long|bool", re.IGNORECASE)
+# Statements of an early exit with its message.
+_MOST_BEFORE_EXIT = 2
 # Guards that wrap an expression: what they protect is the expression itself.
-_WRAPPING = frozenset(("detach", "item", "clamp", "finite"))
+_WRAPPING = frozenset(("detach", "item", "clamp", "finite", "device", "dtype", "copy"))
 # A number that is printed once keeps nothing alive; one that is kept over steps does.
 _KEPT = re.compile(r"append\(|\+=|\] ?=")
 _SMALL = 1e-2
@@ -199,7 +254,7 @@ def plain(line: str) -> str:
 def _uses(scope: ast.AST, lines: Sequence[str]) -> Iterator[GuardUse]:
     name, statements = getattr(scope, "name", ""), getattr(scope, "body", [])
     for decorator in getattr(scope, "decorator_list", ()):
-        if _called(decorator) in {"no_grad", "inference_mode"}:
+        if _turns_gradients_off(decorator):
             body = _block(statements, lines)
             yield GuardUse("no-grad", decorator.lineno, f"@{ast.unparse(decorator)}", name, body=body)
     for statement in _statements(statements):
@@ -228,39 +283,107 @@ def _of_statement(statement: ast.stmt, scope: str, lines: Sequence[str]) -> Iter
         if statement.exc is not None:
             yield GuardUse("raise", statement.lineno, _short(ast.unparse(statement)), scope)
         return
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        for item in statement.items:
-            if _called(item.context_expr) in {"no_grad", "inference_mode"}:
-                text = f"with {ast.unparse(item.context_expr)}"
-                yield GuardUse("no-grad", statement.lineno, text, scope, body=_block(statement.body, lines))
-    whole = lines[statement.lineno - 1]
+    yield from _of_block(statement, scope, lines)
     for node in (each for part in _own_expressions(statement) for each in ast.walk(part)):
-        use = _of_expression(node, scope, whole)
+        line = getattr(node, "lineno", statement.lineno)
+        use = _of_expression(node, scope, lines[line - 1])
         if use is not None:
             yield use
+        if isinstance(node, ast.Call):
+            yield from _of_keywords(node, scope)
+
+
+def _of_block(statement: ast.stmt, scope: str, lines: Sequence[str]) -> Iterator[GuardUse]:
+    """Yield the guards that a whole statement is: an exit, a block without gradients, the freezing of a parameter."""
+    if isinstance(statement, ast.If) and (leaving := _exit_of(statement)):
+        text = _short(f"if {ast.unparse(statement.test)}: {leaving}")
+        yield GuardUse("early-exit", statement.lineno, text, scope, statement=ast.unparse(statement.test))
+    if isinstance(statement, ast.Assign) and _freezes(statement):
+        yield GuardUse("freeze", statement.lineno, ast.unparse(statement), scope)
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        for item in statement.items:
+            if _turns_gradients_off(item.context_expr):
+                text = f"with {ast.unparse(item.context_expr)}"
+                yield GuardUse("no-grad", statement.lineno, text, scope, body=_block(statement.body, lines))
+
+
+def _turns_gradients_off(node: ast.expr) -> bool:
+    if _called(node) == "set_grad_enabled":
+        return isinstance(node, ast.Call) and bool(node.args) and _is_false(node.args[0])
+    return _called(node) in _GRAD_MODES
+
+
+def _exit_of(statement: ast.If) -> str:
+    """Return the exit if a statement does nothing else but leave, with a message at most; empty if it does more."""
+    *before, last = statement.body
+    is_quiet = len(before) <= _MOST_BEFORE_EXIT and all(isinstance(each, ast.Expr) for each in before)
+    is_exit = isinstance(last, ast.Return | ast.Continue | ast.Break)
+    return ast.unparse(last) if is_exit and is_quiet and not statement.orelse else ""
+
+
+def _freezes(statement: ast.Assign) -> bool:
+    is_of_grad = any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
+    return is_of_grad and _is_false(statement.value)
+
+
+def _of_keywords(node: ast.Call, scope: str) -> Iterator[GuardUse]:
+    function = ast.unparse(node.func)
+    for each in node.keywords:
+        guard = _KEYWORDS.get(each.arg or "", "")
+        is_none = isinstance(each.value, ast.Constant) and each.value.value in (None, False)
+        if guard and not is_none:
+            text = _short(ast.unparse(each))
+            yield GuardUse(guard, each.value.lineno, text, scope, function, keyword=each.arg or "")
 
 
 def _of_expression(node: ast.AST, scope: str, statement: str) -> GuardUse | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _epsilon(node, scope, statement)
-    if not isinstance(node, ast.Call):
-        return None
-    called = _called(node)
-    if any(each.arg == "weights_only" and _is_true(each.value) for each in node.keywords):
-        return GuardUse("weights-only", node.lineno, "weights_only=True", scope, ast.unparse(node.func), statement)
-    if called in {"eval", "train"} and isinstance(node.func, ast.Attribute):
-        return _mode(node, called, scope)
+    match node:
+        case ast.BinOp(op=ast.Add()):
+            return _epsilon(node, scope, statement, _is_small)
+        case ast.BinOp(op=ast.Div()):
+            return _epsilon(node.right, scope, statement, _is_one)
+        case ast.Call():
+            called = _called(node)
+            if called in _LOGARITHMS and node.args and (use := _epsilon(node.args[0], scope, statement, _is_one)):
+                return use
+            return _bound(node, scope, statement) if called in _BOUNDS else _of_call(node, called, scope, statement)
+        case _:
+            return None
+
+
+def _of_call(node: ast.Call, called: str, scope: str, statement: str) -> GuardUse | None:
+    if isinstance(node.func, ast.Attribute):
+        if called == "__init__" and _called(node.func.value) == "super":
+            return GuardUse("super-init", node.lineno, _short(ast.unparse(node)), scope)
+        if called in {"to", "type"} and len(node.args) == 1:
+            is_dtype = called == "type" or bool(_DTYPE.search(_last_name(node.args[0])))
+            return _call(node, "dtype" if is_dtype else "device", scope, statement)
+        if called in {"eval", "train"}:
+            return _mode(node, called, scope)
     is_frozen = called == "requires_grad_" and bool(node.args) and _is_false(node.args[0])
     guard = "freeze" if is_frozen else _CALLS.get(called, "check" if _CHECK.search(called) else "no-grad")
     # `no_grad` is a guard where it encloses code: see `_uses`.
     return None if guard == "no-grad" else _call(node, guard, scope, statement)
 
 
-def _epsilon(node: ast.BinOp, scope: str, statement: str) -> GuardUse | None:
+def _epsilon(node: ast.expr, scope: str, statement: str, is_constant: Callable[[ast.expr], bool]) -> GuardUse | None:
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+        return None
     for small, other in ((node.right, node.left), (node.left, node.right)):
-        if _is_small(small):
+        if is_constant(small):
             return GuardUse("epsilon", node.lineno, ast.unparse(node), scope, ast.unparse(other), statement)
     return None
+
+
+def _bound(node: ast.Call, scope: str, statement: str) -> GuardUse | None:
+    """Return the bound that `max(x, 1)` or `torch.maximum(x, eps)` sets; a maximum over values is none."""
+    bounds = [each for each in node.args if _is_number(each) or _is_small(each)]
+    others = [each for each in node.args if each not in bounds]
+    if len(node.args) != 2 or len(bounds) != 1:  # noqa: PLR2004 - a value and its bound
+        return None
+    is_dimension = isinstance(node.func, ast.Attribute) and _called(node.func) in {"max", "min"}
+    text = _short(ast.unparse(node))
+    return None if is_dimension else GuardUse("clamp", node.lineno, text, scope, ast.unparse(others[0]), statement)
 
 
 def _call(node: ast.Call, guard: str, scope: str, statement: str) -> GuardUse | None:
@@ -272,6 +395,9 @@ def _call(node: ast.Call, guard: str, scope: str, statement: str) -> GuardUse | 
     inner = next(iter(node.args), None)
     if isinstance(node.func, ast.Attribute) and not (node.args and _is_module(node.func.value)):
         inner = node.func.value
+    elif guard == "dtype" and not isinstance(node.func, ast.Attribute):
+        # `float(x)` is a conversion to a Python number.
+        return None
     return None if inner is None else GuardUse(guard, node.lineno, text, scope, ast.unparse(inner), statement)
 
 
@@ -286,7 +412,7 @@ def _mode(node: ast.Call, called: str, scope: str) -> GuardUse | None:
 
 
 def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in {"torch", "np", "numpy", "F", "math", "jnp"}
+    return isinstance(node, ast.Name) and node.id in {"torch", "np", "numpy", "F", "math", "jnp", "copy"}
 
 
 def _is_small(node: ast.expr) -> bool:
@@ -296,8 +422,18 @@ def _is_small(node: ast.expr) -> bool:
     return name.casefold().strip("_") in {"eps", "epsilon", "tiny"}
 
 
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
+def _is_one(node: ast.expr) -> bool:
+    return _is_number(node) and ast.literal_eval(node) == 1
+
+
+def _is_number(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(inner, ast.Constant) and type(inner.value) in {int, float}
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the last name of an expression, such as `float32` of `torch.float32`."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_false(node: ast.expr) -> bool:

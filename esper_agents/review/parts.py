@@ -40,7 +40,7 @@ class Part:
 
 def divide(candidates: Sequence[DiscoveredFile], most_bytes: int = PART_BYTES) -> tuple[Part, ...]:
     """Return files in parts of no more than so many bytes of source each, as far as single files allow."""
-    sizes = {each.path: _size(each) for each in candidates}
+    sizes = {each.path: size_of(each) for each in candidates}
     if sum(sizes.values()) <= most_bytes:
         return (Part("", tuple(candidates)),)
     torch = _around_torch(candidates)
@@ -52,7 +52,8 @@ def divide(candidates: Sequence[DiscoveredFile], most_bytes: int = PART_BYTES) -
     return (*first, *_by_folder(rest, sizes, most_bytes))
 
 
-def _size(candidate: DiscoveredFile) -> int:
+def size_of(candidate: DiscoveredFile) -> int:
+    """Return the size of a file in bytes; 0 if it is gone."""
     try:
         return candidate.file.stat().st_size
     except OSError:

@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.review.diff import line_after, renamed
 from esper_agents.review.guards import GUARDS, guards_of, plain
+from esper_agents.review.renamed_names import with_new_names
+from esper_agents.review.rule_codes import GUARD, GUARD_NAME, TEST, TEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from esper_agents.review.guards import GuardUse
-
-GUARD, GUARD_NAME = "ESP702", "guard-removed"
-TEST, TEST_NAME = "ESP703", "test-removed"
+    from esper_agents.review.renamed_names import RenamedText
 
 _TEST_FILE = re.compile(r"(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$")
 _DISABLED = frozenset(("skip", "skipif", "xfail", "expectedFailure"))
 # Minimum similarity for two functions to be one that was renamed, and for a statement to be one that was edited.
 _SAME_BODY = 0.6
 _SAME_STATEMENT = 0.5
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_KEYWORDS = frozenset(("not", "is", "None", "and", "or", "in", "self", "len", "True", "False", "isinstance"))
+_CONDITION = re.compile(r"\b(?:if|elif|while|assert|where|raise|max|min|clamp|try|except)\b")
+# Adds one to its argument.
+_LOG_OF_ONE_MORE = "log1p("
 _BASIS = "compared with the code before the change"
 
 
@@ -45,7 +50,9 @@ def removed_guards(
     paths = frozenset(changed)
     was_called = renamed(before, after)
     pairs = {path: was_called.get(path, path) for path in sorted(paths) if path in after}
-    old = {path: _File.read(before.get(was, "")) for path, was in pairs.items()}
+    # A guard that goes while the names around it change is gone as well.
+    renamings = {path: with_new_names(before.get(was, ""), after[path]) for path, was in pairs.items()}
+    old = {path: _File.read(each.text) for path, each in renamings.items()}
     new = {path: _File.read(after[path]) for path in pairs}
     added = Counter(
         use.key
@@ -55,7 +62,7 @@ def removed_guards(
     )
     found: list[Diagnostic] = []
     for path in pairs:
-        change = _FileChange(path, old[path], new[path])
+        change = _FileChange(path, old[path], new[path], renamings[path])
         found += [change.diagnostic(use, change.place(use)) for use in change.removed() if not _take(added, use.key)]
     gone = {path: text for path, text in before.items() if path in paths and path not in after}
     found += _removed_tests(gone, old, new)
@@ -110,8 +117,8 @@ def _inner(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | a
 class _FileChange:
     """One file before and after a change."""
 
-    def __init__(self, path: str, old: _File, new: _File) -> None:
-        self.path, self.old, self.new = path, old, new
+    def __init__(self, path: str, old: _File, new: _File, renaming: RenamedText) -> None:
+        self.path, self.old, self.new, self.renaming = path, old, new, renaming
         self._named = dict(_same_scopes(old, new))
 
     def removed(self) -> Iterator[GuardUse]:
@@ -129,6 +136,7 @@ class _FileChange:
     def diagnostic(self, use: GuardUse, line: int) -> Diagnostic:
         """Return the diagnostic of a removed guard."""
         guard = GUARDS[use.guard]
+        text = self.renaming.original(use.text, use.line)
         where = f" of `{use.scope}`" if use.scope else ""
         return Diagnostic(
             rule=GUARD,
@@ -136,12 +144,12 @@ class _FileChange:
             severity=guard.severity,
             category=guard.category,
             location=Location(self.path, line, 1, line),
-            message=f"the change removes {guard.title}{where}: `{use.text}` (line {use.line} before)",
+            message=f"the change removes {guard.title}{where}: `{text}` (line {use.line} before)",
             remedy=f"restore it, or show by a test that it is not needed: {guard.why}",
             confidence=Confidence.HIGH,
             basis=_BASIS,
             excerpt=_line(self.new.text, line),
-            fingerprint=fingerprint(GUARD, self.path, f"{use.scope}\n{use.text}", use.number),
+            fingerprint=fingerprint(GUARD, self.path, f"{use.scope}\n{text}", use.number),
         )
 
 
@@ -173,9 +181,9 @@ def _surplus(scope: _Scope, other: _Scope | None) -> list[GuardUse]:
     same = Counter(use.key for use in theirs)
     for use in scope.uses:
         if not _take(same, use.key):
-            left[GUARDS[use.guard].family].append(use)
-    count = Counter(GUARDS[use.guard].family for use in scope.uses)
-    count.subtract(GUARDS[use.guard].family for use in theirs)
+            left[use.family].append(use)
+    count = Counter(use.family for use in scope.uses)
+    count.subtract(use.family for use in theirs)
     return [use for family, uses in left.items() for use in uses[: max(0, count[family])]]
 
 
@@ -189,19 +197,42 @@ def _take(counted: Counter[tuple[str, str]], key: tuple[str, str]) -> bool:
 def _is_still_needed(use: GuardUse, was: _Scope, now: _Scope) -> bool:
     """Return whether the code that a guard protected is still there."""
     guard = GUARDS[use.guard]
-    if guard.replaced_by & {each.guard for each in now.uses} - {each.guard for each in was.uses}:
+    if guard.replaced_by & (Counter(each.guard for each in now.uses) - Counter(each.guard for each in was.uses)).keys():
         return False
     if use.body:
         return bool(set(use.body) & set(now.lines))
+    if use.keyword:
+        return any(_lacks(each, use) for each in ast.walk(now.node))
+    come = set(now.lines) - set(was.lines)
     if use.subject:
         word = re.compile(rf"(?<![\w.]){re.escape(plain(use.subject))}(?!\w)")
+        bare = use.statement.replace(plain(use.text), plain(use.subject))
         return any(
-            word.search(line) and SequenceMatcher(None, use.statement, line, autojunk=False).ratio() >= _SAME_STATEMENT
-            for line in set(now.lines) - set(was.lines)
+            word.search(line)
+            and _LOG_OF_ONE_MORE not in line
+            and (line == bare or SequenceMatcher(None, use.statement, line, autojunk=False).ratio() >= _SAME_STATEMENT)
+            for line in come
         )
+    if use.guard == "early-exit" and _is_decided_otherwise(use, come):
+        return False
     # A statement of its own: the function stays what it was.
     kept = Counter(was.lines) & Counter(now.lines)
     return kept.total() * 2 >= len(was.lines) or _similarity(was.lines, now.lines) >= _SAME_STATEMENT
+
+
+def _lacks(node: ast.AST, use: GuardUse) -> bool:
+    """Return whether a node is a call of the guarded function without the argument that was the guard."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != use.subject:
+        return False
+    # The arguments in a dictionary can contain it.
+    given = [each.value for each in node.keywords if each.arg in {use.keyword, None}]
+    return all(isinstance(each, ast.Constant) and each.value in {None, False} for each in given)
+
+
+def _is_decided_otherwise(use: GuardUse, come: set[str]) -> bool:
+    """Return whether a new condition mentions what the condition of an early exit did."""
+    names = set(_NAME.findall(use.statement)) - _KEYWORDS
+    return any(_CONDITION.search(line) and names & set(_NAME.findall(line)) for line in come)
 
 
 def _removed_tests(gone: Mapping[str, str], old: Mapping[str, _File], new: Mapping[str, _File]) -> Iterator[Diagnostic]:

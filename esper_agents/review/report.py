@@ -25,6 +25,21 @@ class SuppressedDiagnostic:
 
 
 @dataclass(frozen=True, slots=True)
+class FileSize:
+    """Size of a file that was examined.
+
+    Attributes:
+        path: The file.
+        lines: Number of its lines of code.
+        imports_torch: Whether it imports torch itself.
+    """
+
+    path: str
+    lines: int
+    imports_torch: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewReport:
     """Diagnostics of a review and the files it covered.
 
@@ -40,6 +55,9 @@ class ReviewReport:
         parts: If there was too much source for one pass, the parts reviewed one after the other: calls from
             one part to another were not followed.
         silenced: Suppressed diagnostics, sorted by path, line, column and rule, with their reasons.
+        sizes: Sizes of the examined files that could be parsed, sorted by path.
+        context_files: Number of files that were analysed with them and are not reported.
+        context_sha256: SHA-256 of their lines `DIGEST  PATH`, sorted by path; empty without context.
     """
 
     claims: tuple[Diagnostic, ...]
@@ -52,6 +70,9 @@ class ReviewReport:
     generated: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     silenced: tuple[SuppressedDiagnostic, ...] = ()
+    sizes: tuple[FileSize, ...] = ()
+    context_files: int = 0
+    context_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

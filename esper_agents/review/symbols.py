@@ -228,7 +228,7 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
     if not wanted:
         return
     module = file.functions[0]
-    guarded = _guarded_nodes(file)
+    guarded = guarded_nodes(file)
     for node in walk(file.tree):
         if isinstance(node, ast.Attribute) and node not in guarded:
             path = resolve(dotted(node), module)
@@ -238,7 +238,7 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
                     yield SymbolUse(symbol, path, node)
 
 
-def _guarded_nodes(file: FileTables) -> set[ast.AST]:
+def guarded_nodes(file: FileTables) -> set[ast.AST]:
     """Return what stands in the blocks of a file that ask for the version or catch that a name is missing."""
     found: set[ast.AST] = set()
     for function in file.functions:
@@ -282,6 +282,11 @@ def is_guarded(block: Block) -> bool:
             return True
         current = current.function.outer
     return False
+
+
+def asks_for_version(block: Block) -> bool:
+    """Return whether code stands under a test of a version or of what is installed."""
+    return any(_VERSIONED.search(ast.unparse(test)) for test in tests_around(block, block.function.block))
 
 
 def _reads_a_flag(test: ast.expr, block: Block) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.blocks import Block
-    from esper_agents.review.tables import Function
+    from esper_agents.review.tables import Class, Function
 
 _REDUCING = frozenset(
     {"sum", "any", "all", "max", "min", "mean", "norm", "isnan", "isfinite", "allclose", "equal", "item"}
@@ -49,6 +49,20 @@ def asks_a_tensor(test: ast.expr, function: Function) -> bool:
         is_reduction(each, known) or (isinstance(each, ast.Name) and _holds_a_reduction(each, known, function))
         for each in _values_asked(test)
     )
+
+
+def asks_a_buffer(test: ast.expr, function: Function) -> bool:
+    """Return whether a test reads the value of a buffer that the class of a method registers: `if self.is_ready:`."""
+    buffers = buffers_of(function.owner) if function.owner is not None else frozenset()
+    paths = {dotted(each) for each in _values_asked(test)}
+    return any(path.removeprefix("self.") in buffers for path in paths if path.startswith("self."))
+
+
+def buffers_of(owner: Class) -> frozenset[str]:
+    """Return the names of the buffers that a class registers itself."""
+    calls = [call for method in owner.methods.values() for call in method.calls if call.path == "self.register_buffer"]
+    names = [call.argument(0, "name") for call in calls]
+    return frozenset(each.value for each in names if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def _values_asked(test: ast.expr) -> Iterator[ast.expr]:

@@ -9,7 +9,6 @@ import stat
 import time
 from dataclasses import dataclass
 from io import BytesIO
-from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
 from esper_agents.atomic_file import atomic_file
@@ -118,7 +117,7 @@ class Artifacts:
     def _keep(self, stream: BinaryIO, name: str, media_type: str) -> Artifact:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         digest, size = hashlib.sha256(), 0
-        scratch = self._folder / f".incoming-{token_hex(8)}"
+        scratch = self._folder / f".incoming-{os.urandom(8).hex()}"
         with atomic_file(scratch, mode=0o600, scratch=scratch) as copy:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)

@@ -211,6 +211,12 @@ def _is_cancelled(transaction: Transaction, lease: Lease, held: list[tuple[Any, 
     for owner, fence, expires_ms, cancel_requested in held:
         if (owner, fence) == (lease.owner, lease.fence) and _whole(expires_ms) > transaction.now_ms:
             return bool(cancel_requested)
+        if (owner, fence) == (lease.owner, lease.fence):
+            why = "this process was suspended or starved"
+            raise LeaseLostError(
+                f"session {lease.session} was not renewed for {LEASE_MS // 1000} s: {why}",
+                remedy=f"run `esper resume {lease.session}`; no completed step is lost",
+            )
     raise LeaseLostError(
         f"session {lease.session} was taken over by another process",
         remedy=f"let that process finish, or run `esper resume {lease.session}` later",

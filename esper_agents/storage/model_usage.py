@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
@@ -13,7 +14,7 @@ from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.model_requests import exchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from esper_agents.storage.store import Store
 
@@ -73,7 +74,7 @@ def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = No
     asked = ({},) if is_all else ({"session": each} for each in sessions or ())
     with store.reading() as connection:
         for given in asked:
-            statement = _STATEMENTS[connection.dialect.name, bool(given)]
+            statement = _statement(connection.dialect.name, is_one=bool(given))
             for session, agent, model, *parts in statement.rows(connection, {"project": project_key, **given}):
                 key = session, str(agent), str(model)
                 found[key] = found.get(key, Expense()) + expense_of(_record(parts))
@@ -90,15 +91,11 @@ def _record(parts: Sequence[Any]) -> Mapping[str, Any]:
     return {"usage": usage, "spent": spent, "is_priced": is_priced != 0}
 
 
-def _statements() -> Iterator[tuple[tuple[str, bool], Prepared]]:
-    for name, form in _FORMS.items():
-        parts = {
-            member: form.format(table=table, first=first, second=second)
-            for member, (table, first, second) in _MEMBERS.items()
-        }
-        for is_one in (False, True):
-            wanted = "session.id = :session" if is_one else "1 = 1"
-            yield (name, is_one), Prepared(text(_SELECT.format(**parts, wanted=wanted)))
-
-
-_STATEMENTS = dict(_statements())
+@cache
+def _statement(dialect: str, *, is_one: bool) -> Prepared:
+    parts = {
+        member: _FORMS[dialect].format(table=table, first=first, second=second)
+        for member, (table, first, second) in _MEMBERS.items()
+    }
+    wanted = "session.id = :session" if is_one else "1 = 1"
+    return Prepared(text(_SELECT.format(**parts, wanted=wanted)))

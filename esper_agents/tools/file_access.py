@@ -66,15 +66,6 @@ def readable_bytes(context: ToolContext, path: str, *, largest: int) -> bytes:
     return data
 
 
-def line_of(context: ToolContext, path: str, number: int) -> str:
-    """Return a line of a file that a model may read, without its line end; empty if the line does not exist."""
-    try:
-        lines = readable(context, path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except (EvidenceError, OSError):
-        return ""
-    return lines[number - 1] if 0 < number <= len(lines) else ""
-
-
 def writable(context: ToolContext, path: str) -> Path:
     """Return the absolute path of a project file that a model may write, existing or not.
 

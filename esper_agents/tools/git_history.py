@@ -13,6 +13,7 @@ from esper_agents.errors import EvidenceError
 from esper_agents.git.process import configured, git
 from esper_agents.git.project_state import revision as project_revision
 from esper_agents.git.revisions import commit_of, repository
+from esper_agents.paths import PUBLISHED
 from esper_agents.tools.file_access import is_private, readable
 from esper_agents.tools.model_output import cut, kept_text
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
@@ -38,14 +39,21 @@ _DIFF = (
 _BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
 
 
-@tool("git-state", risk=Risk.LOW, repeatable=True, rerun=lambda _: "git rev-parse HEAD && git status --short")
+@tool(
+    "git-state",
+    risk=Risk.LOW,
+    repeatable=True,
+    rerun=lambda _: f"git rev-parse HEAD && git status --short -- . ':(exclude){PUBLISHED}'",
+)
 async def git_state(context: ToolContext) -> ToolResult:
-    """Show the current commit of the project and the files that differ from it."""
+    """Show the current commit of the project and the files that differ from it, without published certificates."""
     now = project_revision(context.root)
     output = {"commit": now.commit, "tree": now.tree, "branch": now.branch, "dirty": list(now.dirty)}
     if not now.is_git:
         return ToolResult("not under git", output)
-    dirt = number_of(len(now.dirty), "changed file") if now.dirty else "clean"
+    has_certificates = bool(git(context.root, "status", "--porcelain", "--", PUBLISHED))
+    clean = "clean but for certificates" if has_certificates else "clean"
+    dirt = number_of(len(now.dirty), "changed file") if now.dirty else clean
     return ToolResult(f"commit {now.commit[:12] or 'none yet'}, {dirt}", output)
 
 

@@ -77,7 +77,7 @@ def profile(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     """
     from esper_agents.torchlab.compare.acceptance_rules import acceptance
 
-    faster: float = acceptance()["threshold"]["latency"]
+    faster = acceptance().threshold["latency"]
     one, other = _profiled(recorded), _profiled(again)
 
     def judge(member: str, before: object, after: object) -> bool | None:
@@ -111,6 +111,10 @@ def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     said = "".join(f"; recorded {each.recorded}, now {each.again}" for each in intervals[:1])
     why = compared.why if found else f"the outcome is the same{said}"
     return OutputComparison(compared.outcome, why, compared.differences, intervals)
+
+
+# Comparisons of kinds whose results no general one fits.
+OF_KIND = {"compare": comparison, "export": exported, "memory": memory, "profile": profile}
 
 
 def _elsewhere(recorded: JsonObject, again: JsonObject) -> OutputComparison | None:

@@ -15,6 +15,7 @@ from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.file_access import named_ignored
 from esper_agents.tools.lab_pool import LabPool
+from esper_agents.torchlab.harness import has_synthetic_inputs, is_generated
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.evidence import Artifact, SourceFile
     from esper_agents.tools.tool import ToolContext
     from esper_agents.torchlab.lab import Lab
-    from esper_agents.torchlab.measurement_codes import LabRule
+    from esper_agents.torchlab.measurement import MeasuredClaim
     from esper_agents.torchlab.report import MeasurementReport
 
 _MOST_ENTRIES = 20
@@ -107,6 +108,16 @@ async def measure(
     return MeasurementResult(report, artifacts, examined)
 
 
+def synthetic(context: ToolContext, *targets: str) -> JsonObject:
+    """Return the member of an output that marks inputs chosen by the program; empty for other inputs.
+
+    Args:
+        context: The project.
+        targets: Targets and functions that create inputs, as `FILE.py:NAME`.
+    """
+    return {"synthetic": True} if any(has_synthetic_inputs(context.root, each) for each in targets if each) else {}
+
+
 def _file_of(target: str) -> str:
     where = target.rpartition(":")[0]
     return where if where.endswith(".py") else ""
@@ -136,7 +147,8 @@ def _examined(context: ToolContext, paths: set[str]) -> Iterator[SourceFile]:
             data = inside.read_bytes() if inside.is_file() else None
         except (EsperError, OSError):
             continue
-        if data is not None:
+        # A generated harness is an input of the run, not code that was reviewed.
+        if data is not None and not is_generated(context.root, f"{path}:make"):
             yield source_file(path, data)
 
 
@@ -156,40 +168,24 @@ def _files(value: object) -> Iterator[str]:
             return
 
 
-def definition(context: ToolContext, target: str) -> JsonObject:
-    """Return the `file` and `line` of a target's definition from source; line 1 if it is not found."""
+def definition(context: ToolContext, target: str) -> tuple[str, int]:
+    """Return the file and the line of a target's definition from source; line 1 if it is not found."""
     file, _, name = target.rpartition(":")
     first = name.split(".", maxsplit=1)[0]
     try:
         body = ast.parse(context.inside(file).read_bytes()).body
     except (EsperError, OSError, SyntaxError, ValueError):
-        return {"file": file, "line": 1}
+        return file, 1
     defined = [each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == first]
-    return {"file": file, "line": defined[-1].lineno if defined else 1}
+    return file, defined[-1].lineno if defined else 1
 
 
-def claim(
-    context: ToolContext,
-    rule: LabRule,
-    place: JsonObject,
-    message: str,
-    *,
-    remedy: str,
-    witnesses: Sequence[str],
-    possible: int = _ENOUGH_WITNESSES,
-) -> Diagnostic | None:
-    """Return a diagnostic for a line of user code; None if the line cannot be read.
+def diagnostic_of(context: ToolContext, claim: MeasuredClaim) -> Diagnostic | None:
+    """Return the diagnostic for a claim; None if its line cannot be read.
 
-    Args:
-        context: The project.
-        rule: Kind of diagnostic.
-        place: Mapping with `file` and `line`.
-        message: The problem.
-        remedy: The suggested change.
-        witnesses: Independent observations; their names determine the confidence.
-        possible: Number of independent observations that are possible.
+    The names of its witnesses determine the confidence.
     """
-    path, line = str(place.get("file") or ""), int(place.get("line") or 0)
+    path, line, rule = claim.file, claim.line, claim.rule
     try:
         lines = context.inside(path).read_text(encoding="utf-8", errors="replace").splitlines() if path else []
     except (EsperError, OSError):
@@ -203,10 +199,10 @@ def claim(
         severity=rule.severity,
         category=rule.category,
         location=Location(path, line, 1, line),
-        message=message,
-        remedy=remedy,
-        confidence=confidence(witnesses, possible),
-        basis=basis(witnesses),
+        message=claim.message,
+        remedy=claim.remedy,
+        confidence=confidence(claim.witnesses, claim.possible),
+        basis=basis(claim.witnesses),
         excerpt=text,
         fingerprint=fingerprint(rule.code, path, text, sum(each.split() == text.split() for each in lines[: line - 1])),
     )
@@ -244,6 +240,7 @@ def outlined(
         "kind": str(body.get("target", {}).get("kind", "")),
         "witnesses": list(witnesses),
         "torch": str(body.get("environment", {}).get("torch", {}).get("version", "unknown")),
+        **({"interpreter": report.interpreter} if report.interpreter else {}),
         "machine": _machine(body.get("environment", {})),
         "device": str(report.result.get("device", "")),
         "sandbox": trimmed(body.get("sandbox", {})),

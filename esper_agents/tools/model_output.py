@@ -15,6 +15,7 @@ from esper_agents.storage.artifacts import Artifacts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.evidence import Artifact, Evidence
     from esper_agents.tools.tool import ToolContext, ToolResult
 
@@ -38,11 +39,20 @@ def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
         "tool": evidence.tool,
         "outcome": str(evidence.outcome),
         "summary": evidence.summary,
-        "output": evidence.output,
+        "output": _numbered(evidence.output),
     }
     if evidence.artifacts:
         told["artifacts"] = [{"name": each.name, "sha256": each.sha256} for each in evidence.artifacts]
     return cut(inert(told), limit, whole_of(evidence))
+
+
+def _numbered(output: JsonObject) -> JsonObject:
+    """Return an output of lines of a file with the number of each line in front of it."""
+    match output:
+        case {"first_line": int(first), "lines": [*lines]} if all(isinstance(each, str) for each in lines):
+            return {**output, "lines": [f"{number}: {line}" for number, line in enumerate(lines, first)]}
+        case _:
+            return output
 
 
 def whole_of(evidence: Evidence) -> tuple[Artifact, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.errors import EvidenceError
 from esper_agents.git.files import ignored_files, listed_files
 from esper_agents.git.process import toplevel
+from esper_agents.paths import PUBLISHED, is_published
 from esper_agents.review.discover import LEFT_OUT
 from esper_agents.tools.file_access import is_ignored, is_private, readable
 
@@ -25,7 +26,8 @@ def project_files(context: ToolContext, path: str = ".", *, ignored: bool = Fals
     """Return the files of the project in a folder, or a single named file, relative to the project and sorted.
 
     Under git, these are the tracked files and the untracked ones that are not ignored. Without git,
-    hidden folders, environments and generated folders are omitted.
+    hidden folders, environments and generated folders are omitted. Published certificates belong to a folder of them
+    alone.
 
     Args:
         context: The project.
@@ -42,7 +44,9 @@ def project_files(context: ToolContext, path: str = ".", *, ignored: bool = Fals
     if target.is_file():
         return (inside,)
     listed = _walked(root, target) if ignored or toplevel(root) is None else _known_to_git(root, inside)
-    found = set(listed)
+    # Certificates quote code; a search for it must not find them instead.
+    is_theirs = inside == PUBLISHED or inside.startswith(f"{PUBLISHED}/")
+    found = {each for each in listed if is_theirs or not is_published(each)}
     if len(found) > MOST_FILES:
         raise EvidenceError(f"{path!r} holds over {MOST_FILES} files", remedy="work in a smaller folder")
     return tuple(sorted(_plain(root, found)))

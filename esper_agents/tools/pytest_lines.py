@@ -43,6 +43,8 @@ class _Watch:
     Attributes:
         files: By real path: for each line, the first line of its statement.
         scripts: Real paths of files without a function: their statements count when they run at import.
+        only: Node ids of the tests to run; empty for all.
+        passed: Node ids of the tests that passed, if only some are run.
     """
 
     def __init__(self, asked: dict[str, Any]) -> None:
@@ -51,11 +53,14 @@ class _Watch:
             path: {int(line): first for line, first in lines.items()} for path, lines in asked["files"].items()
         }
         self.scripts = set(asked["scripts"])
+        self.only: set[str] = set(asked.get("only", ()))
+        self.passed: list[str] = []
         self.known: dict[str, str] = {}
         self.is_on = False
         self.seen: dict[str, set[int]] = {}
         self.imported: dict[str, dict[str, set[int]]] = {}
         self.executed: dict[str, set[int]] = {}
+        self.failing: dict[str, set[int]] = {}
         self.executing: list[str] = []
         self.number_executing = 0
         self.counts = {"passed": 0, "failed": 0, "errors": 0, "skipped": 0}
@@ -105,6 +110,14 @@ class _Watch:
         seen.add(first)
         return is_new
 
+    def note_failure(self, test: str, seen: dict[str, set[int]]) -> None:
+        """Record the lines that a test executed before it failed."""
+        for file, lines in seen.items():
+            self.failing.setdefault(file, set()).update(lines)
+        for each in self.failures:
+            if each["test"] == test:
+                each["executed"] = {file: sorted(lines) for file, lines in seen.items()}
+
     def trace(self, frame: FrameType, _event: str, _argument: object) -> Any:
         if not self.is_on or self.lines_of(frame.f_code.co_filename)[1] is None:
             return None
@@ -135,10 +148,12 @@ class _Watch:
             "exit_code": exit_code,
             "counts": self.counts,
             "executed": {path: sorted(lines) for path, lines in self.executed.items()},
+            "failing": {path: sorted(lines) for path, lines in self.failing.items()},
             "executing": {"count": self.number_executing, "tests": self.executing},
             "failures": self.failures,
             "broken": self.broken,
             "ran": sorted(self.ran),
+            "passed": self.passed,
         }
         half = self.report.with_suffix(".half")
         half.write_text(json.dumps(told), encoding="utf-8")
@@ -188,6 +203,15 @@ def pytest_cmdline_main(config: Any) -> Iterator[None]:
     yield
 
 
+@_hook(trylast=True)
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Keep the tests that were asked for."""
+    if _watch is not None and _watch.only:
+        others = [each for each in items if each.nodeid not in _watch.only]
+        items[:] = [each for each in items if each.nodeid in _watch.only]
+        config.hook.pytest_deselected(items=others)
+
+
 @_hook(hookwrapper=True)
 def pytest_make_collect_report(collector: Any) -> Iterator[None]:
     """Trace the import of a test file, which runs scripts that it imports; record collection errors."""
@@ -211,7 +235,7 @@ def pytest_make_collect_report(collector: Any) -> Iterator[None]:
 
 @_hook(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    """Trace one test: its lines count if it passes."""
+    """Trace one test: its lines count if it passes; those of a test that fails are recorded apart."""
     if _watch is None:
         yield
         return
@@ -225,8 +249,11 @@ def pytest_runtest_protocol(item: Any) -> Iterator[None]:
     called = [(outcome, is_expected) for when, outcome, is_expected in _watch.phases if when == "call"]
     if failed:
         _watch.counts["failed" if failed == "call" else "errors"] += 1
+        _watch.note_failure(item.nodeid, seen)
     elif called == [("passed", False)]:
         _watch.counts["passed"] += 1
+        if _watch.only:
+            _watch.passed.append(item.nodeid)
         for file, lines in _watch.imported.get(path, {}).items():
             seen.setdefault(file, set()).update(lines)
         for file, lines in seen.items():

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import re
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import InputFileError
 from esper_agents.review.discover import discover
 from esper_agents.review.leniency import purpose_of
-from esper_agents.review.names import absolute_module
 from esper_agents.review.source import ReviewSource, read
 from esper_agents.review.tables import Purpose
+from esper_agents.tools.change_tests import TEST_FILE, changed_files, choose_tests
 from esper_agents.tools.file_access import shown_withheld, told_withheld, withheld_among
+from esper_agents.tools.module_imports import imports_any, module_names
 from esper_agents.tools.output_comparison import without
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 _MOST = 40
 _CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "environment.yml", "tox.ini")
 _CONFIGURED = re.compile(r"(?:conf|configs?|hparams|cfg)(?:/|$)|config", re.IGNORECASE)
-# Pytest's default patterns for test files.
-_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _SETTINGS = (".yaml", ".yml", ".toml", ".json")
 
 
@@ -47,19 +46,20 @@ def _rerun(arguments: JsonObject) -> str:
     risk=Risk.LOW,
     repeatable=True,
     rerun=_rerun,
-    comparing=without("configuration", "withheld", "own_tests", "other_tests"),
+    comparing=without("configuration", "withheld", "own_tests", "other_tests", "change_tests"),
 )
-async def related_code(context: ToolContext, paths: list[str]) -> ToolResult:
+async def related_code(context: ToolContext, paths: list[str], since: str = "") -> ToolResult:
     """Find files that import the given ones, their tests, and the project configuration, without running code.
 
     Args:
         context: The project.
         paths: Files or folders, relative to the project.
+        since: A revision; also choose the tests that reach what changed in the files since then.
     """
-    return await asyncio.to_thread(_look, context, paths)
+    return await asyncio.to_thread(_look, context, paths, since)
 
 
-def _look(context: ToolContext, paths: list[str]) -> ToolResult:
+def _look(context: ToolContext, paths: list[str], since: str) -> ToolResult:
     own = {each.path for each in discover(context.root, [context.inside(path) for path in paths])}
     modules = {name for path in own for name in module_names(path)}
     # Parsing is slow: only files in which an import line mentions one of the names are parsed.
@@ -84,16 +84,19 @@ def _look(context: ToolContext, paths: list[str]) -> ToolResult:
     hidden = withheld_among(context, settings)
     withheld |= hidden
     settings = [each for each in settings if each not in hidden]
-    other_tests = {each.path for each in others if _TEST_FILE.fullmatch(each.file.name)}
-    output = {
+    other_tests = {each.path for each in others if TEST_FILE.fullmatch(each.file.name)}
+    output: dict[str, Any] = {
         "callers": callers[:_MOST],
         "tests": tests[:_MOST],
         "configuration": settings[:_MOST],
         "own": len(own),
         "withheld": shown_withheld(withheld),
-        "own_tests": sorted(path for path in own if _TEST_FILE.fullmatch(PurePosixPath(path).name))[:_MOST],
+        "own_tests": sorted(path for path in own if TEST_FILE.fullmatch(PurePosixPath(path).name))[:_MOST],
         "other_tests": len(other_tests),
     }
+    if since:
+        chosen = choose_tests(context, changed_files(context, since))
+        output["change_tests"] = {**asdict(chosen), "files": list(chosen.files)}
     importing = "1 file imports" if len(callers) == 1 else f"{len(callers)} files import"
     configuration = number_of(len(settings), "file of configuration", "files of configuration")
     summary = f"{importing} them, {number_of(len(tests), 'test')}, {configuration}"
@@ -106,40 +109,6 @@ def _others(context: ToolContext, own: set[str]) -> Iterator[DiscoveredFile]:
     except InputFileError:
         return
     yield from (each for each in found if each.path not in own and each.path.endswith(".py"))
-
-
-def module_names(path: str) -> Iterator[str]:
-    """Yield the dotted names by which a file may be imported: from the root, and from each folder above it."""
-    parts = list(PurePosixPath(path).with_suffix("").parts)
-    if parts[-1] == "__init__" and len(parts) > 1:
-        parts.pop()
-    yield from (".".join(parts[start:]) for start in range(len(parts)))
-
-
-def imports_any(text: str, path: str, modules: set[str]) -> bool:
-    """Return whether a file imports one of some modules."""
-    return not modules.isdisjoint(_imported(text, path))
-
-
-def _imported(text: str, path: str) -> set[str]:
-    """Return the dotted names that a file imports, including the names in `from` imports."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    is_package = path.endswith("__init__.py")
-    module = ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                found.update(each.name for each in names)
-            case ast.ImportFrom(module=name, names=names, level=level):
-                base = absolute_module(module, is_package=is_package, level=level, name=name or "")
-                found |= {base, *(f"{base}.{each.name}" if base else each.name for each in names)}
-            case _:
-                continue
-    return found
 
 
 def _settings(context: ToolContext) -> Iterator[str]:

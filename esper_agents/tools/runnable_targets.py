@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ from esper_agents.tools.definitions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # The lab's default name for the function that makes inputs.
 INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
@@ -35,6 +37,8 @@ _NO_INPUTS = frozenset(
         *("model", "module", "net", "opt", "optimizer", "path", "scheduler", "writer"),
     )
 )
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NOT_PRODUCT = re.compile(r"(?:^|/)(?:tests?|examples?|benchmarks?|docs|scripts)/|(?:^|/)(?:test_|conftest)")
 _CALLABLE = re.compile(r"\b(?:Callable|Step)\b")
 
 
@@ -57,6 +61,7 @@ class Runnable:
         kind: A module, a function, or a step (makes its own inputs, or is a factory of such).
         needs: Missing prerequisites; empty if it can run.
         uses: Names used in the definition.
+        computes: Whether it may compute: not a helper that only tests or selects its arguments.
     """
 
     path: str
@@ -65,6 +70,7 @@ class Runnable:
     kind: RunKind
     needs: tuple[str, ...]
     uses: frozenset[str]
+    computes: bool = True
 
     @property
     def target(self) -> str:
@@ -72,22 +78,80 @@ class Runnable:
         return f"{self.path}:{self.name}"
 
 
-def find_runnables(text: str, path: str, *, inputs: int | None = None) -> tuple[Runnable, ...]:
+def find_runnables(
+    text: str, path: str, *, inputs: int | None = None, modules: Iterable[str] = ()
+) -> tuple[Runnable, ...]:
     """Return the callables that a file defines at its top level, in order.
 
     Args:
         text: Source of the file.
         path: Path to report.
         inputs: Number of available inputs; None without any.
+        modules: Names of the classes of other files that derive from `nn.Module`; see `module_classes`.
 
     Raises:
         SyntaxError: The text is not Python.
     """
-    return tuple(_File(ast.parse(text), path, inputs).found())
+    return tuple(_File(ast.parse(text), path, inputs, frozenset(modules)).found())
+
+
+def module_classes(texts: Iterable[str]) -> frozenset[str]:
+    """Return the names of the classes that derive from `nn.Module`, also by classes of other files.
+
+    Args:
+        texts: Sources of the files; one that is not Python is skipped.
+    """
+    bases: dict[str, set[str]] = {}
+    for text in texts:
+        try:
+            body = ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                bases.setdefault(node.name, set()).update(ast.unparse(base).rpartition(".")[2] for base in node.bases)
+    known = {"Module"}
+    while more := {name for name, each in bases.items() if each & known} - known:
+        known |= more
+    return frozenset(known - {"Module"})
+
+
+def relevance(runnables: Sequence[Runnable], about: Sequence[str]) -> dict[str, float]:
+    """Return how much each target has to do with a request; a name that few targets have counts more.
+
+    Args:
+        runnables: The targets.
+        about: Words of the request, files that it names as `FILE.py`, and definitions as `FILE.py:NAME`.
+    """
+    named = {each for each in about if each.endswith(".py") or ":" in each}
+    words = {_stem(each) for each in about} - named
+    parts = {each.target: _parts(each.name) | _parts(each.path) for each in runnables}
+    counts = Counter(word for each in parts.values() for word in each & words)
+    found = {}
+    for each in runnables:
+        score = sum(1 / counts[word] for word in parts[each.target] & words)
+        score += sum(1 / counts[word] for word in _parts(each.name) & words)
+        score += 100 * (each.target in named) + 10 * (each.path in named)
+        found[each.target] = score / (10 if _NOT_PRODUCT.search(each.path) else 1)
+    return found
+
+
+def _parts(name: str) -> set[str]:
+    """Return the words of a name, in lower case: those of `CrossBatchMemory` and `cross_batch_memory` are the same."""
+    return {_stem(word) for word in _WORD.findall(name.removesuffix(".py"))}
+
+
+def _stem(word: str) -> str:
+    """Return a word in lower case and in the singular, as far as its ending shows it."""
+    low = word.lower()
+    if low.endswith("sses"):
+        return low[:-2]
+    return low[:-1] if low.endswith("s") and not low.endswith("ss") else low
 
 
 class _File:
-    def __init__(self, tree: ast.Module, path: str, inputs: int | None) -> None:
+    def __init__(self, tree: ast.Module, path: str, inputs: int | None, known_modules: frozenset[str]) -> None:
+        self.known_modules = known_modules
         self.path = path
         self.tree = tree
         self.aliases = aliases(tree)
@@ -117,7 +181,22 @@ class _File:
         mentioned = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
         local = {each.id for each in mentioned if isinstance(each.ctx, ast.Store)}
         uses = frozenset(each.id for each in mentioned) - local - {name}
-        return Runnable(self.path, name, node.lineno, kind, needs, uses)
+        computes = kind is not RunKind.FUNCTION or self._computes(node, frozenset())
+        return Runnable(self.path, name, node.lineno, kind, needs, uses, computes)
+
+    def _computes(self, node: ast.stmt, seen: frozenset[str]) -> bool:
+        """Return whether a function contains arithmetic, or calls what may compute."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.BinOp | ast.AugAssign):
+                return True
+            if isinstance(each, ast.Call):
+                name = each.func.id if isinstance(each.func, ast.Name) else ""
+                own = self.functions.get(name)
+                if name in seen or (own is None and hasattr(builtins, name)):
+                    continue
+                if own is None or self._computes(own, seen | {name}):
+                    return True
+        return False
 
     def _may_be_run(self, node: ast.FunctionDef) -> bool:
         decorators = {root_name(each) for each in node.decorator_list}
@@ -235,13 +314,17 @@ class _File:
         known: set[str] = set()
         while True:
             more = {
-                name
-                for name, node in self.classes.items()
-                if any(self._dotted(base) in _MODULE_NAMES or root_name(base) in known for base in node.bases)
+                name for name, node in self.classes.items() if any(self._is_module(base, known) for base in node.bases)
             }
             if more <= known:
                 return frozenset(known)
             known |= more
+
+    def _is_module(self, base: ast.expr, known: set[str]) -> bool:
+        dotted = self._dotted(base)
+        last = dotted.rpartition(".")[2]
+        is_others = last in self.known_modules and last not in self.classes
+        return dotted in _MODULE_NAMES or root_name(base) in known or is_others
 
     def _dotted(self, node: ast.expr) -> str:
         first, _, rest = ast.unparse(node).partition(".")

@@ -21,6 +21,7 @@ from esper_agents.tools.file_access import is_private
 from esper_agents.tools.project_files import project_files
 from esper_agents.tools.secret_stores import secret_store
 from esper_agents.torchlab import sandbox
+from esper_agents.torchlab.interpreter import described_interpreter
 from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.supervisor import (
     Supervisor,
@@ -124,7 +125,7 @@ async def sandbox_copy(
     making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
     try:
         folder = await asyncio.shield(making)
-        known = await asyncio.to_thread(sandbox.interpreter, python or sys.executable)
+        known = await asyncio.to_thread(described_interpreter, python or sys.executable, context.root)
         yield await asyncio.to_thread(_prepared, context, folder.resolve(), also, known, has_network=has_network)
     finally:
         with suppress(EvidenceError):
@@ -222,24 +223,7 @@ async def run(
     """
     if not 1 <= timeout_s <= LONGEST_S:
         raise UsageError(f"timeout_s is {timeout_s}", remedy=f"give 1 to {LONGEST_S} seconds")
-    launching = ["-I", "-c", _BOOTSTRAP, str(_WORKER), json.dumps(_message(place, argv))]
-    # A separate pipe: asyncio regards a program as running while a process holds one of its pipes.
-    end, start = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *sandbox.command(place.choice, place.view, launching),
-            cwd=place.folder,
-            env=_environment(place, env or {}),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=start,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(end)
-        raise
-    finally:
-        os.close(start)
+    process, end = await _launch(place, argv, env or {})
     reading, ending = asyncio.create_task(_read(end)), asyncio.create_task(process.wait())
 
     def members(most: int) -> list[int]:
@@ -266,6 +250,31 @@ async def run(
     exceeded = f"using {supervisor.exceeded}" if supervisor.exceeded else ""
     stopped = exceeded or ("" if ending in done else f"{timeout_s} s")
     return ProgramResult(process.returncode, stopped, printed.replace(str(place.folder), "~"), dropped)
+
+
+async def _launch(
+    place: SandboxCopy, argv: Sequence[str], env: Mapping[str, str]
+) -> tuple[asyncio.subprocess.Process, int]:
+    """Start a program; return its process, and the end of a pipe that has its output."""
+    launching = ["-I", "-c", _BOOTSTRAP, str(_WORKER), json.dumps(_message(place, argv))]
+    # A separate pipe: asyncio regards a program as running while a process holds one of its pipes.
+    end, start = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *sandbox.command(place.choice, place.view, launching),
+            cwd=place.folder,
+            env=_environment(place, env),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=start,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(end)
+        raise
+    finally:
+        os.close(start)
+    return process, end
 
 
 def _message(place: SandboxCopy, argv: Sequence[str]) -> JsonObject:

@@ -16,7 +16,7 @@ from esper_agents.tools.tool import ToolContext, ToolResult, tool
 if TYPE_CHECKING:
     from esper_agents.domain.evidence import SourceFile
 
-_MOST_HITS = 200
+_MOST_HITS = 50
 _LONGEST_LINE = 300
 
 
@@ -33,7 +33,7 @@ _LONGEST_LINE = 300
     ),
 )
 async def search_code(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
-    """Find every line of Python files that contains a string, at most 200; secrets and ignored files are withheld.
+    """Count the lines of Python files that contain a string, and list the first 50; secrets are withheld.
 
     Args:
         context: The project.
@@ -41,6 +41,7 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
         paths: Files or folders, relative to the project.
     """
     hits: list[dict[str, str | int]] = []
+    count = 0
     examined: list[SourceFile] = []
     candidates = discover(context.root, [context.inside(path) for path in paths])
     withheld = withheld_among(context, [each.path for each in candidates])
@@ -52,11 +53,14 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
             continue
         examined.append(source.record)
         for number, line in enumerate(without_keys(source.text).splitlines(), 1):
-            if text in line and len(hits) < _MOST_HITS:
+            if text not in line:
+                continue
+            count += 1
+            if len(hits) < _MOST_HITS:
                 hits.append({"path": candidate.path, "line": number, "text": line.strip()[:_LONGEST_LINE]})
     summary = f"no line contains {text!r}"
     if hits:
-        found = "1 line holds" if len(hits) == 1 else f"{len(hits)} lines hold"
+        found = "1 line holds" if count == 1 else f"{count} lines hold"
         summary = f"{found} {text!r}, first at {hits[0]['path']}:{hits[0]['line']}"
     output = {"hits": hits, "withheld": shown_withheld(withheld)}
     return ToolResult(summary + told_withheld(withheld), output, examined=tuple(examined))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from esper_agents.domain.agent_action import ToolUse
+from esper_agents.domain.change import CHANGE_DIGEST
 from esper_agents.domain.codec import JsonObject  # noqa: TC001 - read at run time
 from esper_agents.domain.evidence import Artifact, SourceFile  # noqa: TC001 - read at run time
 from esper_agents.domain.finding import Diagnostic  # noqa: TC001 - read at run time
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from esper_agents.domain.change import TaskChange
     from esper_agents.domain.evidence import Risk
     from esper_agents.domain.skill import SkillText
     from esper_agents.memory.agent_files import OwnFiles
     from esper_agents.review.companion import CompanionRule
     from esper_agents.tools.lab_pool import LabPool
+
+# At the end of a command that repeats a call, it is replaced by the ID of the session.
+THIS_SESSION = "{session}"
+# Maximum size of a file that a tool reads as a whole.
+LARGEST_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class ToolContext:
         skills: Returns a text of the available skills, by the names of skill and sheet; None without skills.
         memory: Memory files of the active agent; None outside a session.
         named: Paths of the task: files that the user named may be read even if git ignores them.
+        change: Change that the task is about; None if there is none.
     """
 
     root: Path
@@ -58,9 +66,46 @@ class ToolContext:
     skills: Callable[[str, str], SkillText] | None = None
     memory: OwnFiles | None = None
     named: tuple[str, ...] = ()
+    change: TaskChange | None = None
+
+    def change_now(self, since: str) -> JsonObject:
+        """Return what a tool that judges a change records: its digest now, if it is the change of the task."""
+        from esper_agents.review.task_change import digest_now
+
+        if self.change is None or since != self.change.since:
+            return {}
+        return {CHANGE_DIGEST: digest_now(self.root.resolve(), self.change)}
+
+    def read(self, path: str, *, largest: int = LARGEST_BYTES) -> bytes:
+        """Return the content of a project file, if agents may read it.
+
+        Args:
+            path: The file, relative to the project.
+            largest: Maximum size in bytes.
+
+        Raises:
+            EvidenceError: It does not exist, lies outside the project, is too large, or is withheld: it is a secret,
+                belongs to git, or git ignores it and the user did not name it.
+        """
+        from esper_agents.tools.file_access import readable_bytes
+
+        return readable_bytes(self, path, largest=largest)
+
+    def files(self, path: str = ".") -> tuple[str, ...]:
+        """Return the files in a folder that agents may read, relative to the project and sorted.
+
+        Args:
+            path: The folder, relative to the project; a file is listed alone.
+
+        Raises:
+            EvidenceError: It does not exist, lies outside the project, is withheld, or contains too many files.
+        """
+        from esper_agents.tools.project_files import project_files
+
+        return project_files(self, path)
 
     def inside(self, path: str) -> Path:
-        """Return the absolute path of an existing item in the project.
+        """Return the absolute path of an existing item in the project, which agents may not be allowed to read.
 
         Raises:
             EvidenceError: It does not exist, or lies outside the project, symbolic links followed.
@@ -125,6 +170,8 @@ class Tool:
         comparing: Compares the output of a call with that of a repeated call.
         exceptions: Exceptions from the sandbox that a call may request, each with a permission name, by the argument
             that requests it: a `bool`, or a list whose items replace the `*` of the name.
+        upgrading: Converts the arguments of a call that an earlier version recorded.
+        is_stoppable: Whether a request to stop ends a call at once. Such a call works on a copy of the project.
     """
 
     name: str
@@ -135,6 +182,12 @@ class Tool:
     provider: str = field(default="")
     comparing: Comparer = field(default=compare_exactly)
     exceptions: Mapping[str, str] = field(default_factory=dict)
+    upgrading: Callable[[JsonObject], JsonObject] = dict
+    is_stoppable: bool = False
+
+    def may_repeat(self, arguments: JsonObject) -> bool:
+        """Return whether a call without a result may run again: it changes nothing, or had changed only a copy."""
+        return self.is_repeatable or (self.is_stoppable and not self.exceptions_of(arguments))
 
     def exceptions_of(self, arguments: JsonObject) -> tuple[str, ...]:
         """Return the names of the exceptions that a call requests, such as `run-tests:network`."""
@@ -178,7 +231,7 @@ class Tool:
         from pydantic import ValidationError
 
         try:
-            return dict(self._arguments.model_validate(dict(arguments)))
+            return dict(self._arguments.model_validate(self.upgrading(arguments)))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(each) for each in first["loc"]) or "arguments"
@@ -223,6 +276,7 @@ def tool(
     rerun: Callable[[JsonObject], str] | None = None,
     comparing: Comparer = compare_exactly,
     exceptions: Mapping[str, str] | None = None,
+    stoppable: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Create a tool from an async function whose first parameter is a `ToolContext`.
 
@@ -230,9 +284,11 @@ def tool(
         name: Name of the tool, such as `static-review`.
         risk: Risk of a call. Required.
         repeatable: Whether repeating a call changes nothing. Required.
-        rerun: Returns a command line that repeats a call, from its arguments. Required.
+        rerun: Returns a command line that repeats a call, from its arguments. Required. If it ends in
+            `THIS_SESSION`, that is replaced by the session's ID.
         comparing: Compares the output of a call with that of a repeated call.
         exceptions: As in `Tool`.
+        stoppable: Whether a request to stop ends a call at once.
 
     Raises:
         DefinitionError: A required part is missing; it names the file and the line of the function.
@@ -247,7 +303,8 @@ def tool(
             remedy = "add rerun=lambda arguments: '...' to @tool, the command line that repeats a call"
             raise _unusable(name, function, "has no `rerun`", remedy)
         _check_function(name, function)
-        return Tool(name, risk, repeatable, function, rerun, comparing=comparing, exceptions=exceptions or {})
+        made = Tool(name, risk, repeatable, function, rerun, comparing=comparing, exceptions=exceptions or {})
+        return replace(made, is_stoppable=stoppable)
 
     return make
 

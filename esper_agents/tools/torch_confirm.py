@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.tools.measurement_tools import MeasurementResult
+    from esper_agents.torchlab.measurements.explain import ExplainResult
+    from esper_agents.torchlab.worker.watch.result import WatchedLine, WatchResult
 
 _SEEN_BY = "a trace of the line"
 # A line that runs this often in one call is inside a loop.
@@ -104,7 +106,7 @@ async def torch_confirm(
         inputs_from: `FILE:FUNCTION` that makes the inputs.
         train: Also run backward.
     """
-    from esper_agents.torchlab.watch import LineRange, watch
+    from esper_agents.torchlab.measurements import explain, watch
 
     rules = {each.code: each.shown for each in catalogue(context.rules)}
     report = await asyncio.to_thread(
@@ -118,16 +120,20 @@ async def torch_confirm(
             "the review has no finding on these lines that a run can test", remedy="name lines of findings"
         )
     wanted = spec(target, inputs, inputs_from)
-    spans = [LineRange(at.path, at.line, max(at.end_line, at.line)) for at in (each.location for each in claims)]
-    watched = await measure(context, [target, inputs_from], lambda lab: watch(lab, wanted, spans, train=train))
-    made, breaks = [watched], None
+    lines_of = (each.location for each in claims)
+    options = watch.WatchOptions(
+        tuple(watch.LineRange(at.path, at.line, max(at.end_line, at.line)) for at in lines_of), train=train
+    )
+    watched = await measure(context, [target, inputs_from], lambda lab: watch.run(lab, wanted, options, None))
+    made, compiled = [watched], None
     if any(rules[each.rule] is RuntimeExpectation.BREAKS for each in claims):
-        from esper_agents.torchlab.explain import explain
-
-        made.append(await measure(context, [target, inputs_from], lambda lab: explain(lab, wanted, train=train)))
-        breaks = made[-1].report.result
-    settled = [_settle(each, rules[each.rule], watched.report.result, breaks) for each in claims]
-    return _result(target, settled, made)
+        compiling = explain.ExplainOptions(train)
+        made.append(
+            await measure(context, [target, inputs_from], lambda lab: explain.run(lab, wanted, compiling, None))
+        )
+        compiled = explain.MEASUREMENT.parsed(made[-1].report)
+    seen = watch.MEASUREMENT.parsed(watched.report)
+    return _result(target, [_settle(each, rules[each.rule], seen, compiled) for each in claims], made)
 
 
 def _result(target: str, settled: list[ConfirmedClaim], made: list[MeasurementResult]) -> ToolResult:
@@ -156,37 +162,35 @@ def _surer(settled: ConfirmedClaim, target: str) -> Diagnostic:
 
 
 def _settle(
-    claim: Diagnostic, shown: RuntimeExpectation, watched: JsonObject, compiled: JsonObject | None
+    claim: Diagnostic, shown: RuntimeExpectation, watched: WatchResult, compiled: ExplainResult | None
 ) -> ConfirmedClaim:
     at = claim.location
     place = (at.path, at.line, max(at.end_line, at.line))
-    line = next(each for each in watched["lines"] if (each["file"], each["line"], each["end_line"]) == place)
-    said = f"it {line['said']}"
+    line = next(each for each in watched.lines if (each.file, each.line, each.end_line) == place)
+    said = f"it {line.said}"
     match shown:
         case RuntimeExpectation.RAISES:
             return _raising(claim, line, watched)
         case RuntimeExpectation.REPEATS:
-            often = line["times"] >= _REPEATED * watched["calls"]
+            often = line.times >= _REPEATED * watched.calls
             return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT if often else ConfirmationResult.UNSETTLED, said)
         case RuntimeExpectation.BREAKS:
-            return _breaking(claim, line, compiled or {})
+            return _breaking(claim, line, compiled)
         case RuntimeExpectation.NOT:
             return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, "no run can test it")
 
 
-def _raising(claim: Diagnostic, line: JsonObject, watched: JsonObject) -> ConfirmedClaim:
-    from esper_agents.torchlab.watch import raises_at
-
-    raised, said = watched["raised"], f"it {line['said']}"
-    if raises_at(raised, line):
+def _raising(claim: Diagnostic, line: WatchedLine, watched: WatchResult) -> ConfirmedClaim:
+    raised, said = watched.raised, f"it {line.said}"
+    if raised is not None and raised.is_raised_at(line):
         return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said)
-    if raised is not None and _says_the_same(claim, str(raised["message"])):
+    if raised is not None and _says_the_same(claim, raised.message):
         # A layer's construction lies elsewhere than the call of it that raises.
-        where = raised["frames"][-1] if raised["frames"] else {"file": "torch", "line": 0}
-        said = f"the run raises {raised['type']} at {where['file']}:{where['line']}: {raised['message']}"
+        where = f"{raised.frames[-1].file}:{raised.frames[-1].line}" if raised.frames else "torch:0"
+        said = f"the run raises {raised.type} at {where}: {raised.message}"
         return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, said[:_LONGEST_SAID])
     # An exception before the end may have prevented the line from running as intended.
-    is_refuted = line["times"] > 0 and raised is None
+    is_refuted = line.times > 0 and raised is None
     return ConfirmedClaim(claim, ConfirmationResult.REFUTED if is_refuted else ConfirmationResult.UNSETTLED, said)
 
 
@@ -196,12 +200,12 @@ def _says_the_same(claim: Diagnostic, message: str) -> bool:
     return len(sizes) > 1 and sizes <= set(_SIZE.findall(message))
 
 
-def _breaking(claim: Diagnostic, line: JsonObject, compiled: JsonObject) -> ConfirmedClaim:
-    places = [each.get("place", {}) for each in compiled.get("breaks", ())]
-    if any(each.get("file") == line["file"] and line["line"] <= each["line"] <= line["end_line"] for each in places):
+def _breaking(claim: Diagnostic, line: WatchedLine, compiled: ExplainResult | None) -> ConfirmedClaim:
+    places = [each.at for each in (compiled and compiled.breaks) or ()]
+    if any(file == line.file and line.line <= number <= line.end_line for file, number in places):
         return ConfirmedClaim(claim, ConfirmationResult.BORNE_OUT, "torch.compile breaks the graph there")
-    if compiled.get("status") == "clean" and line["times"]:
+    if compiled is not None and compiled.status == "clean" and line.times:
         return ConfirmedClaim(
             claim, ConfirmationResult.REFUTED, "it ran, and torch.compile made one graph of the whole"
         )
-    return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, f"it {line['said']}, and no break was seen there")
+    return ConfirmedClaim(claim, ConfirmationResult.UNSETTLED, f"it {line.said}, and no break was seen there")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.request import Wish
 from esper_agents.errors import EvidenceError
 from esper_agents.review.discover import discover
+from esper_agents.review.fact_query import InspectionSubject
+from esper_agents.review.inspection import inspect
 from esper_agents.review.source import ReviewSource, read
-from esper_agents.tools.runnable_targets import Runnable, find_runnables
+from esper_agents.tools.runnable_targets import Runnable, find_runnables, module_classes, relevance
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
@@ -31,7 +35,14 @@ def _rerun(arguments: JsonObject) -> str:
 
 @tool("torch-targets", risk=Risk.LOW, repeatable=True, rerun=_rerun)
 async def torch_targets(
-    context: ToolContext, paths: list[str], named: list[str] | None = None, inputs: list[str] | None = None
+    context: ToolContext,
+    paths: list[str],
+    named: list[str] | None = None,
+    inputs: list[str] | None = None,
+    about: list[str] | None = None,
+    *,
+    alternatives: bool = False,
+    symbols: list[str] | None = None,
 ) -> ToolResult:
     """Find functions, modules and training steps that the torch tools can run, without running code.
 
@@ -40,35 +51,58 @@ async def torch_targets(
         paths: Files or folders to search, relative to the project.
         named: Targets named by the user: `FILE.py:NAME`, or the bare name of a definition in the paths.
         inputs: Available inputs, such as `randn(32,128)`.
+        about: Words of the request, and what it names as `FILE.py` and `FILE.py:NAME`; relevant targets come first.
+        alternatives: Also find pairs of definitions that do the same, such as `attn` and `fast_attn`.
+        symbols: Definitions in question, as `FILE.py:NAME`, which make a pair whatever their names.
     """
-    return await asyncio.to_thread(_look, context, paths, named or [], None if not inputs else len(inputs))
+    found = await asyncio.to_thread(
+        _look, context, paths, named or [], None if not inputs else len(inputs), about or []
+    )
+    if not alternatives:
+        return found
+    pairs = await asyncio.to_thread(_pairs, context, paths, tuple(symbols or ()))
+    return replace(found, output={**found.output, "alternatives": pairs})
 
 
-def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int | None) -> ToolResult:
+def _pairs(context: ToolContext, paths: list[str], symbols: tuple[str, ...]) -> list[list[str]]:
+    """Return the pairs of definitions that do the same, the existing one first."""
+    subject = InspectionSubject(("alternatives",), Wish.COMPARE, symbols)
+    facts = inspect(context.root, [context.inside(path) for path in paths], subject).results[0].facts
+    return [list(each.definitions) for each in facts if len(each.definitions) > 1]
+
+
+def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int | None, about: list[str]) -> ToolResult:
     candidates = {each.path: each for each in discover(context.root, [context.inside(path) for path in paths])}
     asked = [_resolved(context, each, candidates) for each in named]
     for path in {path for path, _, _ in asked if path} - candidates.keys():
         candidates |= {each.path: each for each in discover(context.root, [context.inside(path)])}
     found: list[Runnable] = []
     examined = []
-    for path in sorted(candidates):
-        source = read(candidates[path].file, path)
-        if not isinstance(source, ReviewSource):
-            continue
+    sources = {path: source for path in sorted(candidates) if (source := _source(candidates[path], path)) is not None}
+    modules = module_classes(each.text for each in sources.values())
+    for path, source in sources.items():
         try:
-            found += find_runnables(source.text, path, inputs=inputs)
+            found += find_runnables(source.text, path, inputs=inputs, modules=modules)
         except (SyntaxError, ValueError, RecursionError):
             continue
         examined.append(source.record)
     people = [_named(path, name, said, found) for path, name, said in asked]
+    ranks = relevance(found, about) if about else {}
+    found.sort(key=lambda each: -ranks.get(each.target, 0.0))
+    found = [each for each in found if each.computes]
     ready = [each for each in found if not each.needs]
     output = {
         "named": people,
-        "runnable": [_described(each, ready) for each in ready[:_MOST]],
-        "missing": [_described(each, ready) for each in found if each.needs][:_MOST],
+        "runnable": [_described(each, ready, ranks) for each in ready[:_MOST]],
+        "missing": [_described(each, ready, ranks) for each in found if each.needs][:_MOST],
         "files": len(examined),
     }
     return ToolResult(_summary(ready, people), output, examined=tuple(examined))
+
+
+def _source(file: DiscoveredFile, path: str) -> ReviewSource | None:
+    source = read(file.file, path)
+    return source if isinstance(source, ReviewSource) else None
 
 
 def _resolved(context: ToolContext, said: str, candidates: dict[str, DiscoveredFile]) -> tuple[str, str, str]:
@@ -107,13 +141,14 @@ def _named(path: str, name: str, said: str, found: Sequence[Runnable]) -> JsonOb
     }
 
 
-def _described(each: Runnable, ready: Sequence[Runnable]) -> JsonObject:
+def _described(each: Runnable, ready: Sequence[Runnable], ranks: Mapping[str, float]) -> JsonObject:
     return {
         "target": each.target,
         "line": each.line,
         "kind": str(each.kind),
         "needs": list(each.needs),
         "uses": sorted(other.target for other in ready if other.name in each.uses and other.target != each.target),
+        **({"relevance": f"{ranks[each.target]:.3g}"} if ranks else {}),
     }
 
 

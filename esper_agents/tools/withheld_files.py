@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Python imports these, or reads them to find installed packages.
 _CODE = re.compile(r".*\.(pyi?|pyc|pyd|pth|dylib|so(\.\d+)*)", re.IGNORECASE)
 _METADATA = re.compile(r".*\.(dist|egg)-info", re.IGNORECASE)
+_HARNESS = re.compile(r"/\.esper/harness/\w+\.tensors\Z")
 # An environment of another interpreter: tens of thousands of files that nothing imports.
 _ENVIRONMENT = frozenset(("pyvenv.cfg", "conda-meta"))
 # Maximum number of entries examined; unexamined folders are withheld whole.
@@ -139,7 +140,7 @@ class _Search:
             if is_private(entry.name) and not is_asked:
                 self._secrets.add(os.path.realpath(path))
         elif not entry.is_dir():
-            is_code = bool(_CODE.fullmatch(entry.name) or _METADATA.fullmatch(folder.path))
+            is_code = bool(_CODE.fullmatch(entry.name) or _METADATA.fullmatch(folder.path) or _HARNESS.search(path))
             is_shown = (is_code or folder.is_asked or not is_ignored) and not is_private(entry.name)
             folder.files[path] = is_asked or is_shown
         elif is_private(f"{entry.name}/-") and not is_asked:

@@ -6,8 +6,11 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from esper_agents.errors import UsageError
+from esper_agents.domain.codec import plain
+from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab.report import OutputFile
+from esper_agents.torchlab.worker.target.result import CapturedCalls
+from esper_agents.torchlab.worker_failure import read_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,17 +31,17 @@ class CapturedTarget:
         target: The target; its inputs are those of the record.
         source: The script that was run, or the record that was reused, as named by the user.
         record: File of the calls, for reuse.
-        result: Result of the recording; empty if a record was reused.
+        calls: Result of the recording; None if a record was reused.
     """
 
     target: TargetSpec
     source: str
     record: OutputFile
-    result: JsonObject
+    calls: CapturedCalls | None
 
     def described(self) -> JsonObject:
         """Return the capture as stored in reports."""
-        return {"source": self.source, **self.record.described(), **self.result}
+        return {"source": self.source, **self.record.described(), **(plain(self.calls) if self.calls else {})}
 
 
 def with_captured(
@@ -58,15 +61,17 @@ def with_captured(
         WorkerError: The script hung, crashed or raised before its first call.
     """
     if source.endswith(SUFFIX):
-        record, result = OutputFile(lab.project / source, "application/octet-stream"), {}
+        record, calls = OutputFile(lab.project / source, "application/octet-stream"), None
         if not record.path.is_file():
             remedy = f"capture with --capture FILE.py; it leaves calls{SUFFIX}"
             raise UsageError(f"there is no file {source!r}", remedy=remedy)
     else:
         asked = {"source": source, "calls": _MOST_CALLS}
         report = lab.job("capture", replace(target, captured=""), asked, tell=tell)
-        record, result = report.made[0], dict(report.result)
+        if not report.made:
+            raise EvidenceError("the measurement process left no record of the calls", remedy="measure again")
+        record, calls = report.made[0], read_result(CapturedCalls, report.result)
     readable = shared / record.path.name
     shutil.copyfile(record.path, readable)
     named = target.captured_from or source
-    return CapturedTarget(replace(target, captured=str(readable), captured_from=named), named, record, result)
+    return CapturedTarget(replace(target, captured=str(readable), captured_from=named), named, record, calls)

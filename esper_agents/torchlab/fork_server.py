@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.extras import Extra
 from esper_agents.torchlab import sandbox
+from esper_agents.torchlab.interpreter_choice import OLDEST_TORCH
 from esper_agents.torchlab.supervisor import descendants
 from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
 from esper_agents.torchlab.worker.process.process_tree import children
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.interpreter import PythonInterpreter
 
 _BOOTSTRAP = (
     "import importlib.util as u, sys; p = sys.argv[1]; "
@@ -32,7 +33,6 @@ _BOOTSTRAP = (
 )
 _WORKER = Path(__file__).parent / "worker"
 _START_S = 120.0
-_OLDEST_TORCH = (2, 4)
 
 # Takes a readable folder and the interpreter's environments; returns the paths in it that are withheld.
 Withhold: TypeAlias = "Callable[[Path, Sequence[Path]], Iterable[Path]]"
@@ -50,7 +50,7 @@ class ForkServerClient:
 
     def __init__(
         self,
-        python: str | None,
+        python: PythonInterpreter,
         roots: Sequence[Path],
         hidden: Sequence[Path],
         scratch: Path,
@@ -61,7 +61,7 @@ class ForkServerClient:
         """Start the process and wait until it has imported torch.
 
         Args:
-            python: The interpreter; this process's own if None.
+            python: The interpreter.
             roots: Folders that measurement processes may read.
             hidden: Folders that they must not see, anywhere.
             scratch: Folder in which each process gets a writable folder.
@@ -72,9 +72,8 @@ class ForkServerClient:
             EvidenceError: No sandbox works here, or the interpreter started no process.
             UsageError: It has no usable torch.
         """
-        found = sandbox.interpreter(python or sys.executable)
         self._withhold = None if is_unconfined else withhold
-        view = sandbox.SandboxMounts(found, tuple(roots), _WORKER, scratch, tuple(hidden))
+        view = sandbox.SandboxMounts(python, tuple(roots), _WORKER, scratch, tuple(hidden))
         self._view = view = replace(view, withheld=self._withheld(view))
         self.choice = sandbox.choose(view, is_waived=is_unconfined)
         self.grants = sandbox.grants(view)
@@ -100,7 +99,7 @@ class ForkServerClient:
             )
             theirs.close()
             failed.callback(self.close)
-            self.interpreter = self._hello(found.executable)
+            self.interpreter = self._hello(python.executable)
             self._send({"do": "prepare", **self.confinement(), "scratch": str(scratch)})
             failed.pop_all()
 
@@ -245,6 +244,6 @@ def _check_torch(hello: JsonObject) -> None:
         )
     version = str(hello["torch"])
     numbers = tuple(int(each) for each in version.partition("+")[0].split(".")[:2])
-    if numbers < _OLDEST_TORCH:
-        oldest = ".".join(map(str, _OLDEST_TORCH))
+    if numbers < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
         raise UsageError(f"torch {version} of {python} is too old", remedy=f"use torch {oldest} or newer")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.worker.target.source_place import TracedFailure
 
 _CHANGES = {
     "branch": (
@@ -206,23 +206,18 @@ _OLDER = (
 )
 
 
-def change_for(reported: JsonObject) -> str:
-    """Return the remedy for a graph break.
-
-    Args:
-        reported: A break of a report, or a failed outcome: `kind`, and if known `page`, `explanation`, `context`
-            and `outside`.
-    """
+def change_for(reported: TracedFailure) -> str:
+    """Return the remedy for a graph break or a failed outcome."""
     text = _CHANGES.get(cause_of(reported), _GENERIC)
-    if reported.get("after") == "graph break in loop":
+    if reported.after == "graph break in loop":
         text += _IN_LOOP
     return text
 
 
-def cause_of(reported: JsonObject) -> str:
+def cause_of(reported: TracedFailure) -> str:
     """Return the name of the cause of a break, such as `branch` or `item`; `unknown` if the table has no entry."""
-    known = _BY_PAGE.get(str(reported.get("page", "")), "")
-    said = " ".join(str(reported.get(name, "")) for name in ("kind", "explanation", "context", "outside"))
+    known = _BY_PAGE.get(reported.page or "", "")
+    said = " ".join(each or "" for each in (reported.kind, reported.explanation, reported.context, reported.outside))
     if known in {"builtin", "C function", "skipped function", "asked for", "context manager", ""}:
         known = _first(_BY_WORDS, said) or known
     return known or _first(_OLDER, said) or "unknown"

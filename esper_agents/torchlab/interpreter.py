@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from esper_agents.errors import UsageError
 
 _OLDEST = (3, 10)
 _PATIENCE_S = 60
+_MOST_LINES = 100
 _PARTS = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
+_PROGRAM = re.compile(r"python(?:3(?:\.\d+)?)?")
 # Editable installations by setuptools record a package's folder in a finder and not on the path.
 _QUESTION = """
 import json, sys, sysconfig
@@ -37,11 +40,13 @@ class PythonInterpreter:
         executable: Absolute path with links unresolved: a virtual environment is recognized by it.
         version: Major, minor and micro version.
         places: Files and folders needed to run it and to import installed packages, with links resolved and unresolved.
+        is_projects: Whether its environment belongs to the project: only a process in bubblewrap may start it.
     """
 
     executable: str
     version: tuple[int, int, int]
     places: tuple[Path, ...]
+    is_projects: bool = False
 
 
 @lru_cache(maxsize=16)
@@ -63,6 +68,67 @@ def interpreter(python: str) -> PythonInterpreter:
         dotted = ".".join(map(str, said.version))
         raise UsageError(f"{python!r} is Python {dotted}", remedy="name an interpreter of Python 3.10 or newer")
     return said
+
+
+def project_interpreter(root: Path) -> PythonInterpreter | None:
+    """Return the interpreter of the project's `.venv`, which is not run; None if there is none that can be used.
+
+    The environment must link to an interpreter outside the project: only that one is queried. Code in the environment,
+    such as that of a `.pth` file, first runs in the sandbox.
+
+    Args:
+        root: The project's folder.
+    """
+    folder = root.resolve() / ".venv"
+    program = folder / "bin" / "python"
+    real = program.resolve()
+    is_usable = folder.is_dir() and not folder.is_symlink() and (folder / "pyvenv.cfg").is_file()
+    if not is_usable or real.is_relative_to(root.resolve()) or not _PROGRAM.fullmatch(real.name):
+        return None
+    try:
+        base = interpreter(str(real))
+    except UsageError:
+        return None
+    places = [*base.places, folder, *_links(program), *_editable_folders(folder, root.resolve())]
+    return PythonInterpreter(str(program), base.version, _shown(places), is_projects=True)
+
+
+def _editable_folders(environment: Path, root: Path) -> list[Path]:
+    """Return the folders of the project that an environment has on its path, as an editable installation does."""
+    lines = []
+    for file in environment.glob("lib/python3*/site-packages/*.pth"):
+        try:
+            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()[:_MOST_LINES]
+        except OSError:
+            continue
+    named = [Path(os.path.normpath(line)) for line in lines if line.startswith("/")]
+    return [each for each in named if each != root and each.resolve().is_relative_to(root) and each.is_dir()]
+
+
+def described_interpreter(python: str, root: Path) -> PythonInterpreter:
+    """Return an interpreter's description; that of the project's `.venv` is not run unless it is active.
+
+    Args:
+        python: Path of the interpreter.
+        root: The project's folder.
+
+    Raises:
+        UsageError: There is no such program, it is not Python, does not run, or is older than 3.10.
+    """
+    if Path(python) == root.resolve() / ".venv" / "bin" / "python" and Path(python) != active_python():
+        if (found := project_interpreter(root)) is not None:
+            return found
+        raise UsageError(f"{python!r} cannot be used", remedy="create the environment again: python -m venv .venv")
+    return interpreter(python)
+
+
+def active_python() -> Path | None:
+    """Return the interpreter of the active environment; None if no environment is active."""
+    folder = os.environ.get("VIRTUAL_ENV", "")
+    if not folder and os.environ.get("CONDA_DEFAULT_ENV", "base") != "base":
+        # Shells activate conda's base environment unasked.
+        folder = os.environ.get("CONDA_PREFIX", "")
+    return Path(folder, "bin", "python") if folder else None
 
 
 def _asked(path: str, named: str) -> PythonInterpreter:

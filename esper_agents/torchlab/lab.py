@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -13,23 +14,29 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
+from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab import environment
 from esper_agents.torchlab.fork_server import ForkServerClient
+from esper_agents.torchlab.interpreter import described_interpreter, interpreter
+from esper_agents.torchlab.interpreter_choice import InterpreterSource, project_candidates
 from esper_agents.torchlab.measurement_lock import measurement_lock
 from esper_agents.torchlab.remove_tree import remove
 from esper_agents.torchlab.report import SCHEMA, MeasurementReport, OutputFile, now
 from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, memory_at_most, tasks_of_user
 from esper_agents.torchlab.worker.process.channel import Channel
+from esper_agents.torchlab.worker.results import WrittenFiles, shallow
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 from esper_agents.torchlab.worker_handle import WorkerHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.fork_server import Withhold
+    from esper_agents.torchlab.interpreter import PythonInterpreter
     from esper_agents.torchlab.sandbox import SandboxChoice
     from esper_agents.torchlab.target import TargetSpec, Tell
+    from esper_agents.torchlab.worker.results import WrittenFile
 
 
 _MOST_WORKERS = 3
@@ -40,7 +47,8 @@ class LabSettings:
     """Settings for running user code.
 
     Attributes:
-        python: Interpreter whose torch is measured; this process's own if None.
+        python: Interpreter whose torch is measured; None for the first of `project_candidates` that can measure, else
+            this process's own.
         is_unconfined: Whether the user passed `--no-sandbox`.
         memory_bytes: Limit on allocations of a process beyond its start, and on its device memory.
         timeout_s: Time limit for one reply.
@@ -94,6 +102,7 @@ class Lab:
         self._keep = keep
         self._count = 0
         self._measurement = 0
+        self._source = InterpreterSource()
         self._opened = ExitStack()
         self._closing = Lock()
 
@@ -112,14 +121,7 @@ class Lab:
             self._opened.callback(remove, self._scratch)
             self.keep = self._keep or self._scratch / "kept"
             self.keep.mkdir(parents=True, exist_ok=True)
-            self._forks = ForkServerClient(
-                self.settings.python,
-                self._roots,
-                self._hidden,
-                self._scratch,
-                withhold=self._withhold,
-                is_unconfined=self.settings.is_unconfined,
-            )
+            self._forks = self._started()
             self._opened.callback(self._forks.close)
             total = TotalLimits(self._total_memory(), self.settings.tasks, self.settings.disk_bytes)
             self._supervisor = Supervisor(self._forks.descendants, [self._scratch], total, self._forks.workers)
@@ -129,6 +131,36 @@ class Lab:
             self.close()
             raise
         return self
+
+    def _started(self) -> ForkServerClient:
+        """Return the fork server under the first interpreter that can measure."""
+        if self.settings.python is not None:
+            return self._start(interpreter(self.settings.python))
+        passed_over: list[str] = []
+        for each in project_candidates(self.project):
+            if each.is_own:
+                break
+            problem = each.problem
+            try:
+                if not problem:
+                    forks = self._start(described_interpreter(each.python, self.project))
+                    self._source = InterpreterSource(each.name, tuple(passed_over))
+                    return forks
+            except (UsageError, EvidenceError) as error:
+                problem = error.problem
+            passed_over.append(problem)
+        self._source = InterpreterSource("", tuple(passed_over))
+        return self._start(interpreter(sys.executable))
+
+    def _start(self, python: PythonInterpreter) -> ForkServerClient:
+        return ForkServerClient(
+            python,
+            self._roots,
+            self._hidden,
+            self._scratch,
+            withhold=self._withhold,
+            is_unconfined=self.settings.is_unconfined,
+        )
 
     def __exit__(self, *_: object) -> None:
         """Leave no process, descriptor or scratch folder behind."""
@@ -241,13 +273,14 @@ class Lab:
         Raises:
             UsageError: The target cannot be used.
             WorkerError: The process hung, crashed, raised, or otherwise gave no reply.
+            EvidenceError: It named an invalid file.
         """
         started = now(), time.monotonic_ns()
         self.warm(name)
         with self.worker(device=target.device) as worker:
-            loaded = worker.load(target)
+            loaded = shallow(worker.load(target))
             answer = worker.ask(name, request, tell=tell or self.tell)
-            made = tuple(self._kept(worker.scratch, each) for each in answer.result.get("artifacts", ()))
+            made = tuple(self.kept(worker.scratch, each) for each in answer.read(WrittenFiles).artifacts)
         about = {**target.described(), **loaded}
         result = {each: answer.result[each] for each in answer.result if each != "artifacts"}
         return self.report(name, about, request, result, made=made, started=started)
@@ -290,10 +323,20 @@ class Lab:
         """Return the environment of the measurements."""
         # No user code runs there, and CUDA, if present, cannot start in a limited address space.
         with self.worker(device="cuda") as worker:
-            return {**environment.host(), "torch": worker.ask("environment", {}).result}
+            torch = worker.ask("environment", {}).result
+        return {**environment.host(), "torch": torch, **self._source.described()}
 
-    def _kept(self, scratch: Path, artifact: Mapping[str, str]) -> OutputFile:
-        name = Path(artifact["name"]).name
+    def kept(self, scratch: Path, artifact: WrittenFile) -> OutputFile:
+        """Move an output file of a measurement process to the folder that keeps them, and return it.
+
+        Args:
+            scratch: Scratch folder of the process.
+            artifact: The file, as reported by the process.
+
+        Raises:
+            WorkerError: There is no such file.
+        """
+        name = Path(artifact.name).name
         source = scratch / name
         # A path reported by a measurement process may be a link out of its scratch folder.
         if source.is_symlink() or not source.is_file():
@@ -303,4 +346,4 @@ class Lab:
             # A move to another disk would write through the link.
             kept.unlink()
         shutil.move(source, kept)
-        return OutputFile(kept, artifact["media_type"])
+        return OutputFile(kept, artifact.media_type)

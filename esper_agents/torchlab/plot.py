@@ -12,7 +12,7 @@ from esper_agents.domain.quantities import bytes_text, percent, time_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.profiling.result import BottleneckAnalysis
 
 _WIDTH, _LEFT, _RIGHT, _ROW = 960, 380, 150, 22
 _CHART = _WIDTH - _LEFT - _RIGHT
@@ -99,23 +99,23 @@ class _Drawing:
         return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *self.parts, "</svg>", ""])
 
 
-def profile_plot(name: str, analysis: JsonObject, timeline: Sequence[tuple[float, float]]) -> str:
+def profile_plot(name: str, analysis: BottleneckAnalysis, timeline: Sequence[tuple[float, float]]) -> str:
     """Return a plot of a profile.
 
     Args:
         name: Name of the target.
-        analysis: Result of `bottleneck.analyse`.
+        analysis: The analysis.
         timeline: Nanoseconds since the start of a call, and allocated bytes; empty without allocations.
     """
     drawing = _Drawing()
-    drawing.heading(f"{name}: {time_text(analysis['call']['ns'])} a call, bound by {analysis['bottleneck']}")
-    shares = sorted(analysis["shares"].items(), key=lambda each: -each[1])
+    drawing.heading(f"{name}: {time_text(analysis.call.ns)} a call, bound by {analysis.bottleneck}")
+    shares = sorted(analysis.shares.items(), key=lambda each: -each[1])
     drawing.bars([(kind, share, _COLOURS[kind], percent(share)) for kind, share in shares if share >= _LEAST_SHARE])
     drawing.heading("Operations, as part of a call")
     drawing.bars(
         [
-            (label_of(row), row["share"], _COLOURS[row["bound"]], f"{percent(row['share'])} {row['bound']}")
-            for row in analysis["operations"][:_MOST_BARS]
+            (row.label, row.share, _COLOURS[row.bound], f"{percent(row.share)} {row.bound}")
+            for row in analysis.operations[:_MOST_BARS]
         ]
     )
     if len(timeline) > 1:
@@ -143,10 +143,3 @@ def memory_plot(
         if len(points) > 1:
             drawing.steps(points)
     return drawing.finished()
-
-
-def label_of(row: JsonObject) -> str:
-    """Return an operation in words: its name, the calling line or else the module, and the pass."""
-    where = f"{row['file']}:{row['line']}" if row.get("file") else row.get("module") or ""
-    backward = " backward" if row["phase"] == "backward" and not row["name"].endswith("_backward") else ""
-    return f"{row['name'].removeprefix('aten::')}{backward} {where}".rstrip()

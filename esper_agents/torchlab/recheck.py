@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.domain.codec import plain
 from esper_agents.errors import IntegrityError
 from esper_agents.torchlab.measurement import measurement, measurement_kinds
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.report import MeasurementReport
 
+# Texts of conclusions in reports of earlier versions, and what they are now.
+_RENAMED = {"run this with --limit in CI": "run this with --device-memory in CI"}
+_EMPTY: tuple[object, ...] = (None, [], {})
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError)
 
 
@@ -81,34 +84,35 @@ def recheck(report: MeasurementReport, folder: Path) -> RecheckResult:
 
 
 def _says(report: MeasurementReport) -> str:
-    match report.kind:
-        case "compare":
-            from esper_agents.torchlab.compare.acceptance_rules import acceptance
-            from esper_agents.torchlab.compare.compare import recheck as judged
-
-            verdict = judged(report)
-            own = "" if report.result["rules"] == acceptance() else " (by acceptance rules that are not those of here)"
-            return f"{verdict['outcome']}: {'; '.join(verdict['because'])}{own}"
-        case "explain" | "export" | "memory" | "nan" | "watch" as kind:
-            explained = import_module(f"esper_agents.torchlab.{kind}").explained
-            return str(_same(report, explained(report.result))["headline"])
-        case "profile":
-            from esper_agents.torchlab.profile import profiled
-
-            return str(_same(report, profiled(report.body))["headline"])
-        case kind if kind in measurement_kinds():
-            return str(_same(report, measurement(kind).explained(report.result))["headline"])
-        case _:
-            raise IntegrityError(f"reports of kind {report.kind!r} have no conclusions", remedy="measure again")
+    if report.kind not in measurement_kinds():
+        raise IntegrityError(f"reports of kind {report.kind!r} have no conclusions", remedy="measure again")
+    about = measurement(report.kind)
+    result = about.explained(about.measurements(report.body), report.subject)
+    remark = about.remark(result, report.body)
+    _compare(report, plain(result))
+    return f"{result.headline}{remark}"
 
 
-def _same(report: MeasurementReport, again: JsonObject) -> JsonObject:
-    stated: Any = report.result
-    again = json.loads(json.dumps(again))
+def _compare(report: MeasurementReport, again: JsonObject) -> None:
+    """Raise an error if the stated result differs; an empty part and an absent one mean the same."""
+    text = json.dumps(report.result)
+    for before, now in _RENAMED.items():
+        text = text.replace(before, now)
+    stated, again = _filled(json.loads(text)), _filled(json.loads(json.dumps(again)))
     if stated != again:
         different = sorted(name for name in {*stated, *again} if stated.get(name) != again.get(name))
         raise IntegrityError(
             f"the report's conclusions do not follow from its measurements: {', '.join(different)}",
             remedy="measure again",
         )
-    return again
+
+
+def _filled(value: Any) -> Any:
+    """Return JSON without members that are null, or an empty list or object."""
+    match value:
+        case dict():
+            return {name: part for name, each in value.items() if (part := _filled(each)) not in _EMPTY}
+        case list():
+            return [_filled(each) for each in value]
+        case _:
+            return value

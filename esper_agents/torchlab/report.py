@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import IntegrityError, UsageError
-from esper_agents.torchlab.measurement import measurement_kinds
+from esper_agents.torchlab.measurement import measurement_kinds, subject_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.measurement import ReportSubject
 
 SCHEMA = "urn:uuid:efb3b188-f73f-4522-ad3f-ae5a415f40ff#torchlab/report/1"
 _SCHEMAS = frozenset({SCHEMA, "https://esper-agents.dev/torchlab/report/1"})
-_KINDS = frozenset({"compare", "profile", "explain", "export", "memory", "nan", "watch"}) | measurement_kinds()
+_KINDS = measurement_kinds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,7 @@ class MeasurementReport:
     """Report of one measurement.
 
     Attributes:
-        kind: `compare`, `profile`, `explain`, `export`, `memory`, `nan`, `watch`, or one of
-            `measurement_kinds()`.
+        kind: One of `measurement_kinds()`.
         body: The whole document; its `result` holds the findings.
         made: Output files.
     """
@@ -66,6 +66,26 @@ class MeasurementReport:
         """The result of the measurement."""
         result: JsonObject = self.body["result"]
         return result
+
+    @property
+    def subject(self) -> ReportSubject:
+        """Target and request."""
+        return subject_of(self.body)
+
+    def with_output(self, file: OutputFile) -> MeasurementReport:
+        """Return the report with another output file."""
+        artifacts = [*self.body["artifacts"], file.described()]
+        return MeasurementReport(self.kind, {**self.body, "artifacts": artifacts}, (*self.made, file))
+
+    @property
+    def interpreter(self) -> str:
+        """Interpreter in words, if it is not the one of esper-agents or not the preferred one; otherwise empty."""
+        environment = self.body.get("environment", {})
+        if not (source := environment.get("interpreter")):
+            return ""
+        reasons = "; ".join(map(str, source["passed_over"]))
+        version = environment.get("torch", {}).get("version", "unknown")
+        return f"torch {version} of {source['name'] or 'esper-agents'}{f': {reasons}' if reasons else ''}"
 
     def text(self) -> str:
         """Return the document as JSON text; equal bodies give equal texts."""

@@ -150,6 +150,11 @@ def choose(view: SandboxMounts, *, is_waived: bool) -> SandboxChoice:
         problem = _try_bubblewrap(view, can_wall=can_wall)
         if not problem:
             return SandboxChoice(Sandbox.BUBBLEWRAP, abi, can_wall)
+    if view.interpreter.is_projects:
+        raise EvidenceError(
+            f"no sandbox works here for {view.interpreter.executable} (bubblewrap: {problem})",
+            remedy="install bubblewrap, or activate the environment if you trust it",
+        )
     if abi and seccomp.is_supported():
         return SandboxChoice(Sandbox.LANDLOCK, abi, why_not=(f"bubblewrap: {problem}",))
     lacking = "this kernel has no Landlock" if not abi else "this machine has no system call filter"

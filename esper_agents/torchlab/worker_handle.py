@@ -7,18 +7,22 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from esper_agents.domain.codec import parsed
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab.remove_tree import remove
 from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
-from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind, exit_error, raised
+from esper_agents.torchlab.worker.target.result import LoadedSummary, RaisedDescription
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind, exit_error, raised, read_result
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.fork_server import ForkServerClient
     from esper_agents.torchlab.supervisor import Supervisor
     from esper_agents.torchlab.target import TargetSpec, Tell
+
+T = TypeVar("T")
 
 _START_S = 120.0
 _MOST_SAID = 4_000
@@ -35,6 +39,14 @@ class WorkerReply:
 
     result: JsonObject
     files: tuple[int, ...] = ()
+
+    def read(self, shape: type[T]) -> T:
+        """Return the result as its data class.
+
+        Raises:
+            EvidenceError: It is not one; the error names the member.
+        """
+        return read_result(shape, self.result)
 
 
 class WorkerHandle:
@@ -98,7 +110,7 @@ class WorkerHandle:
             )
         self.held = message["ready"]
 
-    def load(self, target: TargetSpec) -> JsonObject:
+    def load(self, target: TargetSpec) -> LoadedSummary:
         """Import a target; return its description.
 
         Raises:
@@ -107,7 +119,7 @@ class WorkerHandle:
         """
         self._name = target.name
         self._send({"do": "load", "target": target.request()})
-        return self._answer(self._timeout_s, None).result
+        return self._answer(self._timeout_s, None).read(LoadedSummary)
 
     def ask(
         self,
@@ -158,8 +170,6 @@ class WorkerHandle:
                 case {"tell": str(what), "fraction": float() | int() as fraction}:
                     if tell is not None:
                         tell(what[:200], min(max(float(fraction), 0.0), 1.0))
-                case {"raised": {"problem": str(problem), "remedy": str(remedy)}}:
-                    raise UsageError(problem[:500], remedy=remedy[:500])
                 case {"raised": dict(described)}:
                     raise self._raised(described)
                 case {"result": dict(result)}:
@@ -167,13 +177,18 @@ class WorkerHandle:
                 case _:
                     raise self._garbled()
 
-    def _raised(self, described: JsonObject) -> WorkerError:
+    def _raised(self, described: JsonObject) -> WorkerError | UsageError:
+        try:
+            error = parsed(RaisedDescription, described)
+        except ValueError:
+            return self._garbled()
+        if error.problem:
+            return UsageError(error.problem[:500], remedy=error.remedy[:500])
         # An exception that an exceeded total limit caused is reported as that limit.
         if over := self._over():
             return over
-        refused = described.get("refused")
-        place = self._forks.withheld_at(Path(refused)) if isinstance(refused, str) and "\0" not in refused else None
-        return raised(self._name, described, self.said(), withheld="" if place is None else str(place))
+        place = self._forks.withheld_at(Path(error.refused)) if error.refused and "\0" not in error.refused else None
+        return raised(self._name, error, self.said(), withheld="" if place is None else str(place))
 
     def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         try:

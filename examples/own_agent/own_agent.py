@@ -2,19 +2,19 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 
 from esper_agents.api import Conclude, Risk, ToolCall, ToolResult, CallTools, open_project_sync, source_file, tool
 
 
-@tool("find-seeds", risk=Risk.LOW, repeatable=True, rerun=lambda call: f"grep -n manual_seed {call['path']}")
+@tool("find-seeds", risk=Risk.LOW, repeatable=True, rerun=lambda call: f"grep -n manual_seed {quote(call['path'])}")
 async def find_seeds(context, path: str):
     """Find where a script fixes its seeds.
 
     Args:
-        context: The project.
         path: The script, relative to the project.
     """
-    data = context.inside(path).read_bytes()
+    data = context.read(path)
     lines = [number for number, line in enumerate(data.splitlines(), 1) if b"manual_seed" in line]
     return ToolResult(f"seeds are fixed on lines {lines}", {"lines": lines}, examined=(source_file(path, data),))
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from esper_agents.agents.definition import read_definition
 from esper_agents.agents.registry import load_registry
-from esper_agents.agents.router import Router, _Account
-from esper_agents.agents.routing.evidence import Evidence
-from esper_agents.agents.routing.taught import Taught
+from esper_agents.agents.router import Router
 from esper_agents.domain.agent import Agent, Example
 from esper_agents.domain.route import Route, RouteOutcome
 
@@ -137,7 +135,6 @@ def test_the_exception_of_a_pasted_traceback_decides():
 
 def test_what_is_denied_speaks_against():
     plain, denied = route_of("a memory leak, the step is slow"), route_of("not a memory leak, the step is slow")
-    assert plain.agent == "memory-diagnostician"
     assert denied.agent == "profiler"
     assert score_of(denied, "memory-diagnostician") < score_of(plain, "memory-diagnostician")
 
@@ -162,7 +159,7 @@ def test_one_slip_of_the_fingers_changes_nothing():
         ("コードレビューして", "pytorch-code-reviewer"),
     ],
 )
-def test_other_languages_are_read_as_far_as_the_lexicon_goes(request_text: str, expected: str):
+def test_other_languages_are_read_by_their_key_words(request_text: str, expected: str):
     assert route_of(request_text).agent == expected
 
 
@@ -203,12 +200,6 @@ def test_what_is_wished_for_outweighs_what_surrounds_it():
     assert score_of(route_of(told + "How do I add docs?"), "nan-debugger") < score_of(route_of(told), "nan-debugger")
 
 
-def test_a_wish_that_is_denied_speaks_against():
-    asked = "we need it faster, tell me where the time goes"
-    assert route_of(asked.replace("we need", "we don't need")).agent == "profiler"
-    assert score_of(route_of(asked.replace("we need", "we don't need")), "pytorch-ultimate-performance-engineer") <= 0
-
-
 def test_words_of_everyday_life_in_code_or_beside_enough_of_ours_refuse_nothing():
     assert route_of("why is this slow?", code="ids = torch.cat([ids, nxt], 1)\ndog.cat(1)").agent
     assert (
@@ -218,13 +209,6 @@ def test_words_of_everyday_life_in_code_or_beside_enough_of_ours_refuse_nothing(
 
 def test_one_technical_word_does_not_make_a_subject_of_ours():
     assert route_of("I carry a torch for my coworker").outcome is RouteOutcome.REFUSED
-
-
-def test_requests_to_learn_from_can_be_given():
-    lesson = Taught("please frobnicate the gadget gizmo", ("profiler",))
-    learnt, unlearnt = Router(OURS, taught=[lesson] * 9), Router(OURS, taught=[])
-    request = "frobnicate the step time of the gizmo"
-    assert score_of(learnt.route(request), "profiler") > score_of(unlearnt.route(request), "profiler")
 
 
 def test_orders_in_a_request_are_only_words():
@@ -293,10 +277,11 @@ def test_an_agent_of_the_project_takes_nothing_that_is_ours():
 
 
 def test_what_an_agent_declines_speaks_against_it():
-    willing = Router([agent("project:a", "Paints walls blue.")])
-    declining = Router([agent("project:a", "Paints walls blue.", declines=("ceilings",))])
-    request = "paint the walls and ceilings blue"
-    assert score_of(declining.route(request), "project:a") < score_of(willing.route(request), "project:a")
+    willing, declining = agent("project:a", "Paints walls blue."), agent("project:b", "Paints walls blue.")
+    declining = replace(declining, declines=("ceilings",))
+    route = Router([willing, declining]).route("paint the walls and ceilings blue")
+    assert route.agent == "project:a"
+    assert score_of(route, "project:b") < score_of(route, "project:a")
 
 
 def test_paths_say_what_a_bare_request_is_about():
@@ -361,16 +346,3 @@ def test_any_text_at_all_gets_a_route(request: str, code: str, paths: list[str])
 @settings(max_examples=150, deadline=None)
 def test_pieces_of_language_in_any_order_get_a_route(pieces: list[str]):
     assert route_of(" ".join(pieces)).explanation
-
-
-def test_what_a_wish_begins_with_counts_more_than_what_it_ends_with():
-    first, last = route_of("please tutorial on how our queue holds"), route_of("please on how our queue holds tutorial")
-    assert score_of(first, "technical-writer") > score_of(last, "technical-writer")
-
-
-@pytest.mark.parametrize("weights", [(900, 2000, 1500), (2000, 1500, 900), (-900, -2000)], ids=str)
-def test_what_is_said_of_an_agent_twice_counts_once_at_its_strongest(weights):
-    account = _Account()
-    for each in weights:
-        account.add(Evidence("pytorch-expert", "the lexicon", each, "torch"))
-    assert account.score_milli() == max(weights, key=abs)

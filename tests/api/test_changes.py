@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from esper_agents.api import open_project
+from esper_agents.api import CoverageState, open_project
 from esper_agents.domain.change import change_of
 from esper_agents.domain.status import Status
 from esper_agents.errors import UsageError
+from esper_agents.review.task_change import change_in_request, digest_now
 
 pytestmark = pytest.mark.anyio
 
@@ -62,9 +66,30 @@ def edit(root, old, new, file="train.py"):
     (root / file).write_text(text.replace(old, new))
 
 
-async def judged(root, request, **options):
+def test_a_branch_that_the_request_names_is_the_change_wherever_the_work_tree_is(repository):
+    edit(repository, "loss.detach()", "loss")
+    git(repository, "commit", "-qam", "keep the loss")
+    head = git(repository, "rev-parse", "HEAD")
+    git(repository, "branch", "fix/history")
+    git(repository, "branch", "release-2", "main")
+    git(repository, "switch", "-qc", "other", "main")
+    with pytest.raises(UsageError, match=r"is not that of 'main\.\.\.fix/history'") as caught:
+        change_in_request(repository, "can I merge `fix/history` into main?")
+    assert caught.value.remedy == "check it out first: git switch --detach fix/history"
+    git(repository, "switch", "-q", "fix/history")
+    assert change_in_request(repository, "can I merge fix/history?") is None
+    for request in ("is fix/history ok to go into release-2?", "ok to merge into release-2?"):
+        assert change_in_request(repository, request).base == git(repository, "rev-parse", "main")
+    git(repository, "switch", "-q", "--detach")
+    found = change_in_request(repository, "is branch feature safe to merge?")
+    assert (found.asked, found.head, found.paths) == ("main...feature", head, ("train.py",))
+    # Ordinary words that are also names of branches do not name them.
+    assert change_in_request(repository, "did the last change remove a feature?") is None
+
+
+async def judged(root, request, allow=(), **options):
     async with open_project(root) as project:
-        task = project.tasks.create(request, **options)
+        task = project.tasks.restrict(project.tasks.create(request, **options), allow=allow)
         result = await (await project.tasks.submit(task)).run()
         return task, await project.certificates.read(result.certificate.id)
 
@@ -120,7 +145,7 @@ async def test_a_change_whose_sources_are_not_in_the_work_tree_is_refused(reposi
     git(repository, "add", "-A")
     edit(repository, "loss.backward()", "loss.backward()  # more")
     async with open_project(repository) as project:
-        with pytest.raises(UsageError, match=r"train.py in the work tree, which tests would run, is not") as refused:
+        with pytest.raises(UsageError, match=r"train.py in the work tree, which agents read, is not") as refused:
             project.tasks.create("review this", diff="--staged")
         assert "git stash --keep-index" in refused.value.remedy
         with pytest.raises(UsageError, match=r"is not that of 'main..feature'") as refused:
@@ -135,7 +160,8 @@ async def test_files_of_the_change_that_no_rule_reads_leave_the_question_open(re
     _, certificate = await judged(repository, "safe to merge?")
     (gap,) = [each for each in certificate.gaps if "what the change does in" in each.what]
     assert gap.what.endswith("config.yaml")
-    assert gap.blocks_approval
+    (line,) = [line for line in certificate.verdict.ceiling.lines if line.name == "change-unread"]
+    assert line.because.endswith("'config.yaml'")
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
 
 
@@ -213,3 +239,129 @@ async def test_histories_without_a_common_commit_are_refused_with_what_to_do(rep
         with pytest.raises(UsageError, match="have no common commit") as refused:
             project.tasks.create("safe to merge?", is_branch=True)
     assert "A..B" in refused.value.remedy
+
+
+UTIL = "def scale(x):\n    return 2 * x\n\n\ndef clamp(x):\n    return max(x, 0)\n"
+UTIL_TESTS = "from util import scale\n\n\ndef test_scale():\n    assert scale(2) == 4\n"
+
+
+@pytest.fixture
+def tested(repository, monkeypatch):
+    """Return the repository with a file that is tested in part, on a branch."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    (repository / "util.py").write_text(UTIL)
+    (repository / "tests/test_util.py").write_text(UTIL_TESTS)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "util")
+    git(repository, "branch", "-f", "main")
+    return repository
+
+
+async def test_a_change_is_safe_to_merge_once_tests_that_execute_it_pass(tested):
+    edit(tested, "2 * x", "x + x", "util.py")
+    _, certificate = await judged(tested, "safe to merge?")
+    assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    (offered,) = [gap for gap in certificate.gaps if gap.what.startswith("whether the tests that reach the change")]
+    assert offered.what.endswith("1 of 2 tests, in 1 file")
+    assert "--allow run-tests --pr" in offered.command
+    task, certificate = await judged(tested, "safe to merge?", allow=["run-tests"])
+    assert (certificate.verdict.status, certificate.verdict.ceiling.lines) == (Status.GO, ())
+    label = f"change {task.change.base[:9]}..work tree (1 file)"
+    async with open_project(tested) as project:
+        (listed, *_) = await project.certificates.list(limit=1)
+        assert await project.certificates.changes([listed]) == {certificate.id: label}
+        gate, file = project.certificates.gate, [tested / "util.py"]
+        # The content of the main branch has no certificate, unless the question is about what differs from it.
+        (alone,) = (await gate(file)).coverage
+        assert (alone.standing, label in alone.why) == (CoverageState.UNCOVERED, True)
+        (merged,) = (await gate(since="main")).coverage
+        assert (merged.path, merged.standing, merged.certificate) == ("util.py", CoverageState.COVERED, certificate.id)
+        edit(tested, "max(x, 0)", "max(x, 1)", "util.py")
+        (later,) = (await gate(file, since="main")).coverage
+        assert (later.standing, later.why) == (
+            CoverageState.NOT_CURRENT,
+            f"the file has changed since {label} was judged",
+        )
+
+
+async def test_a_change_that_breaks_a_test_is_not_and_an_edit_that_no_test_executes_stays_open(tested):
+    edit(tested, "max(x, 0)", "max(x, -1)", "util.py")
+    _, certificate = await judged(tested, "safe to merge?", allow=["run-tests"])
+    assert [line.name for line in certificate.verdict.ceiling.lines] == ["change-not-executed"]
+    assert any("util.py:6" in gap.what for gap in certificate.gaps)
+    edit(tested, "2 * x", "3 * x", "util.py")
+    _, certificate = await judged(tested, "safe to merge?", allow=["run-tests"])
+    assert certificate.verdict.status is Status.NO_GO
+    assert any("fails and passes without the change" in each.claim.message for each in certificate.findings)
+
+
+async def test_the_digest_of_a_change_tells_whether_it_moved_since_the_task_was_made(tested):
+    edit(tested, "2 * x", "x + x", "util.py")
+    git(tested, "commit", "-qam", "sum")
+    async with open_project(tested) as project:
+        branch = project.tasks.create("safe to merge?").change
+        commits = project.tasks.create("review it", diff="main..HEAD").change
+    assert digest_now(tested, branch) == branch.sha256
+    assert digest_now(tested, commits) == commits.sha256
+    edit(tested, "max(x, 0)", "max(x, 1)", "util.py")
+    assert digest_now(tested, branch) not in {"", branch.sha256}
+    assert digest_now(tested, commits) == ""
+
+
+async def test_renamed_deleted_binary_and_oddly_named_files_of_a_change_are_told_apart(repository):
+    git(repository, "mv", "train.py", "train er.py")
+    (repository / "größe.py").write_text("def g():\n    return 1\n")
+    (repository / "weights.bin").write_bytes(bytes(range(256)))
+    (repository / "load.py").unlink()
+    async with open_project(repository) as project:
+        task = project.tasks.create("safe to merge?", is_branch=True)
+    assert task.paths == ("größe.py", "train er.py")
+    assert (task.change.deleted, task.change.others) == (("load.py", "train.py"), ("weights.bin",))
+    assert "'train er.py'" in task.command()
+
+
+async def test_published_certificates_are_no_part_of_a_change_and_code_beside_them_is(repository):
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    async with open_project(repository) as project:
+        before = project.tasks.create("safe to merge?", is_branch=True).change
+        folder = repository / "docs/ai/agents/pytorch-code-reviewer/certificates"
+        folder.mkdir(parents=True)
+        for name in ("one.md", "one.html", "one.dsse.json", "one.tlog-proof"):
+            (folder / name).write_text("optimizer.step()\n")
+        assert project.tasks.create("safe to merge?", is_branch=True).change == before
+        git(repository, "add", "docs")
+        git(repository, "commit", "-qm", "certificates")
+        assert project.tasks.create("safe to merge?", is_branch=True).change == before
+        (folder / "hidden.py").write_text("import os\n")
+        (folder / "settings.toml").write_text("x = 1\n")
+        later = project.tasks.create("safe to merge?", is_branch=True).change
+    inside = folder.relative_to(repository).as_posix()
+    assert later.paths == (f"{inside}/hidden.py", "train.py")
+    assert later.others == (f"{inside}/settings.toml",)
+
+
+async def test_a_submodule_that_a_change_moves_is_one_of_the_files_that_no_rule_reads(repository, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q", "-b", "main")
+    git(other, "commit", "-q", "--allow-empty", "-m", "one")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "vendored")
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    async with open_project(repository) as project:
+        assert set(project.tasks.create("safe to merge?").change.others) == {".gitmodules", "vendored"}
+        git(repository, "commit", "-qam", "vendored")
+        assert "vendored" in project.tasks.create("review it", diff="main..feature").change.others
+
+
+async def test_a_shallow_clone_without_the_common_commit_is_refused_with_what_to_fetch(repository, tmp_path):
+    edit(repository, "optimizer.step()", "optimizer.step()  # done")
+    git(repository, "commit", "-qam", "done")
+    git(repository, "switch", "-q", "main")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "more")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", f"file://{repository}", str(clone))
+    git(clone, "switch", "-q", "feature")
+    async with open_project(clone) as project:
+        with pytest.raises(UsageError, match="have no common commit in this clone") as refused:
+            project.tasks.create("safe to merge?", is_branch=True)
+    assert refused.value.remedy == "fetch the history: git fetch --unshallow"

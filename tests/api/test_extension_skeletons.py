@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from esper_agents.api import ExtensionKind, new_extension
+from esper_agents.api import Category, ExtensionKind, lint_rules, new_extension
 from esper_agents.errors import InputFileError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -106,14 +107,69 @@ def test_a_measurement_is_written_with_its_job_and_its_test(checkout):
     made = json.loads(esper(checkout, "dev", "new", "measurement", "call-spread", "--json").stdout)
     assert made["files"] == [
         "esper_agents/torchlab/measurements/call_spread.py",
-        "esper_agents/torchlab/worker/jobs/call_spread.py",
+        "esper_agents/torchlab/worker/call_spread/__init__.py",
+        "esper_agents/torchlab/worker/call_spread/job.py",
+        "esper_agents/torchlab/worker/call_spread/result.py",
         "tests/torchlab/measurements/test_call_spread.py",
     ]
     if not HAS_DESCRIPTORS:
         return
     ran = test_result(checkout, made["test_command"])
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "--calls" in esper(checkout, "torch", "call_spread", "--help").stdout
+    (checkout / "model.py").write_text("def make_model():\n    return lambda: sum(range(1000))\n")
+    measured = esper(checkout, "torch", "call-spread", "model.py:make_model", "--calls", "3", "--output", "out")
+    assert (measured.returncode, "a call takes" in measured.stdout) == (0, True), measured.stdout + measured.stderr
+    verified = esper(checkout, "torch", "verify", "out/report.json")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_the_descriptor_of_a_written_measurement_fits_the_functions_that_were_written(checkout):
+    if not (checkout / "esper_agents/torchlab/measurements/pass_spread.py").exists():
+        new_extension(ExtensionKind.MEASUREMENT, "pass-spread", project=checkout)
+    code = """
+from esper_agents.torchlab.measurement import measurement, subject_of
+made, subject = measurement("pass_spread"), subject_of({"target": {"file": "model.py", "line": 1}})
+for call_ns in (10, 10, 11), (10, 10, 90):
+    result = made.explained(made.measured(call_ns=call_ns), subject)
+    shown = [label for section in made.sections(result, subject) for label, _ in section.pairs]
+    print(*shown, len(list(made.claims(result, subject))), made.outline("f", result).facts, made.is_against(result))
+print(made.command, made.fail_on)
+"""
+    ran = run(checkout, "-c", code)
+    assert ran.stdout.splitlines() == [
+        "steady 0 {'status': 'steady'} False",
+        "unsteady 1 {'status': 'unsteady'} True",
+        "pass-spread unsteady",
+    ], ran.stderr
+
+
+@pytest.mark.parametrize("name", ["nan", "timing", "loop", "environment", "verify"])
+def test_a_measurement_named_like_a_job_or_a_command_is_refused(checkout, name):
+    with pytest.raises(UsageError, match="exists already"):
+        new_extension(ExtensionKind.MEASUREMENT, name, project=checkout)
+    assert not (checkout / f"tests/torchlab/measurements/test_{name}.py").exists()
+
+
+@pytest.mark.parametrize(("category", "code"), [("performance", "ESP4"), ("correctness", "ESP1"), ("security", "ESP9")])
+def test_a_rule_has_a_free_code_of_its_category(own_package, category, code):
+    made = new_extension(ExtensionKind.RULE, NAME, category=Category(category), project=own_package)
+    text = (own_package / made.files[0]).read_text()
+    assert f"Category.{Category(category).name}\n" in text
+    (found,) = set(re.findall(r"ESP\d{3}", text))
+    assert found.startswith(code)
+    assert found not in {rule.code for rule in lint_rules()}
+
+
+def test_only_a_rule_has_a_category(own_package):
+    refused = esper(own_package, "dev", "new", "tool", NAME, "--category", "memory")
+    assert (refused.returncode, "a tool has no category" in refused.stderr) == (2, True)
+
+
+def test_the_steps_that_remain_are_printed_in_a_checkout_alone(checkout, own_package):
+    printed = esper(checkout, "dev", "new", "tool", "another-thing").stdout
+    assert "then       add a row to docs/tools.md\n" in printed
+    assert "then       write changes/+another-thing.added.md: what users can do now, in one sentence\n" in printed
+    assert new_extension(ExtensionKind.TOOL, NAME, project=own_package).steps == ()
 
 
 def test_a_measurement_outside_of_a_checkout_is_refused(own_package):
@@ -134,6 +190,7 @@ def test_the_generated_files_keep_to_the_rules_of_the_repository(checkout):
     for kind in KINDS:
         if not (checkout / WHERE[kind][0]).exists():
             new_extension(kind, NAME, project=checkout)
+    files += new_extension(ExtensionKind.MEASUREMENT, "ruff-spread", project=checkout).files
     shutil.copy(ROOT / "pyproject.toml", checkout)
     for words in (("check",), ("format", "--check")):
         ran = run(checkout, "-m", "ruff", *words, "--no-cache", *files)

@@ -13,6 +13,7 @@ from esper_agents.api import (
     Effort,
     LineRange,
     MeasurementInputs,
+    ScaffoldOptions,
     open_project,
     open_project_sync,
 )
@@ -66,7 +67,7 @@ def root(make_project):
 
 @pytest.mark.slow
 async def test_every_measurement_returns_a_stored_report(root):
-    pipeline = DataOptions(step="loaders.py:make_fast_step", quick=True)
+    pipeline = DataOptions(step="loaders.py:make_fast_step", effort=Effort.QUICK)
     async with open_project(root) as project:
         measure = project.measure
         made = {
@@ -76,12 +77,14 @@ async def test_every_measurement_returns_a_stored_report(root):
             "nan": await measure.nan("model.py:log", MeasurementInputs(inputs=("zeros(4)",)), steps=1),
             "watch": await measure.watch("model.py:log", [LineRange("model.py", 18, 18)], POSITIVE, calls=2),
             "data": await measure.data("loaders.py:slow_data", pipeline),
+            "scaffold": await measure.scaffold("model.py:log", ScaffoldOptions(seconds=10)),
             "profile": await measure.profile("model.py:Net", ROWS, effort=Effort.QUICK, external_profilers=False),
         }
         for kind, stored in made.items():
             assert (stored.report.kind, stored.folder.parent) == (kind, project.services.home / "torch")
             assert all(each.path.parent == stored.folder for each in stored.report.made)
             assert measure.recheck(stored.folder / "report.json").absent == ()
+        assert (root / made["scaffold"].report.result["harness"]).is_file()
         assert made["explain"].report.result["status"] == "breaks"
         assert made["nan"].report.result["status"] == "inf"
         assert made["watch"].report.result["lines"][0]["times"] == 2

@@ -189,7 +189,7 @@ async def test_a_session_whose_agent_has_changed_is_left_for_a_person(looking, h
     (failed,) = [each for each in worker.told if each.what is WorkerEventKind.FAILED]
     assert failed.name == halted
     assert failed.text.startswith(f"definitions changed since session {halted} started: agent halting")
-    assert failed.remedy.startswith(f"`esper resume {halted} --accept`")
+    assert failed.remedy.startswith(f"`esper resume {halted} --definitions current`")
     assert [each.state for each in await found(looking, [name, halted])] == [SessionState.DONE, SessionState.OPEN]
 
 

@@ -64,6 +64,17 @@ async def test_what_a_person_deleted_or_changed_is_written_again(looking):
     assert (view.read_bytes(), record.read_bytes()) == was
 
 
+async def test_a_document_that_a_person_wrote_stays_where_memory_would_be_published(looking):
+    ran = await looking.run("worker")
+    folder = ran.outcome.view.parent.parent
+    made = sorted(folder.glob("*.md"))
+    assert made
+    for each in made:
+        each.write_text("My own notes.\n")
+    await resumed(looking, ran.outcome.session)
+    assert {each.read_text() for each in made} == {"My own notes.\n"}
+
+
 async def test_a_view_that_is_gone_is_written_when_somebody_asks_for_it(looking):
     ran = await looking.run("worker")
     ran.outcome.view.unlink()

@@ -84,6 +84,17 @@ def test_a_statement_that_was_changed_has_no_rows_and_is_named(filled, data) -> 
     assert filled.listed(wanted=Filter(path="train.py")) == [second, *filled.listed()[2:3]]
 
 
+def test_a_statement_of_the_same_certificate_with_other_words_is_not_taken_for_it(filled) -> None:
+    (newest, *_) = filled.listed()
+    with filled.store.reading() as connection:
+        data = connection.scalars(select(certificate.c.statement).where(certificate.c.id == newest)).one()
+    other = bytes(data).replace(b"ESP2", b"ESP9")
+    assert other != data
+    change(filled, update(certificate).where(certificate.c.id == newest).values(statement=other))
+    assert rebuilt(filled).unreadable == (newest,)
+    assert filled.listed(wanted=Filter(rule="ESP9")) == []
+
+
 def test_a_statement_of_another_certificate_is_not_taken_for_this_one(filled) -> None:
     newest, second, *_ = filled.listed()
     with filled.store.reading() as connection:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from certificate_samples import certificate, of_status
+from certificate_samples import certificate, evidence, of_status, source
 from judged import FAULTY
 
 from esper_agents.api import open_project, verify_certificate
@@ -132,6 +132,18 @@ def test_its_rows_are_those_of_the_policy():
     }
     assert {stance for each in namespace["ROWS"].values() for stance in each.split()}
     assert len(STANCES) == 6
+
+
+def test_the_files_of_a_manifest_are_compared_one_by_one_and_a_changed_list_is_refused():
+    namespace = {"__name__": "checked"}
+    exec(compile(PROGRAM.read_text(encoding="utf-8"), str(PROGRAM), "exec"), namespace)  # noqa: S102 - ours
+    files = tuple(source(f"m{number:03}.py", f"x = {number}\n") for number in range(60))
+    made = replace(certificate(), examined=files, evidence=(evidence(examined=files),))
+    value = json.loads(statement(made))
+    assert namespace["examined"](value) == [(each.path, each.sha256, "") for each in files]
+    value["predicate"]["files"]["list"] = value["predicate"]["files"]["list"].replace("m001", "m999")
+    with pytest.raises(namespace["RefusedError"]):
+        namespace["examined"](value)
 
 
 def test_what_nobody_touched_holds_by_view_and_by_envelope(judged, both):

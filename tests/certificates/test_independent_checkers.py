@@ -277,14 +277,17 @@ def given_to_the_gate(tmp_path, **given):
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     (tmp_path / "esper-gate/bin").mkdir(parents=True)
     program = tmp_path / "esper-gate/bin/esper"
-    program.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\0" "$each"; done\n')
+    program.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\0" "$each"; done; printf "\\n\\0"\n')
     program.chmod(0o755)
     known = {"TRUST": "ssh-ed25519 AAAA x", "PATHS": "", "REQUIRE": "APPROVED GO", "AGENTS": "", "SARIF": "s"}
     known |= {"JUNIT": "j", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": "m", "PATH": "/usr/bin:/bin"}
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", action["runs"]["steps"][-1]["run"]]
     done = subprocess.run(script, env=known | given, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split("\0")[:-1]
+    first, *others = done.stdout.split("\n\0")[:-1]
+    formats = [each.split("\0")[each.split("\0").index("--format") + 1] for each in (first, *others)]
+    assert formats == ["github", "markdown", "sarif", "junit"]
+    return first.split("\0")[:-1]
 
 
 @pytest.mark.parametrize(("said", "is_given"), [("true", True), ("false", False), ("", False), ("true; --json", False)])
@@ -297,5 +300,5 @@ def test_the_action_gives_the_gate_just_what_it_was_given(tmp_path, hostile):
     arguments = given_to_the_gate(tmp_path, PATHS=hostile)
     paths = arguments[arguments.index("--") + 1 :]
     assert paths == [each for each in hostile.split("\n") if each]
-    assert arguments[:3] == ["gate", "--trust", "ssh-ed25519 AAAA x"]
+    assert arguments[:3] == ["gate", "--trusted-key", "ssh-ed25519 AAAA x"]
     assert not (tmp_path / "made").exists()

@@ -14,7 +14,7 @@ from esper_agents.certificates.views.html import render_html
 from esper_agents.certificates.views.markdown import render_markdown, render_text
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Confidence, Location
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import IntegrityError
 from esper_agents.paths import data_folder
 
@@ -85,6 +85,7 @@ def test_the_sections_stand_in_the_order_that_readers_know():
     text = render_markdown(statement(full()))
     assert re.findall(r"^#+ .*$", text, re.MULTILINE) == [
         "# CODE REVIEW CERTIFICATE",
+        "## ANSWER",
         "## REVIEW SCOPE",
         "## FINDINGS",
         "### Critical issues (must fix)",
@@ -105,7 +106,6 @@ def test_the_sections_stand_in_the_order_that_readers_know():
 @pytest.mark.parametrize(
     ("made", "overall"),
     [
-        (certificate(), "Moderate, what was looked for was not found, which is no proof that nothing is wrong"),
         (of_status(Status.NEEDS_FURTHER_REVIEW), "Insufficient Data, nothing was examined"),
         (
             certificate(findings=(critical(1), finding(2, confidence=Confidence.LOW))),
@@ -117,8 +117,29 @@ def test_the_overall_confidence_is_that_of_the_least_certain_part(made, overall)
     assert f"- Overall: {overall}\n" in render_markdown(statement(made))
 
 
-def test_there_is_no_handoff_chain_where_nobody_handed_off():
-    assert "HANDOFF" not in render_markdown(statement(certificate()))
+def test_sections_without_content_are_omitted():
+    text = render_markdown(statement(certificate()))
+    assert re.findall(r"^## .*$", text, re.MULTILINE) == [
+        "## ANSWER",
+        "## REVIEW SCOPE",
+        "## FINDINGS",
+        "## DECISION/OUTCOME",
+        "## EVIDENCE",
+        "## SIGNATURE",
+    ]
+    assert "which is no proof" not in text
+
+
+def test_advice_on_one_file_fits_on_one_page():
+    gap = InformationGap("the batch size", "it decides whether the graphs fit", "esper torch memory a.py:f")
+    made = certificate(QuestionType.ADVICE, request="why does memory grow?", findings=(finding(),), gaps=(gap,))
+    assert len(render_text(statement(made), 100).splitlines()) <= 62
+
+
+def test_the_answer_comes_first_and_names_the_deciding_finding_before_the_others():
+    text = render_markdown(statement(certificate(findings=(finding(2), critical(1)))))
+    answer = text.partition("## ANSWER")[2].partition("## REVIEW SCOPE")[0]
+    assert answer.index("REQUIRES_REMEDIATION for examples_train") < answer.index("ESP101") < answer.index("ESP301")
 
 
 def test_the_head_and_the_signature_hold_the_fields_that_readers_know():
@@ -206,7 +227,8 @@ def test_every_expression_of_a_template_is_escaped_without_being_asked():
 def test_lines_for_a_terminal_fit_its_width_where_words_do(width):
     made = every_text(full(), "some words that are long enough to be broken over lines, " * 3)
     for line in render_text(statement(made), width).split("\n"):
-        assert len(line) <= max(width, 20)
+        # A path, an ID or a digest is never broken.
+        assert len(line) <= max(width, 20) or " " not in line.strip()
 
 
 def test_only_the_templates_own_lines_start_in_the_first_column_of_a_terminal():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esper_agents.certificates.policy import question_type
 from esper_agents.certificates.policy.question_type import change_asked, kind_of, speed_up_asked
 from esper_agents.domain.status import QuestionType
 
@@ -260,3 +261,20 @@ def test_ordinary_words_about_a_change_are_known(request_text):
 )
 def test_a_branch_of_the_code_and_a_function_that_merges_are_no_change(request_text):
     assert change_asked(request_text) == ""
+
+
+PHRASES = sorted({each for kind in question_type._triggers("").phrases.values() for each in kind})
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [*(word for each in PHRASES for word in each.replace("|", " ").split()), "İs", "\u017fhip", "x"]
+        )
+    )
+)
+def test_a_phrase_that_is_in_a_clause_is_never_passed_over(words):
+    clause = " ".join(words)
+    every = [question_type._pattern(each) for each in PHRASES]
+    found = [each for each in question_type._possible(PHRASES, clause) if each.search(clause)]
+    assert found == [each for each in every if each.search(clause)]

@@ -72,6 +72,11 @@ def test_the_values_of_variables_that_name_secrets_are_struck_out_wherever_they_
     assert clean.count == 1
 
 
+def test_of_two_secrets_one_of_which_begins_the_other_nothing_of_the_longer_one_stays():
+    clean = redacted("said: a-plain-looking-word", known=("a-plain-looking", "a-plain-looking-word"))
+    assert clean.value == "said: [struck out: a secret of this machine]"
+
+
 @given(st.sampled_from(sorted(SECRETS)), st.text(max_size=30), st.text(max_size=30))
 def test_striking_out_twice_is_the_same_as_once(name, before, after):
     once = redacted(before + SECRETS[name] + after)

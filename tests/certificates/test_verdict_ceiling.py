@@ -17,9 +17,11 @@ from esper_agents.certificates.policy.verdict_ceiling import (
 )
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
+from esper_agents.domain.change import TaskChange
 from esper_agents.domain.evidence import CallOutcome, SourceFile
-from esper_agents.domain.finding import Confidence, Severity
+from esper_agents.domain.finding import Confidence, Severity, Standing
 from esper_agents.domain.status import QuestionType, Stance, Status
+from esper_agents.paths import data_folder
 
 POLICY = load_policy()
 JUDGED = [QuestionType.APPROVAL, QuestionType.GO, QuestionType.RECOMMENDATION]
@@ -177,6 +179,66 @@ def test_evidence_that_is_missing_lowers_the_ceiling_until_the_same_call_complet
     assert top(kind, evidence=(*base, again, missing)).stance is stance
 
 
+def test_a_measurement_that_failed_is_made_good_by_another_one_of_the_same_target_only():
+    def call(number, outcome, **arguments):
+        return evidence(
+            number,
+            tool="torch-profile",
+            outcome=outcome,
+            examined=(),
+            arguments=arguments,
+            arguments_sha256=f"{number:064x}",
+        )
+
+    base = (evidence(), measurement())
+    failed = call(3, CallOutcome.FAILED, target="train.py:make", inputs=["randn(2)"])
+    again = call(4, CallOutcome.COMPLETED, target="train.py:make", inputs=["randn(4)"])
+    other = call(5, CallOutcome.COMPLETED, target="train.py:other", inputs=["randn(2)"])
+    assert top(evidence=(*base, failed, other)).stance is Stance.UNDECIDED
+    assert top(evidence=(*base, failed, again)).stance is Stance.FOR
+    assert top(evidence=(*base, again, failed)).stance is Stance.UNDECIDED
+
+
+UNCONFIRMED = [Standing.LOCATED, Standing.UNVERIFIED]
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("standing", UNCONFIRMED)
+@pytest.mark.parametrize("count", [1, 9])
+def test_critical_findings_of_a_model_that_nothing_confirms_leave_it_undecided_however_many(kind, standing, count):
+    said = tuple(replace(critical(number), standing=standing) for number in range(count))
+    found = top(kind, findings=said)
+    assert (found.stance, names(found)) == (Stance.UNDECIDED, ["unconfirmed-critical-finding"])
+    assert top(kind, findings=(*said, critical(20))).stance is Stance.AGAINST
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("standing", UNCONFIRMED)
+def test_a_warning_of_a_model_that_nothing_confirms_is_to_be_confirmed_first(kind, standing):
+    said = replace(finding(), standing=standing)
+    found = top(kind, findings=(said,))
+    assert (found.stance, names(found)) == (conditional(kind), ["unconfirmed-warning"])
+    if kind is QuestionType.APPROVAL:
+        verdict = apply_ceiling(found, kind, wanted=None, reason="", rationale="", conditions=(), findings=(said,))
+        assert verdict.conditions == (f"confirm or refute {said.claim.name} at {said.claim.location}",)
+
+
+def test_a_confirmed_finding_of_a_model_counts_by_the_finding_that_confirms_it():
+    assert top(findings=(replace(critical(), standing=Standing.CONFIRMED),)).stance is Stance.FOR
+
+
+def test_what_only_a_model_says_stops_nothing_whatever_the_risk():
+    said = replace(critical(), standing=Standing.LOCATED)
+    assert top(findings=(said,), risks=RiskAssessment("High", "Irreversible")).stance is Stance.UNDECIDED
+
+
+def test_a_policy_that_does_not_ask_for_confirmation_counts_every_finding():
+    earlier = load_policy((data_folder("certificates") / "earlier" / "policy-0.1.0.toml").read_text(encoding="utf-8"))
+    said = replace(critical(), standing=Standing.UNVERIFIED)
+    given = {"evidence": (evidence(), measurement()), "assumptions": (), "gaps": (), "examined_lines": 10}
+    assert ceiling(earlier, QuestionType.APPROVAL, findings=(said,), **given).stance is Stance.AGAINST
+
+
 def test_a_look_up_that_failed_lowers_nothing():
     missing = evidence(3, tool="read-file", outcome=CallOutcome.FAILED, examined=())
     assert top(evidence=(evidence(), ran_tests(), missing)).stance is Stance.FOR
@@ -187,6 +249,21 @@ def test_a_recommendation_without_a_measurement_is_undecided(measured):
     found = top(QuestionType.RECOMMENDATION, evidence=(evidence(), *measured))
     assert found.status is Status.NEEDS_FURTHER_REVIEW
     assert "no-measurement" in names(found)
+
+
+def test_a_recommendation_from_inputs_that_the_program_chose_alone_is_conditional():
+    invented = measurement(3, tool="torch-profile", output={"synthetic": True})
+    found = top(QuestionType.RECOMMENDATION, evidence=(evidence(), invented))
+    assert found.stance is Stance.CONDITIONAL
+    assert "synthetic-inputs" in names(found)
+    own = measurement(4, tool="torch-profile", output={})
+    assert "synthetic-inputs" not in names(top(QuestionType.RECOMMENDATION, evidence=(evidence(), invented, own)))
+
+
+def test_a_comparison_on_inputs_that_the_program_chose_is_no_execution():
+    assert "not-executed" not in names(top(evidence=(evidence(), measurement())))
+    synthetic = measurement(output={**measurement().output, "synthetic": True})
+    assert "not-executed" in names(top(evidence=(evidence(), synthetic)))
 
 
 ENGINEER = "pytorch-ultimate-performance-engineer"
@@ -361,6 +438,63 @@ def test_a_question_about_a_change_is_undecided_whatever_passes(kind):
     assert "'this branch'" in found.lines[0].because or "'merge'" in found.lines[0].because
     assert top(kind, **asked, findings=(critical(),)).stance is Stance.AGAINST
     assert top(QuestionType.ADVICE, **asked).lines == ()
+
+
+CHANGE = TaskChange("main", "a" * 40, "", "d" * 64, (TRAIN,))
+
+
+def of_change(sha256=CHANGE.sha256, rows=((1, 1),), outcome="passed", since=CHANGE.since, path=TRAIN):
+    """Return the review of a change, and the tests that executed some of its edits."""
+    files = [{"path": path, "blocks": blocks, "executed_blocks": done} for blocks, done in rows]
+    digest = {"change_sha256": sha256}
+    reviewed = evidence(arguments={"paths": [TRAIN], "since": since}, output=digest)
+    output = {"outcome": outcome, "coverage": [covered()], "change": {"files": files}, **digest}
+    return reviewed, ran_tests(8, arguments={"paths": ["."], "since": since}, output=output)
+
+
+@pytest.mark.parametrize("kind", [QuestionType.APPROVAL, QuestionType.GO])
+def test_a_change_whose_edits_are_all_executed_by_passing_tests_may_be_merged(kind):
+    asked = {"request": "may I merge this branch?", "paths": (TRAIN,), "change": CHANGE}
+    assert top(kind, evidence=of_change(), **asked).lines == ()
+    open_ = {
+        "one edit was not executed": of_change(rows=((2, 1),)),
+        "another file was": of_change(path="other.py"),
+        "nothing of the change was": of_change(rows=()),
+        "the row cannot be read": of_change(rows=(("1", 1),)),
+        "nothing passed": of_change(outcome="not decided"),
+    }
+    for why, calls in open_.items():
+        assert names(top(kind, evidence=(*calls, passing()), **asked)) == ["change-not-executed"], why
+    of_another = top(kind, evidence=of_change(since="HEAD~9"), **asked)
+    assert {"change-not-judged", "change-not-executed"} == set(names(of_another))
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_flaky_test_leaves_a_change_undecided_by_name_and_the_others_still_executed_it(kind):
+    reviewed, ran = of_change(outcome="flaky")
+    ran = replace(ran, output={**ran.output, "flaky": [{"test": "tests/test_a.py::test_b"}]})
+    measured = (measurement(),) if kind is QuestionType.RECOMMENDATION else ()
+    found = top(kind, request="review it", paths=(TRAIN,), change=CHANGE, evidence=(reviewed, ran, *measured))
+    (line,) = [each for each in found.lines if each.name == "tests-flaky"]
+    assert (found.stance, line.because.endswith(": tests/test_a.py::test_b")) == (Stance.UNDECIDED, True)
+    assert {"not-executed", "change-not-executed"}.isdisjoint(names(found))
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_change_that_was_edited_during_the_review_is_undecided(kind):
+    found = top(
+        kind, request="review it", paths=(TRAIN,), change=CHANGE, evidence=(*of_change("e" * 64), measurement())
+    )
+    (line,) = [each for each in found.lines if each.name == "change-moved"]
+    assert (found.stance, line.because.rpartition(" ")[2]) == (Stance.UNDECIDED, "e" * 12)
+
+
+@pytest.mark.parametrize("kind", [QuestionType.APPROVAL, QuestionType.GO])
+def test_files_of_a_change_that_no_rule_reads_leave_it_undecided_whichever_agent_concludes(kind):
+    change = replace(CHANGE, others=("conf.yaml", "ops.cpp"))
+    found = top(kind, paths=(TRAIN,), change=change, evidence=of_change(), agent="devops-engineer")
+    assert (found.stance, names(found)) == (Stance.UNDECIDED, ["change-unread"])
+    assert "'conf.yaml', 'ops.cpp'" in found.lines[0].because
 
 
 @pytest.mark.parametrize(("base", "file"), [("", TRAIN), ("HEAD~1", "other.py"), ("HEAD~1", TRAIN)])

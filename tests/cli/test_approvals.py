@@ -104,7 +104,7 @@ def test_an_answer_to_nothing_or_of_no_kind_is_refused_and_nothing_is_lost(waiti
 
 def test_nothing_that_an_agent_wrote_is_in_a_command():
     hostile = UserQuestion("qst_" + "0" * 32, "x", ('$(rm -rf ~)"', "b"), "", {}, "")
-    assert commands(hostile) == ('esper answer qst_000000000000 "..."',)
+    assert commands(hostile) == ("esper answer qst_000000000000 ANSWER",)
     assert choice(UserQuestion("q", "x", (), "", {}, "", AnswerType.INTEGER)) == " [integer]"
     assert choice(UserQuestion("q", "x", (), "", {}, "")) == ""
 
@@ -121,7 +121,7 @@ def test_a_rule_of_the_project_that_allows_is_ignored_and_said_so(waiting, setti
     settings("")
     projects(waiting, '[[rule]]\ntool = "run-tests"\naction = "allow"\n')
     waiting.esper(*ASKED, code=9)
-    plan = waiting.esper("submit", "--plan", *ASKED[1:], code=0).stdout
+    plan = waiting.esper("submit", "--dry-run", *ASKED[1:], code=0).stdout
     assert "ignored    the project's settings: allow run-tests; allow rules are accepted" in plan
     assert "run-tests (risk medium, asks you first)" in plan
     told = waiting.esper("doctor").stdout

@@ -60,7 +60,7 @@ def test_an_empty_budget_is_refused():
 
 @pytest.mark.usefixtures("project")
 def test_the_plan_shows_the_budget():
-    done = esper("submit", "review this training code", "train.py", "--budget", "hops=2,seconds=60", "--plan")
+    done = esper("submit", "review this training code", "train.py", "--budget", "hops=2,seconds=60", "--dry-run")
     assert "seconds=60, hops=2" in done.stdout
 
 

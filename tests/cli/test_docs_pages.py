@@ -10,7 +10,8 @@ import pytest
 import typer
 from command_line import build
 
-from esper_agents.errors import ExitCode
+from esper_agents import errors
+from esper_agents.errors import EsperError, ExitCode
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -62,3 +63,11 @@ def test_the_index_lists_every_page():
 def test_the_page_of_exit_codes_lists_all_of_them():
     text = (ROOT / "docs/exit-codes.md").read_text(encoding="utf-8")
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == sorted(ExitCode)
+
+
+def test_the_page_of_exit_codes_lists_the_kinds_of_errors_with_their_codes():
+    text = (ROOT / "docs/exit-codes.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| (\d+) \|", text, re.MULTILINE)
+    listed = {(kind, int(code)) for kinds, code in rows for kind in re.findall(r"`([^`]+)`", kinds)}
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, EsperError)]
+    assert listed == {(each.kind, int(each.exit_code)) for each in classes}

@@ -29,5 +29,5 @@ def test_what_could_steer_a_terminal_is_shown(capsys) -> None:
 
 def test_a_command_stays_on_one_line(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    outline_command("do", "esper submit --again crt_0198f0", 2)
-    assert capsys.readouterr().out == "    do: esper submit --again crt_0198f0\n"
+    outline_command("do", "esper submit --rerun crt_0198f0", 2)
+    assert capsys.readouterr().out == "    do: esper submit --rerun crt_0198f0\n"

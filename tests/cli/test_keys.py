@@ -141,7 +141,7 @@ def test_a_key_is_trusted_in_any_form_that_others_write_keys_in(place, ann, tmp_
         (["FIFO"], "not a file with one key"),
         (["a\nb"], "neither a key nor a file"),
         ([], "either a key or --from-project"),
-        (["NAMELESS", "--project"], "either a key or --from-project"),
+        (["NAMELESS", "--from-project"], "either a key or --from-project"),
     ],
 )
 def test_what_is_no_key_of_somebody_is_refused_with_a_remedy(place, ann, tmp_path, given, problem):
@@ -161,7 +161,7 @@ def test_keys_that_the_project_brings_are_listed_and_not_trusted_until_a_person_
     assert before["trusted"] == []
     assert [each["name"] for each in before["brought_by_the_project_not_trusted"]] == ["ann@example.org"]
     assert "brought by the project, not trusted: 1 key of" in place.esper("keys", "show", code=0).stdout
-    place.esper("keys", "trust", "--project", code=0)
+    place.esper("keys", "trust", "--from-project", code=0)
     after = place.esper("keys", "show", "--json", code=0).json
     assert [each["source"] for each in after["trusted"]] == ["the project's, accepted"]
     assert after["brought_by_the_project_not_trusted"] == []
@@ -170,7 +170,7 @@ def test_keys_that_the_project_brings_are_listed_and_not_trusted_until_a_person_
 def test_a_key_added_to_an_accepted_file_is_not_trusted(place, ann, tmp_path):
     line = f"ann@example.org {public(ann)}"
     bring(place, line)
-    place.esper("keys", "trust", "--project", code=0)
+    place.esper("keys", "trust", "--from-project", code=0)
     mallory = signing_key(tmp_path / "mallory")
     from esper_agents.certificates.signing.signing_key import as_ssh
 
@@ -181,7 +181,7 @@ def test_a_key_added_to_an_accepted_file_is_not_trusted(place, ann, tmp_path):
 
 
 def test_a_project_without_a_file_of_keys_has_nothing_to_accept(place):
-    problem, remedy = place.esper("keys", "trust", "--project").problem(2)
+    problem, remedy = place.esper("keys", "trust", "--from-project").problem(2)
     assert ".esper/trusted_keys" in problem
     assert "esper keys export" in remedy
 

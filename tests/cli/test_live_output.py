@@ -7,7 +7,7 @@ from esper_agents.domain.program_notice import ProgramNotice
 
 
 def test_a_line_of_the_programs_own_stands_apart_from_what_a_model_writes(capsys):
-    narrator = Narrator(lambda _: None, set())
+    narrator = Narrator(lambda _: None)
     for words in ("I look\nand be", "gin", ProgramNotice("localhost ended its answer early"), "I look"):
         narrator.hear(words)
     told = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]

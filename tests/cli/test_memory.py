@@ -61,7 +61,7 @@ def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     assert place.esper("memory", "search", "--file", "train.py", code=0).stdout
     assert "no matching notes" in place.esper("memory", "search", "unheardof", code=1).stdout
 
-    plan = json.loads(place.esper("submit", "--from-action", "1", "--plan", "--json", code=0).stdout)
+    plan = json.loads(place.esper("submit", "--from-action", "1", "--dry-run", "--json", code=0).stdout)
     assert plan["task"]["options"]["action"] == one
     assert plan["task"]["paths"] == ["train.py"]
     for none in ("0", "999"):

@@ -142,19 +142,19 @@ def test_costs_are_added_up_for_what_is_asked(asked, part, name):
 def test_a_plan_tells_the_estimate_and_what_is_missing_and_sends_nothing(esper, monkeypatch):
     with served([], monkeypatch) as server:
         host = server.url.removeprefix("http://")
-        done = esper("submit", "--plan", "--reasoner", "claude", "review this training code", "train.py")
+        done = esper("submit", "--dry-run", "--reasoner", "claude", "review this training code", "train.py")
         assert done.exit_code == 0
         assert f"source goes to {host}; about $" in done.stdout
         assert f"no consent yet (esper models allow {host})" in done.stdout
         esper("models", "agree")
-        again = esper("submit", "--plan", "review this training code", "train.py")
+        again = esper("submit", "--dry-run", "review this training code", "train.py")
         assert "no consent" not in again.stdout
         assert "claude (claude-sonnet-5-5), after the playbook as guardrail" in again.stdout
         assert not server.requests
 
 
 def test_a_plan_by_playbooks_costs_nothing(esper):
-    done = esper("submit", "--plan", "review this training code", "train.py")
+    done = esper("submit", "--dry-run", "review this training code", "train.py")
     assert "runs locally; no model, no cost" in done.stdout
 
 

@@ -46,7 +46,9 @@ def typed(place, answer):
     """Override at a terminal at which a person types; return the exit code and what was shown."""
     ours, theirs = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    process = subprocess.Popen(**place.child(*OVERRIDE, env={"COLUMNS": "200"}), **streams, start_new_session=True)
+    process = subprocess.Popen(
+        **place.child(*OVERRIDE, env={"COLUMNS": "200", "NO_COLOR": "1"}), **streams, start_new_session=True
+    )
     os.close(theirs)
     shown = b""
     while b"[y/N]" not in shown:

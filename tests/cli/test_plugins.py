@@ -62,7 +62,9 @@ def test_a_folder_named_for_one_run_is_used_and_not_added(esper) -> None:
     assert "tensor-engineering:step-profiler" in listed
     assert "step-profiler.md" in esper("agents", "lint", "--plugin-dir", PACK).stdout
     assert "tensor-engineering" not in esper("agents", "list", "--json").stdout
-    plan = esper("submit", "--plan", "--plugin-dir", PACK, "--agent", "tensor-engineering:step-profiler", "why slow?")
+    plan = esper(
+        "submit", "--dry-run", "--plugin-dir", PACK, "--agent", "tensor-engineering:step-profiler", "why slow?"
+    )
     assert "tensor-engineering:step-profiler" in plan.stdout
     queued = esper("submit", "--queue", "--plugin-dir", PACK, "why slow?")
     assert (queued.returncode, "esper plugins add PATH" in queued.stderr) == (2, True)
@@ -87,7 +89,7 @@ def test_run_submits_the_filled_template_and_says_what_stays_text(esper, project
 
 
 def test_run_of_our_own_command_gives_the_task_to_the_agent_that_it_names(esper) -> None:
-    plan = esper("run", "--plan", "debug-nan", "train.py")
+    plan = esper("run", "--dry-run", "debug-nan", "train.py")
     assert plan.returncode == 0
     assert "nan-debugger" in plan.stdout
     assert "train.py" in plan.stdout

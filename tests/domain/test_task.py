@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.domain.budget import read_budget
 from esper_agents.domain.status import QuestionType
-from esper_agents.domain.task import Task
+from esper_agents.domain.task import Task, short_request
 
 
 def task(request="lgtm? ship it", paths=("train.py",), **changed):
@@ -42,4 +42,17 @@ def test_options_budget_and_agent_stay_and_nothing_is_allowed_twice():
 
 
 def test_a_question_of_a_certificate_is_asked_by_its_name():
-    assert task(again="crt_1").command(allow="run-tests") == "esper submit --again crt_1 --allow run-tests"
+    assert task(again="crt_1").command(allow="run-tests") == "esper submit --rerun crt_1 --allow run-tests"
+
+
+def test_the_command_of_a_request_with_a_trace_prints_its_words_only():
+    trace = 'why does it crash?\nTraceback (most recent call last):\n  File "a.py", line 1\nValueError: no\n'
+    assert task(trace).command() == "esper submit 'why does it crash?' train.py"
+    assert task(trace).is_long
+    assert len(task("word " * 400).command()) < 330
+    assert not task("one\ntwo").is_long
+
+
+def test_material_alone_is_cut_and_a_short_request_stays_whole():
+    assert len(short_request("Traceback (most recent call last):\n" + '  File "a.py", line 1\n' * 90)) <= 300
+    assert short_request("is\nthis right?") == "is\nthis right?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sqlite3
@@ -79,7 +80,7 @@ def test_paths_of_two_projects_are_refused_with_both_named(unharmed, place):
         (("resume", "ses_000000000000"), "no session named", "esper sessions list"),
         (("sessions", "show", "ses_000000000000"), "no session named", "esper sessions list"),
         (("sessions", "cancel", "ses_000000000000"), "no session named", "esper sessions list"),
-        (("submit", "--again", "crt_000000000000"), "no certificate named", "esper certificates list"),
+        (("submit", "--rerun", "crt_000000000000"), "no certificate named", "esper certificates list"),
         (("certificates", "show", "crt_000000000000"), "no certificate named", "esper certificates list"),
         (("why", "crt_000000000000"), "no certificate named", "esper certificates list"),
         (("approve", "qst_000000000000"), "no question named", "esper approvals list"),
@@ -98,6 +99,34 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
     assert cure in remedy
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said", "cure"),
+    [
+        (("certificates", "list", "--agnet"), "usage", "no such option: --agnet", "--help"),
+        (("launch",), "usage", "no such command 'launch'", "--help"),
+        (("why", "crt_000000000000"), "not-found", "no certificate named", "esper certificates list"),
+        (("review", "none.py"), "input-file", "no such file or folder", "path"),
+        (("submit", "write it up", "train.py", "--agent", "technical-writer"), "usage", "language model", "--reasoner"),
+        (("submit", "why did the reward of the last run collapse?", "--agent", "zzz"), "not-found", "no agent", "list"),
+        (("submit", "review this", "train.py", "--staged", "--pr"), "usage", "more than one change", "use one of"),
+    ],
+)
+def test_an_error_of_a_command_with_json_is_one_json_object(unharmed, arguments, kind, said, cure):
+    done = unharmed.esper(*arguments, "--json", code=2)
+    assert done.stdout == ""
+    error = json.loads(done.stderr)["error"]
+    assert (error["kind"], error["exit"]) == (kind, 2)
+    assert said in error["problem"]
+    assert cure in error["fix"]
+
+
+def test_json_is_asked_for_by_the_format_as_well_and_not_behind_two_dashes(known):
+    for option in (("--format", "json"), ("--format=json",)):
+        assert json.loads(known.esper("review", "none.py", *option, code=2).stderr)["error"]["exit"] == 2
+    known.esper("review", "none.py", "--", "--json").problem(2)
+    known.esper("review", "none.py", "--format", "sarif").problem(2)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "stray", "command"),
@@ -106,7 +135,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
         ("train.py review this", "review", "esper submit 'review this' train.py"),
         ("compare train.py with sound.py", "with", "esper submit 'compare train.py with sound.py' train.py sound.py"),
         (
-            "--plan --deny shell why is it slow? train.py",
+            "--dry-run --deny shell why is it slow? train.py",
             "is",
             "esper submit --deny shell --dry-run 'why is it slow?' train.py",
         ),
@@ -115,7 +144,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(unharmed, arguments, said, cur
 def test_a_task_without_quotes_is_said_with_the_quoted_command(unharmed, words, stray, command):
     problem, remedy = unharmed.esper("submit", *words.split()).problem(2)
     assert (problem, remedy) == (f"the task is not quoted: {stray!r} is neither a file nor a folder", command)
-    assert "not quoted" not in unharmed.esper(*shlex.split(remedy)[1:], "--plan").stderr
+    assert "not quoted" not in unharmed.esper(*shlex.split(remedy)[1:], "--dry-run").stderr
 
 
 @pytest.mark.parametrize("words", [("review", "trian.py"), ("review this", "notthere"), ("review", "nosuch/")])
@@ -129,7 +158,7 @@ def test_python_that_does_not_parse_is_a_critical_finding_against_it(unharmed):
     (unharmed.root / "broken.py").write_text("def f(:\n")
     done = unharmed.esper("submit", "review this code", "broken.py", code=3)
     assert "REQUIRES_REMEDIATION" in done.stdout
-    assert "ESP109 at broken.py:1" in done.stdout
+    assert "broken.py:1  ESP109 this file does not parse" in done.stdout
     assert not done.stderr
 
 

@@ -105,7 +105,7 @@ def test_an_end_of_the_input_is_a_no_that_is_not_kept(toy):
 
 def test_without_a_terminal_it_is_no_and_a_plan_shows_what_would_be_sent_and_for_how_much(toy):
     with serving([]) as (server, host):
-        done = toy.esper(*CLAUDE, "--plan", code=0, env=server.environment)
+        done = toy.esper(*CLAUDE, "--dry-run", code=0, env=server.environment)
         assert f"source goes to {host}; about $" in done.stdout
         problem, remedy = toy.esper(*CLAUDE, env=server.environment).problem(2)
         assert problem == f"no consent to send the source of this project to {host}"

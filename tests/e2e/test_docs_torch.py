@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs/torch.md").read_text(encoding="utf-8")
 # Measurements queue: others may be running on the machine.
 PATIENCE_S = 280
 # What these print depends on the machine and the moment.
-MEASURED = {"profile", "environment", "memory", "compare", "data"}
+MEASURED = {"profile", "environment", "memory", "compare", "data", "scaffold"}
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ def test_the_page_shows_every_command():
         "memory",
         "profile",
         "data",
+        "scaffold",
         "environment",
-        "recheck",
+        "verify",
     }
 
 

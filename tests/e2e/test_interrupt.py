@@ -12,9 +12,12 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 from contextlib import suppress
 
+import psutil
 import pytest
+from places import SOUND, write
 
 # Between an empty log and the length of a whole one: some rows fit, not all.
 ROOM_BYTES = 300_000
@@ -29,6 +32,13 @@ def outcomes(place):
     return {body["tool"]: body["outcome"] for body in bodies}
 
 
+def runs_pytest(process):
+    """Return whether a process is pytest; one that has ended is not."""
+    with suppress(psutil.Error):
+        return "pytest" in process.cmdline()
+    return False
+
+
 def read(stream, text):
     """Read lines until one holds a text."""
     for line in stream:
@@ -39,12 +49,11 @@ def read(stream, text):
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_running_step_end_and_resume_repeats_nothing(slow, number):
+def test_a_signal_stops_tests_outside_the_sandbox_at_once_and_resume_reports_them_as_interrupted(slow, number):
     process = slow.start("approve", "latest")
     # As a terminal does: to the whole group.
     os.killpg(process.pid, number)
     read(process.stderr, "stopping after the current step")
-    slow.go()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     problem, remedy = said.splitlines()
@@ -53,10 +62,30 @@ def test_a_signal_lets_the_running_step_end_and_resume_repeats_nothing(slow, num
     assert session[1] == "open"
     assert remedy == f"  fix: go on with `esper resume {session[0]}`"
     finished = slow.place.calls()
-    assert outcomes(slow.place)["run-tests"] == "completed"
-    slow.place.esper("resume", code=0)
+    slow.place.esper("resume", code=4)
     assert slow.place.calls()[: len(finished)] == finished
+    assert outcomes(slow.place)["run-tests"] == "interrupted"
     assert slow.ran == 1
+
+
+def test_a_signal_stops_tests_in_the_sandbox_leaves_no_process_and_resume_runs_them_again(place):
+    made = place({"train.py": SOUND, "tests/test_slow.py": "import time\n\n\ndef test_slow():\n    time.sleep(600)\n"})
+    process = made.start("submit", "lgtm? ship it", "train.py", "tests", "--allow", "run-tests")
+    parent = psutil.Process(process.pid)
+    children = []
+    while not any(map(runs_pytest, children)):
+        assert process.poll() is None, process.communicate()
+        children = parent.children(recursive=True)
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "go on with `esper resume ses_" in said
+    _, left = psutil.wait_procs(children, timeout=10)
+    assert left == []
+    write(made.root, {"tests/test_slow.py": "def test_quick():\n    assert 1\n"})
+    made.esper("resume", code=4)
+    assert outcomes(made)["run-tests"] == "completed"
 
 
 def test_a_second_ctrl_c_does_not_wait_and_resume_reports_the_call_as_interrupted(slow):

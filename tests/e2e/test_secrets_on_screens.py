@@ -37,7 +37,7 @@ SCREENS = (
     *(("review", "train.py", "--format", style) for style in ("json", "sarif", "github")),
     ("review", "train.py", "--format", "sarif", "--output", "out.sarif"),
     ("review", f"{SECRET}.py"),
-    ("submit", "--plan", ASKED, "train.py"),
+    ("submit", "--dry-run", ASKED, "train.py"),
     ("submit", ASKED, "train.py"),
     ("submit", "--json", ASKED, "train.py"),
     *(("sessions", verb) for verb in ("list", "show", "tail", "attach")),
@@ -89,7 +89,7 @@ def test_an_excerpt_says_what_was_struck_out(toy):
 def test_no_measurement_shows_a_secret(toy):
     pytest.importorskip("torch")
     for command in (
-        ("torch", "profile", "target.py:target", "--input", "randn(4)", "--out", "kept"),
+        ("torch", "profile", "target.py:target", "--input", "randn(4)", "--output", "kept"),
         ("torch", "nan", "target.py:failing", "--input", "randn(4)", "--json"),
         ("torch", "nan", "target.py:failing", "--input", "randn(4)"),
     ):

@@ -10,6 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from esper_agents.api import open_project
+from esper_agents.domain.agent_action import Conclude
+
 RELATED = (
     "SELECT certificate.id, certificate_relation.kind, other FROM certificate_relation"
     " JOIN certificate ON certificate.position = certificate_relation.position"
@@ -49,7 +52,7 @@ def test_a_session_is_continued_forked_and_replayed(known):
     again = known.esper("sessions", "continue", "latest", "review the training loop once more", "--json", code=3).json
     assert again["certificate"]["id"] != first["certificate"]
     assert known.rows(RELATED) == [(again["certificate"]["id"], "supersedes", first["certificate"])]
-    fork = known.esper("sessions", "fork", first["id"], "--at", "1.1", "--json", code=3).json
+    fork = known.esper("sessions", "fork", first["id"], "--from-step", "1.1", "--json", code=3).json
     assert len({first["id"], again["session"], fork["session"]}) == 3
     origins = {each["id"]: each["origin"] for each in known.esper("sessions", "list", "--json", code=0).json}
     assert origins[fork["session"]] == {"kind": "forked", "session": first["id"]}
@@ -61,7 +64,7 @@ def test_a_session_is_continued_forked_and_replayed(known):
     assert done[first["id"]] & done[fork["session"]]
     assert done[fork["session"]] - done[first["id"]]
     assert known.esper("sessions", "replay", fork["session"], "--json", code=0).json["is_identical"]
-    problem, remedy = known.esper("sessions", "fork", first["id"], "--at", "99").problem(2)
+    problem, remedy = known.esper("sessions", "fork", first["id"], "--from-step", "99").problem(2)
     assert "is not a step" in problem
     assert "1.1 to " in remedy
 
@@ -96,9 +99,13 @@ def test_a_session_that_nobody_runs_is_not_waited_for(slow):
     assert len(slow.place.esper("sessions", "tail", "-n", "2", code=0).stdout.splitlines()) <= 8
 
 
-def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place, tmp_path):
+@pytest.mark.anyio
+async def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place, monkeypatch):
     made = place({"train.py": "def train():\n    return 1\n", ".esper/agents/watcher.md": AGENT})
-    made.esper("submit", "review this", "train.py", "--agent", "project:watcher", code=4)
+    monkeypatch.setenv("ESPER_HOME", str(made.home))
+    async with open_project(made.root, playbooks={"project:watcher": _watch}) as project:
+        task = project.tasks.create("review this", [made.root / "train.py"], agent="project:watcher")
+        await (await project.tasks.submit(task)).run()
     with closing(sqlite3.connect(made.database)) as connection, connection:
         # As it stands where the process was killed before it concluded.
         connection.execute("DELETE FROM log_entry")
@@ -109,15 +116,18 @@ def test_an_agent_that_has_changed_is_shown_and_a_person_says_what_counts(place,
     problem, remedy = done.problem(2)
     assert problem.startswith("definitions changed since session ")
     assert "agent project:watcher" in problem
-    assert "--accept" in remedy
+    assert "--definitions current" in remedy
     assert "  -Watch." in done.stdout
     assert "  +Watch twice." in done.stdout
-    problem, _ = made.esper("resume", "--accept", "--pinned").problem(2)
-    assert "mutually exclusive" in problem
     (made.root / ".esper/agents/watcher.md").unlink()
-    problem, remedy = made.esper("resume", "--accept").problem(2)
+    problem, remedy = made.esper("resume", "--definitions", "current").problem(2)
     assert "is no longer installed" in problem
-    assert "--pinned" in remedy
+    assert "--definitions recorded" in remedy
+
+
+def _watch(_brief):
+    return Conclude("watched")
+    yield
 
 
 AGENT = "---\nname: watcher\ndescription: Watches. Use for watching.\n---\nWatch.\n"

@@ -47,6 +47,16 @@ def test_a_command_that_reads_loads_few_modules_of_the_program(known, command, m
     assert len(own) <= most, sorted(own)
 
 
+def test_a_command_does_not_collect_garbage_when_it_ends():
+    # Registered first, so that it runs last.
+    seen = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.get_threshold()[0]))"
+    program = f"{seen}; import sys; sys.argv = ['esper', '--version']; from esper_agents.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert done.stdout.splitlines()[-1] == "True 100000"
+
+
 def test_a_review_needs_no_database(known):
     assert not loaded(known, "review", "train.py") & {"sqlalchemy", "alembic"}
 
@@ -67,9 +77,11 @@ def test_the_benchmark_measures_every_command(tmp_path):
     )
     measured = json.loads(done.stdout)
     assert {each["command"] for each in measured["commands"]} == {
+        "import typer",
         "esper --help",
         "esper sessions list",
         "esper certificates list",
+        "esper why",
         "esper review train.py",
         "esper submit",
     }

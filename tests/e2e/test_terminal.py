@@ -45,9 +45,10 @@ def test_hostile_names_and_lines_are_reviewed_and_shown_harmless(hostile):
     assert done.code == 3, done.stderr
     assert not steering(done.stdout)
     assert not done.stderr
+    told = " ".join(done.stdout.split())
     for shown in (r"ansi\x1b[31m\x1b]0;owned\x07.py:5", r"bidi\u202egnp.py:5", "odd/-rf.py:5", "odd/new line.py:5"):
-        assert shown in " ".join(done.stdout.split())
-    assert "1 file could not be read" in done.stdout
+        assert shown in told
+    assert "1 file could not be read" in told
 
 
 @pytest.mark.sample(4)
@@ -62,7 +63,7 @@ def test_hostile_names_and_lines_are_reviewed_and_shown_harmless(hostile):
         ("memory", "show"),
         ("review", "."),
         ("review", "odd/bidi\u202egnp.py"),
-        ("submit", "--plan", "review this \x1b[2Jcode", "odd"),
+        ("submit", "--dry-run", "review this \x1b[2Jcode", "odd"),
     ],
 )
 def test_no_command_lets_them_steer_the_terminal(hostile, command):
@@ -74,7 +75,7 @@ def test_no_command_lets_them_steer_the_terminal(hostile, command):
 
 def test_bytes_that_are_no_utf_8_are_taken_as_they_are_in_a_request_and_refused_in_a_path(hostile):
     made, _ = hostile
-    done = made.esper("submit", "--plan", "review \udce9t\udce9", "quiet.py", code=0)
+    done = made.esper("submit", "--dry-run", "review \udce9t\udce9", "quiet.py", code=0)
     assert not steering(done.stdout)
     problem, remedy = made.esper("submit", "review this", "odd/\udcff\udcfe.py").problem(2)
     assert "not UTF-8" in problem
@@ -105,8 +106,8 @@ def _names(text):
     [
         ("sessions", "list"),
         ("sessions", "show"),
-        ("submit", "--plan", "write me a poem about the sea"),
-        ("submit", "--plan", "review this training code", "train.py"),
+        ("submit", "--dry-run", "write me a poem about the sea"),
+        ("submit", "--dry-run", "review this training code", "train.py"),
         ("agents", "show", "nan-debugger"),
     ],
 )
@@ -124,7 +125,7 @@ def test_a_whole_submission_fits_forty_columns(known):
     assert all(len(line) <= 40 or re.search(r"ses_|crt_|view: |next: ", line) for line in lines), done.stdout
     ((session, certificate),) = known.rows("SELECT id, certificate_id FROM session ORDER BY id DESC LIMIT 1")
     assert f"session: {session}" in lines
-    assert f"next: esper submit --again {certificate} # after fixing the findings" in lines
+    assert f"next: esper submit --rerun {certificate} # after fixing the findings" in lines
     assert any(line.startswith("view: ") and Path(line.removeprefix("view: ")).is_file() for line in lines)
 
 

@@ -117,8 +117,8 @@ def until(holds):
 @pytest.mark.slow
 def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     out = tmp_path / "out"
-    asked = ("explain", "../model.py:make_net", "--input", "randn(4,8)", "--fail-on-break")
-    done = run(Place(made.root / "sub", made.home), *asked, "--out", out)
+    asked = ("explain", "../model.py:make_net", "--input", "randn(4,8)", "--fail-on", "break")
+    done = run(Place(made.root / "sub", made.home), *asked, "--output", out)
     assert done.code == 3, done
     assert "model.py:14 in forward" in done.stdout
     assert f"kept in    {out}" in done.stdout
@@ -128,10 +128,10 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     assert kept["sandbox"]["sandbox"] in {"bubblewrap", "landlock"}
     assert reports(made) == []
 
-    assert "the same, bit for bit" in made.esper("torch", "recheck", out / "report.json", code=0).stdout
+    assert "the same, bit for bit" in made.esper("torch", "verify", out / "report.json", code=0).stdout
     kept["result"]["headline"] = "one graph, and nothing breaks it"
     (out / "report.json").write_text(json.dumps(kept))
-    problem, _ = made.esper("torch", "recheck", out / "report.json").problem(7)
+    problem, _ = made.esper("torch", "verify", out / "report.json").problem(7)
     assert problem.startswith("the report's conclusions do not follow from its measurements: headline")
 
 
@@ -140,7 +140,9 @@ def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeyp
     # Tests in this process have a turn of their own.
     monkeypatch.setattr("esper_agents.torchlab.measurement_lock.NAME", "\0esper-agents-torchlab")
     with measurement_lock(print, timeout_s=PATIENCE_S):
-        process = made.start("torch", "nan", "model.py:scale", "--capture", "train.py", "--fail", "--json")
+        process = made.start(
+            "torch", "nan", "model.py:scale", "--capture", "train.py", "--fail-on", "nonfinite", "--json"
+        )
         said = process.stderr.readline()
         assert said, process.communicate()
         assert said.startswith("esper: another measurement (")
@@ -157,10 +159,10 @@ def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeyp
     (kept,) = reports(made)
     assert json.loads(kept.read_text()) == printed
     assert sorted(each.name for each in kept.parent.iterdir()) == ["calls.espb", "report.json"]
-    assert "artifact   calls.espb is what it was" in made.esper("torch", "recheck", kept, code=0).stdout
+    assert "artifact   calls.espb is what it was" in made.esper("torch", "verify", kept, code=0).stdout
     with (kept.parent / "calls.espb").open("ab") as file:
         file.write(b"more")
-    problem, _ = made.esper("torch", "recheck", kept).problem(7)
+    problem, _ = made.esper("torch", "verify", kept).problem(7)
     assert problem == "'calls.espb' does not match its digest in the report"
 
 
@@ -226,9 +228,9 @@ def test_a_device_that_is_not_there_is_bad_input(made):
             "keep one of them",
         ),
         (
-            ("model.py:scale", "--input", "3", "--out", "model.py"),
+            ("model.py:scale", "--input", "3", "--output", "model.py"),
             None,
-            "name another folder with --out",
+            "name another directory with --output",
         ),
     ],
 )

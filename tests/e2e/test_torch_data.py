@@ -34,12 +34,12 @@ def run(place, *arguments):
 
 @pytest.mark.slow
 def test_a_bottleneck_is_printed_with_its_line_and_fails_on_demand(made):
-    options = ("--step", "loaders.py:make_fast_step", "--quick", "--fail", "--output", "kept")
+    options = ("--step", "loaders.py:make_fast_step", "--effort", "quick", "--fail-on", "warning", "--output", "kept")
     done = run(made, "data", "loaders.py:slow_data", *options)
     assert done.code == 3, done
     assert done.stdout.startswith("data      the input pipeline is the bottleneck: the step waits ")
     assert "time.sleep(0.005)" in done.stdout
-    checked = run(made, "recheck", "kept/report.json")
+    checked = run(made, "verify", "kept/report.json")
     assert checked.code == 0, checked
     assert "says       the input pipeline is the bottleneck" in checked.stdout
 
@@ -55,7 +55,7 @@ def test_a_step_that_is_the_bottleneck_does_not_fail_and_its_report_is_json(made
 
 
 def test_a_dataset_that_raises_is_not_measured_and_its_line_is_printed(made):
-    done = run(made, "data", "loaders.py:broken", "--quick")
+    done = run(made, "data", "loaders.py:broken", "--effort", "quick")
     assert done.code == 4, done
     line = next(number for number, text in enumerate(LOADERS.splitlines(), 1) if "is damaged" in text)
     assert f"where      loaders.py:{line}" in done.stdout
@@ -66,7 +66,6 @@ def test_a_dataset_that_raises_is_not_measured_and_its_line_is_printed(made):
     ("arguments", "problem"),
     [
         (("loaders.py:slow_data", "--step", "none.py:step"), "no such file: 'none.py'"),
-        (("loaders.py:slow_data", "--quick", "--thorough"), "--quick and --thorough are mutually exclusive"),
         (("loaders.py:settings",), "the target gives a dict, which is no input pipeline"),
     ],
 )

@@ -145,7 +145,7 @@ async def test_an_approval_of_a_question_that_wants_words_is_refused(toybox):
         outcome = await asked(toybox, opened, "asker")
         with pytest.raises(UsageError, match="needs an answer, not an approval") as error:
             await opened.approvals.answer(outcome.session, "approve", is_decision=True)
-        assert error.value.remedy == f'esper answer {outcome.questions[0].id} "..."'
+        assert error.value.remedy == f"esper answer {outcome.questions[0].id} ANSWER"
         outcome = await (await opened.approvals.answer(outcome.session, "approve")).run()
         assert outcome.state is SessionState.DONE
 

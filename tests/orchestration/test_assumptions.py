@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 def assumed(text="the data fits", state=AssumptionState.OPEN, evidence=(), **fields):
-    given = {"tier": Tier.PLAN, "is_critical": False, "command": f"check {text}", **fields}
+    given = {"tier": Tier.PLAN, "is_critical": False, "command": f"python check.py {text}", **fields}
     return Assumption(text=text, state=state, evidence=evidence, **given)
 
 
@@ -32,7 +32,7 @@ async def test_an_open_assumption_of_either_tier_is_an_information_gap(toybox, t
     issued = await concluded(toybox, lambda _: (assumed(tier=tier),))
     (gap,) = issued.gaps
     assert gap.what == "whether it holds that the data fits"
-    assert gap.command == "check the data fits"
+    assert gap.command == "python check.py the data fits"
     assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
 
 

@@ -91,8 +91,8 @@ async def test_an_agent_that_has_changed_is_shown_and_not_gone_on_with(box):
     error = refused.value
     assert error.exit_code is ExitCode.USAGE
     assert error.problem == f"definitions changed since session {session} started: agent worker"
-    assert error.remedy.startswith(f"`esper resume {session} --accept`")
-    assert "--pinned" in error.remedy
+    assert error.remedy.startswith(f"`esper resume {session} --definitions current`")
+    assert "--definitions recorded" in error.remedy
     (drift,) = error.drifts
     assert (drift.change.kind, drift.change.name) == (DriftKind.AGENT, "worker")
     assert drift.change.before != drift.change.now
@@ -211,7 +211,7 @@ async def test_an_agent_that_is_not_there_any_more_never_ends_a_session(box, how
         assert refused.value.drifts[0].change.now == ""
         with pytest.raises(UsageError, match=r"agent 'worker'.* is no longer installed") as gone:
             await opened.tasks.resume(session, accept=True)
-        assert "--pinned" in gone.value.remedy
+        assert "--definitions recorded" in gone.value.remedy
         found = await opened.sessions.get(session)
         assert (found.state, found.certificate) == (SessionState.OPEN, "")
         assert await opened.certificates.list() == ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.orchestration.evidence_numbers import UNIT, Quantities, decimal
+from esper_agents.orchestration.evidence_numbers import UNIT, Direction, Quantities, decimal
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
@@ -56,7 +56,23 @@ def test_what_is_for_a_second_is_no_time():
 
 def test_a_number_without_a_unit_is_found_in_any():
     found = Quantities({"measured": 7})
-    assert all(found.has(Decimal(7), unit) for unit in ("", "s", "ms", "MB", "x", "%", "M"))
+    assert all(found.has(Decimal(7), unit) for unit in ("", "s", "ms", "MB", "M"))
+    assert all(Quantities({"measured": 7.5}).has(Decimal("7.5"), unit) for unit in ("x", "%"))
+
+
+def test_a_count_is_neither_a_ratio_nor_a_share():
+    found = Quantities({"runs": 6})
+    assert not any(found.has(Decimal(6), unit) for unit in ("x", "%"))
+
+
+def test_a_bare_number_of_a_text_is_in_no_unit_unless_the_text_is_code():
+    assert not Quantities("python 3.11").has(Decimal("3.11"), "x")
+    assert Quantities("time.sleep(0.5)", is_code=True).has(Decimal(500), "ms")
+
+
+@pytest.mark.parametrize(("direction", "is_known"), [(Direction.FASTER, False), (Direction.SLOWER, True), (None, True)])
+def test_a_measured_slow_down_supports_no_speed_up(direction, is_known):
+    assert Quantities({"speedup": 0.5}).has(Decimal(2), "x", direction) is is_known
 
 
 @given(JSON, st.decimals("0", "1e6", places=3), st.from_regex(UNIT, fullmatch=True))

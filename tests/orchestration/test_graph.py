@@ -84,6 +84,8 @@ print(asked)
 """
 
 
+# tests/e2e/test_no_telemetry.py states it of the command, whatever is asked to trace.
+@pytest.mark.slow
 def test_nothing_of_a_session_is_traced_to_anywhere_even_when_the_environment_asks_for_it(project):
     command = [sys.executable, "-c", TRACED, str(project)]
     assert subprocess.check_output(command, text=True).splitlines() == ["done", "[]"]

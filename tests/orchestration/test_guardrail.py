@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from briefs import history, opened, submission
 from modelling import EVIDENCE, ask, conclude, finding, opening, served, told
-from places import FAULTY
+from places import FAULTY, SOUND
 from toys import calling
 
 from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment, RiskRow
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.certificate import CLAUDE, PLAYBOOK
+from esper_agents.domain.finding import Severity, Standing
 from esper_agents.domain.ledger import ActionDecided, RowKind
+from esper_agents.domain.reasoner_names import CLAUDE, PLAYBOOK
 from esper_agents.domain.status import QuestionType, Stance, Status, status_for
 from esper_agents.domain.verdict import Ceiling
 from esper_agents.orchestration.guardrail import cap_by_guardrail
@@ -86,12 +87,20 @@ async def test_a_model_does_not_stand_above_the_playbook(worker, monkeypatch, st
     assert ran.certificate.verdict.below_ceiling == "it leaks"
 
 
-async def test_a_model_may_stand_below_the_playbook(worker, monkeypatch):
-    script = [conclude(stance="against", below_ceiling="it is wrong")]
+async def test_a_model_may_stand_below_the_playbook_for_its_own_reason(worker, monkeypatch):
+    script = [conclude(stance="undecided", below_ceiling="it needs a GPU")]
     with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
-    assert ran.certificate.verdict.status is Status.REQUIRES_REMEDIATION
-    assert ran.certificate.verdict.below_ceiling == "it is wrong"
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert ran.certificate.verdict.below_ceiling == "the model's reason: it needs a GPU"
+
+
+@pytest.mark.parametrize("stance", ["against", "rejected", "emergency"])
+async def test_a_model_alone_does_not_decide_against(worker, monkeypatch, stance):
+    with served([conclude(stance=stance, below_ceiling="it is wrong")], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert f"the model's own stance was {stance}, which no rule" in ran.certificate.verdict.below_ceiling
 
 
 async def test_what_the_playbook_could_not_find_out_and_holds_risky_stays(worker, monkeypatch):
@@ -117,26 +126,59 @@ async def test_findings_of_the_floor_stand_whatever_a_model_says_of_them(toybox,
     assert "ESP101" in opening(server.requests[0])
 
 
-async def test_a_claim_with_an_invented_citation_goes_back_twice_and_then_stands_as_unverified(worker, monkeypatch):
+async def test_a_finding_with_an_invented_line_goes_back_twice_and_then_stands_as_unverified(worker, monkeypatch):
     def script(request):
         known = EVIDENCE.findall(opening(request))[:1]
-        return conclude(stance="for", findings=[finding(request, line=999, evidence=known)])
+        return conclude(stance="for", findings=[finding(request, line=999, evidence=known, severity="critical")])
 
     with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
     assert len(server.requests) == 3
-    assert "which was not read" in told(server.requests[2])
-    assert not ran.certificate.findings
-    assert any(each.what.startswith("unverified: Gradients are not clipped.") for each in ran.certificate.gaps)
-    plain = await worker.run("worker")
-    assert ran.certificate.verdict.status == plain.certificate.verdict.status
+    assert "train.py has" in told(server.requests[2])
+    (found,) = ran.certificate.findings
+    assert (found.standing, found.claim.severity) == (Standing.UNVERIFIED, Severity.CRITICAL)
+    assert not any(each.what.startswith("unverified") for each in ran.certificate.gaps)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+
+
+async def test_a_critical_finding_that_is_only_located_leaves_the_verdict_undecided(worker, monkeypatch):
+    (worker.project / "train.py").write_text(SOUND)
+
+    def script(request):
+        quote = "optimizer.step()"
+        return conclude(findings=[finding(request, line=2, quote=quote, severity="critical", confidence="High")])
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    (found,) = ran.certificate.findings
+    assert (found.standing, str(found.claim.location)) == (Standing.LOCATED, "train.py:6")
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert len(server.requests) == 1
+
+
+async def test_lines_that_no_agent_read_are_read_by_the_program(worker, monkeypatch):
+    (worker.project / "data.txt").write_text("first\nsecond\n")
+
+    with served([conclude(findings=[finding_of("data.txt", "second")])], monkeypatch) as server:
+        ran = await ask(worker, server)
+    (found,) = ran.certificate.findings
+    (read,) = [each for each in ran.certificate.evidence if each.tool == "read-file"]
+    assert (str(found.claim.location), found.evidence) == ("data.txt:2", (read.id,))
+    assert "no agent had read these lines; the program opened them" in found.checks
+    assert "data.txt" in {each.path for each in ran.certificate.examined}
+
+
+def finding_of(path, quote):
+    """Return a finding without evidence that quotes a file."""
+    said = {"name": "odd", "severity": "warning", "category": "correctness", "confidence": "High", "message": "Odd."}
+    return {**said, "path": path, "line": 0, "quote": quote}
 
 
 async def test_an_invented_number_goes_back_twice_and_then_stands_beside_a_caveat(worker, monkeypatch):
     with served(lambda _: conclude(summary="It is 47.3x as fast.", stance="for"), monkeypatch) as server:
         ran = await ask(worker, server)
     assert len(server.requests) == 3
-    assert "47.3x, which stands in no evidence" in told(server.requests[1])
+    assert "47.3x, which no measurement of this session has" in told(server.requests[1])
     assert ran.certificate.caveats[0].startswith("Unverified: the summary says 47.3x")
 
 

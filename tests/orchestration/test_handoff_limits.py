@@ -94,6 +94,10 @@ async def test_legal_back_and_forth_is_not_stopped(toybox, trail, progress):
     assert (await walk(toybox, trail, progress))[2] == trail
 
 
+async def test_a_task_that_goes_in_no_circle_is_handed_off_eight_times_at_most(toybox):
+    assert (await walk(toybox, "abcdefghijk"))[2] == "abcdefghi"
+
+
 async def test_handing_back_is_said_in_the_packet_and_undoes_a_hop(toybox):
     _, certificate, _, _ = await walk(toybox, "abcba")
     assert [each.is_return for each in certificate.handoffs] == [False, False, True, True]

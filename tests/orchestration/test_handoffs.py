@@ -290,15 +290,6 @@ async def test_a_consulted_agent_may_ask_a_person_and_the_answer_reaches_it(toyb
         assert (await opened.certificates.read(outcome.certificate.id)).summary == "a person says yes"
 
 
-async def test_a_consulted_agent_without_a_playbook_answers_that_it_forms_no_judgement(toybox):
-    toybox.tool("look")
-    toybox.agent("asker", consulting("dreamer"))
-    toybox.agent("dreamer")
-    ran = await toybox.run("asker")
-    assert "dreamer" in ran.certificate.consults[0].answer
-    assert "formed no judgement" in ran.certificate.consults[0].answer
-
-
 async def test_the_receiver_goes_on_when_a_tool_of_the_sender_failed(toybox):
     from esper_agents.errors import EvidenceError
 

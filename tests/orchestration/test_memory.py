@@ -56,7 +56,7 @@ async def test_a_session_leaves_what_was_judged_why_and_what_is_to_be_done(toybo
     assert str(ran.certificate.verdict.status) in found[NoteKind.WORKING].text
     assert str(ran.certificate.verdict.status) in found[NoteKind.DECISION].text
     assert "TOY1 toy-claim at train.py:4" in found[NoteKind.ACTION].text
-    assert found[NoteKind.ACTION].command == f"esper submit --again {ran.certificate.id}"
+    assert found[NoteKind.ACTION].command == f"esper submit --rerun {ran.certificate.id}"
     assert [each.path for each in found[NoteKind.ACTION].sources] == ["train.py"]
 
 
@@ -194,3 +194,16 @@ async def test_notes_come_back_in_the_states_and_kinds_that_are_asked_for(toybox
     assert len(await remembered(toybox, limit=1)) == 1
     with pytest.raises(NotFoundError, match="no agent named 'nobody'"):
         await remembered(toybox, agent="nobody")
+
+
+async def test_the_next_certificate_says_what_became_of_the_findings_of_the_last(toybox, reviewer):
+    reviewer.claims = [claim(), claim(message="so is this", line=5)]
+    first = await toybox.run("reviewer")
+    reviewer.claims = [claim()]
+    second = await toybox.run("reviewer")
+
+    assert first.certificate.earlier == ()
+    assert {(each.text[-10:], each.certificate, str(each.state)) for each in second.certificate.earlier} == {
+        ("train.py:4", first.certificate.id, "found again"),
+        ("train.py:5", first.certificate.id, "not checked"),
+    }

@@ -214,6 +214,8 @@ async def test_a_conflict_that_nothing_settles_is_shown_and_keeps_the_verdict_un
     ran = await disputed.run("chair")
     certificate = ran.certificate
     sides = "one, two found the finding "
+    # What two found and a third refuted is not shared.
+    assert "0 findings are shared and 1 are in conflict" in certificate.summary
     assert sides in certificate.summary
     assert "the evidence of three refutes it; a second check was inconclusive" in certificate.summary
     assert certificate.caveats[0].startswith(f"Conflict: {sides}")

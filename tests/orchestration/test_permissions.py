@@ -164,6 +164,19 @@ async def test_what_a_person_denied_stays_denied_where_no_rule_wants_it_asked_an
     assert careful.effects() == []
 
 
+async def test_a_call_that_a_person_denied_never_runs_where_the_rule_that_asked_is_gone(careful):
+    async with careful.open() as opened:
+        session = await begun_and_stopped(careful, opened)
+    projects(careful, 'tool = "look"\naction = "ask"')
+    async with careful.open() as opened:
+        outcome = await (await opened.tasks.resume(session)).run()
+        (asked,) = (each.id for each in outcome.questions if each.tool == "look")
+    projects(careful)
+    async with careful.open() as opened:
+        await (await opened.approvals.answer(asked, "deny")).run()
+    assert "look" not in careful.effects()
+
+
 async def test_a_denial_that_comes_after_an_approval_counts(careful):
     async with careful.open() as opened:
         outcome = await (await careful.submit(opened, "writer")).run()

@@ -157,10 +157,11 @@ async def test_where_nobody_was_given_the_task_yet_it_is_refused(toybox, monkeyp
     def dies(*_):
         raise DeathError
 
-    monkeypatch.setattr(routing, "route_of", dies)
     toybox.agent("worker", calling("look"))
     async with toybox.open() as opened:
-        session = await wear_out(opened, await toybox.submit(opened, "worker"))
+        session = await toybox.submit(opened, "worker")
+        monkeypatch.setattr(routing, "route_of", dies)
+        session = await wear_out(opened, session)
         outcome = await session.run()
         assert outcome.state is SessionState.REFUSED
         assert outcome.exit_code is ExitCode.USAGE

@@ -299,7 +299,7 @@ async def test_a_fork_and_a_continuation_survive_a_crash_like_any_session(box):
         first = await ran(box, opened, "worker")
         fork = await opened.sessions.fork(first.session, "1")
         fork.stop()
-        with pytest.raises(Exception, match="stopped between two steps"):
+        with pytest.raises(Exception, match="stopped before the next step"):
             await fork.run()
         outcome = await (await opened.tasks.resume(fork.id)).run()
         assert outcome.state is SessionState.DONE

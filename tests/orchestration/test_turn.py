@@ -19,6 +19,7 @@ from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance, Status
 from esper_agents.errors import DriftError, EvidenceError, ExitCode, UsageError
+from esper_agents.orchestration import availability
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
@@ -340,7 +341,9 @@ async def test_what_a_conclusion_says_is_in_the_certificate(toybox):
     assert found.risks == RiskAssessment("Medium", "Moderate")
 
 
-async def test_an_agent_without_a_playbook_says_what_it_was_given_and_judges_nothing(toybox):
+async def test_an_earlier_session_of_an_agent_without_a_playbook_still_ends_undecided(toybox, monkeypatch):
+    # Version 0.1.0 accepted such tasks.
+    monkeypatch.setattr(availability, "declined", lambda *_: None)
     toybox.agent("dreamer")
     ran = await toybox.run("dreamer", request="review the dream")
     found = ran.certificate

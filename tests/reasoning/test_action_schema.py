@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff, RiskRow
+from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff, ModelCitation, RiskRow
 from esper_agents.domain.assumption import AssumptionState, Tier
-from esper_agents.domain.certificate import SECOND_OPINION
 from esper_agents.domain.codec import checked
-from esper_agents.domain.finding import Confidence, Severity
+from esper_agents.domain.finding import Confidence, Severity, Standing
 from esper_agents.domain.ledger import ActionDecided
+from esper_agents.domain.reasoner_names import SECOND_OPINION
 from esper_agents.domain.status import Stance
 from esper_agents.reasoning.action_schema import (
     MOVES,
@@ -24,7 +24,7 @@ from esper_agents.reasoning.action_schema import (
     parse_action,
 )
 
-SPEAKER = ActionContext("worker", lambda path, line: f"{path} {line}" if path == "train.py" else "")
+SPEAKER = ActionContext("worker", lambda name: f"ev_{name}")
 FINDING = {
     "name": "gradients-not-clipped",
     "severity": "warning",
@@ -35,7 +35,7 @@ FINDING = {
     "remedy": "Clip them.",
     "confidence": "Moderate",
     "basis": "seen in one function",
-    "evidence": ["ev_1"],
+    "evidence": ["1"],
 }
 SAID = {
     "consult": {"agent": "profiler", "question": "is it fast?"},
@@ -83,7 +83,7 @@ def test_a_conclusion_is_read_with_all_that_it_says():
         "conclude",
         stance="conditional",
         conditions=["clip them"],
-        assumptions=[{"text": "one GPU", "is_critical": True, "state": "confirmed", "evidence": ["ev_1"]}],
+        assumptions=[{"text": "one GPU", "is_critical": True, "state": "confirmed", "evidence": ["1"]}],
         gaps=[{"what": "speed", "why": "not run", "command": "esper torch profile train.py", "blocks_approval": True}],
         implementation_risk="High",
         risks=[{"risk": "slower", "severity": "Low", "likelihood": "High", "mitigation": "measure"}],
@@ -98,26 +98,69 @@ def test_a_conclusion_is_read_with_all_that_it_says():
     assert checked(ActionDecided, ActionDecided(move, {})).move == move
 
 
-def test_a_finding_is_a_claim_under_a_rule_of_its_own_with_the_line_that_the_project_has_there():
-    (supported,) = said("conclude").claims
+def test_a_finding_is_a_claim_under_a_rule_of_its_own_with_what_the_model_cites():
+    (supported,) = said("conclude", findings=[{**FINDING, "line": "7-9", "quote": "x = 1", "symbol": "f"}]).claims
     claim = supported.claim
-    assert (claim.rule, claim.name, claim.excerpt) == (RULE, "gradients-not-clipped", "train.py 7")
+    assert (claim.rule, claim.name, claim.excerpt) == (RULE, "gradients-not-clipped", "")
     assert (claim.severity, claim.confidence) == (Severity.WARNING, Confidence.MODERATE)
     assert (str(claim.location), supported.evidence) == ("train.py:7", ("ev_1",))
+    assert supported.cited == ModelCitation("train.py", "7-9", "x = 1", "f")
+    assert supported.standing is Standing.RECORDED
 
 
-def test_the_same_finding_keeps_its_fingerprint_where_its_words_change_and_another_has_another():
-    def mark(**changed):
-        return said("conclude", findings=[{**FINDING, **changed}]).claims[0].claim.fingerprint
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"severity": "Warning"},
+        {"severity": "medium"},
+        {"category": "Correctness"},
+        {"category": "bug"},
+        {"confidence": "medium"},
+        {"confidence": 0.6},
+        {"line": [7]},
+        {"line": 7.0},
+        {"evidence": "1"},
+        {"path": {"path": "train.py", "line": 7}},
+    ],
+)
+def test_the_usual_values_of_models_mean_what_the_schema_says(changed):
+    assert said("conclude", findings=[{**FINDING, **changed}]) == said("conclude")
 
-    assert mark() == mark(message="They are not.", severity="critical")
-    assert len({mark(), mark(name="another"), mark(line=8), mark(path="model.py")}) == 4
+
+def test_the_usual_names_of_models_mean_those_of_the_schema():
+    names = {"path": "file", "line": "line_number", "message": "description", "remedy": "fix", "basis": "reasoning"}
+    renamed = {names.get(name, name): value for name, value in FINDING.items()}
+    both = {**FINDING, "fix": "Clip nothing.", "description": "Nothing."}
+    for findings in ([renamed], renamed, json.dumps([renamed]), [both]):
+        assert said("conclude", findings=findings) == said("conclude")
 
 
-@pytest.mark.parametrize("line", [0, -5])
-def test_a_line_that_no_file_has_stays_one_that_no_file_has(line):
-    (supported,) = said("conclude", findings=[{**FINDING, "line": line}]).claims
-    assert supported.claim.location.line == 0
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ({"line": 7, "end_line": 9}, "7-9"),
+        ({"start_line": 7, "end_line": 9}, "7-9"),
+        ({"line": {"start": 7, "end": 9}}, "7-9"),
+        ({"lines": [7, 9]}, "7, 9"),
+        ({"line": "lines 7 to 9"}, "lines 7 to 9"),
+        ({"line": None}, "0"),
+        ({}, "0"),
+    ],
+)
+def test_lines_are_read_in_every_usual_form(line, lines):
+    bare = {name: value for name, value in FINDING.items() if name != "line"}
+    (supported,) = said("conclude", findings=[{**bare, **line}]).claims
+    assert supported.cited.lines == lines
+
+
+def test_a_malformed_finding_is_refused_in_words_that_name_it_and_left_out_where_the_rest_is_kept():
+    given = {"summary": "fine", "findings": [FINDING, {"severity": 7}], "status": "APPROVED", "stance": "splendid"}
+    with pytest.raises(InvalidActionError, match=r"findings\.1\."):
+        parse_action("conclude", {"summary": "fine", "findings": given["findings"]}, SPEAKER)
+    assert parse_action("conclude", given, SPEAKER, is_salvage=True) == said("conclude")
+    assert parse_action("conclude", {"summary": 3}, SPEAKER, is_salvage=True) == Conclude("")
+    extra = {"summary": "fine", "findings": [{**FINDING, "rule": "ESP101"}]}
+    assert parse_action("conclude", extra, SPEAKER, is_salvage=True) == said("conclude")
 
 
 def test_a_handoff_carries_its_findings_and_questions():
@@ -146,8 +189,8 @@ def test_a_second_opinion_is_a_consult_of_the_agent_itself_with_another_model():
         ("conclude", {"status": "APPROVED"}),
         ("conclude", {"findings": [{**FINDING, "rule": "ESP101"}]}),
         ("conclude", {"findings": [{**FINDING, "severity": "mild"}]}),
-        ("conclude", {"findings": [{**FINDING, "line": "seven"}]}),
-        ("conclude", {"findings": FINDING}),
+        ("conclude", {"findings": [{**FINDING, "line": [1.5]}]}),
+        ("conclude", {"findings": [3]}),
         ("conclude", {"implementation_risk": "None"}),
         ("hand_off", {"agent": None}),
         ("consult", {"reasoner": "playbook"}),

@@ -12,7 +12,7 @@ from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.evidence import CallOutcome, Evidence, Risk
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Finding, Location, Severity
 from esper_agents.reasoning.confirmation_runs import CONFIRMING, attempts, confirmed
-from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.requests.measurement_options import measurement_options
 
 OFFERED = SimpleNamespace(tools=(SimpleNamespace(name=CONFIRMING),))
 
@@ -73,7 +73,7 @@ def run(number, *settled, findings=()):
 
 
 def chosen(*found, request="review this", lines=("m.py:3", "m.py:9", "n.py:1")):
-    calls = attempts(OFFERED, parse_request(request), reviewed(*lines), targets(*found))
+    calls = attempts(OFFERED, measurement_options(request), reviewed(*lines), targets(*found))
     return [(each.arguments["target"], each.arguments["lines"]) for each in calls]
 
 
@@ -95,18 +95,18 @@ def test_a_line_is_looked_at_where_the_definition_runs_that_it_stands_in():
 
 @pytest.mark.parametrize("found", [None, targets(outcome=CallOutcome.FAILED)])
 def test_nothing_is_run_where_nothing_is_known_that_can_be(found):
-    assert attempts(OFFERED, parse_request("review"), reviewed("m.py:3"), found) == ()
+    assert attempts(OFFERED, measurement_options("review"), reviewed("m.py:3"), found) == ()
 
 
 def test_nothing_is_run_where_no_claim_can_be_shown_or_no_lab_is_offered():
     ready = targets(("m.py:Net", "module"))
-    assert attempts(OFFERED, parse_request("review"), reviewed(), ready) == ()
-    assert attempts(SimpleNamespace(tools=()), parse_request("review"), reviewed("m.py:3"), ready) == ()
+    assert attempts(OFFERED, measurement_options("review"), reviewed(), ready) == ()
+    assert attempts(SimpleNamespace(tools=()), measurement_options("review"), reviewed("m.py:3"), ready) == ()
 
 
 def test_inputs_that_the_request_names_are_given():
     (call,) = attempts(
-        OFFERED, parse_request("review m.py with randn(4,8)"), reviewed("m.py:3"), targets(("m.py:Net", "module"))
+        OFFERED, measurement_options("review m.py with randn(4,8)"), reviewed("m.py:3"), targets(("m.py:Net", "module"))
     )
     assert call.arguments["inputs"] == ["randn(4,8)"]
 

@@ -22,7 +22,7 @@ from esper_agents.testing.script import ToolUseBlock
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "injections.py"
 PLANTED = "amber-falcon-cellar-88213"
-GAP = InformationGap("the data", "nobody has seen it", "ls data", blocks_approval=True)
+GAP = InformationGap("the data", "nobody has seen it", "ls", blocks_approval=True)
 TAKEN = Assumption(
     "the labels are right", Tier.PLAN, is_critical=True, state=AssumptionState.OPEN, evidence=(), command="ls"
 )

@@ -261,9 +261,15 @@ async def test_where_nothing_can_be_run_and_reading_says_nothing_it_is_undecided
     assert gap.command.startswith("esper submit ")
 
 
-async def test_where_inputs_are_missing_the_request_is_told_to_give_them(judged):
+async def test_where_inputs_are_missing_they_are_made_and_the_certificate_says_so(judged):
     certificate = await judged("why does torch.compile break in ops.py:slow?", "ops.py", agent="pytorch-expert")
-    assert any("ops.py:slow needs inputs: x" in each.what for each in certificate.gaps)
+    harness = ".esper/harness/ops_slow.py:make"
+    runs = [each for each in certificate.evidence if each.arguments.get("target") == harness]
+    assert runs
+    assert all(each.output["synthetic"] is True for each in runs)
+    assert not any(file.path.startswith(".esper/") for each in certificate.evidence for file in each.examined)
+    assert "ops.py:slow with arguments made by the program (synthetic)" in certificate.summary
+    assert any("inputs were synthetic" in each for each in certificate.caveats)
 
 
 async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measured_is_said(judged, monkeypatch):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from modelling import ask, conclude, finding, opening, served, told
+from modelling import EVIDENCE, ask, conclude, finding, opening, served, told
 from toys import calling
 
 from esper_agents.domain.agent_action import CallTools, Conclude
 from esper_agents.domain.budget import Resource, read_budget
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.finding import Standing
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode, ModelBusyError, ModelError, UsageError
@@ -59,7 +60,8 @@ async def test_a_playbook_has_its_say_before_a_model_is_asked_and_its_evidence_i
     first = ran.bodies("moved")[0]["move"]
     assert (first["move"], first["reasoner"]) == ("consult", "playbook")
     assert worker.effects() == ["look"]
-    assert ran.certificate.evidence[0].id in opening(server.requests[0])
+    assert EVIDENCE.findall(opening(server.requests[0]))[0] == "e1"
+    assert ran.certificate.evidence[0].summary in opening(server.requests[0])
 
 
 async def test_several_tool_calls_of_one_turn_are_one_step_and_each_is_answered(worker, monkeypatch):
@@ -137,26 +139,51 @@ async def test_beside_a_call_that_cannot_be_read_the_others_of_its_turn_are_carr
     assert ran.outcome.state is SessionState.DONE
 
 
-async def test_a_model_that_never_makes_a_move_ends_undecided(worker, monkeypatch):
+async def test_a_model_that_never_makes_a_move_ends_undecided_in_the_end(worker, monkeypatch):
     with served(lambda _: Say("Let me think."), monkeypatch) as server:
         ran = await ask(worker, server)
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
-    assert any("only talked" in each.why for each in ran.certificate.gaps)
-    assert len(server.requests) == 2
+    assert any("12 moves in a row" in each.why for each in ran.certificate.gaps)
+    assert len(server.requests) == 12
 
 
-async def test_a_model_that_has_made_a_move_may_talk_twice_in_a_row(worker, monkeypatch):
-    with served([ToolUseBlock("look"), Say("Hm."), Say("Well."), conclude()], monkeypatch) as server:
+async def test_words_unknown_tools_and_malformed_calls_do_not_end_a_frame(worker, monkeypatch):
+    script = [
+        *(Say("Hm."), Say("Hm."), ToolUseBlock("nosuch"), ToolUseBlock("nosuch"), ToolUseBlock("conclude", "{")),
+        *(ToolUseBlock("conclude", {"stance": "splendid", "summary": "x"}), conclude()),
+    ]
+    with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
-    assert len(server.requests) == 4
+    assert len(server.requests) == 7
     assert ran.certificate.verdict.status is not Status.NEEDS_FURTHER_REVIEW
 
 
-async def test_a_model_whose_moves_do_not_fit_may_try_three_times(worker, monkeypatch):
-    with served(lambda _: ToolUseBlock("conclude", {"summary": 5}), monkeypatch) as server:
+async def test_a_malformed_conclusion_made_three_times_over_is_kept_as_far_as_it_fits(worker, monkeypatch):
+    def script(request):
+        good = finding(request, evidence=["e1"])
+        return ToolUseBlock("conclude", {"summary": "seen", "stance": "for", "findings": [good, {"severity": 7}]})
+
+    with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
-    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert len(server.requests) == 3
+    assert "findings.1." in told(server.requests[1])
+    (kept,) = ran.certificate.findings
+    assert kept.standing is Standing.UNVERIFIED
+    assert "made 3 times over without a change" in kept.checks[-1]
+    assert ran.certificate.summary == "seen"
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+
+
+async def test_one_bad_call_of_a_turn_is_refused_and_the_others_run(worker, monkeypatch):
+    calls = [ToolUseBlock("look", {"text": "one"}), ToolUseBlock("nosuch"), ToolUseBlock("look", {"text": 3})]
+    with served([calls, conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert worker.effects() == ["look", "look one"]
+    results = server.requests[1].body["messages"][-1]["content"]
+    assert sorted(each["is_error"] for each in results) == [False, True, True]
+    assert "has no tool 'nosuch'" in told(server.requests[1])
+    assert "text of tool 'look': input should be a valid string" in told(server.requests[1])
+    assert ran.outcome.state is SessionState.DONE
 
 
 async def test_a_model_that_calls_tools_for_ever_ends_undecided(worker, monkeypatch):

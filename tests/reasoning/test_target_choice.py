@@ -8,15 +8,16 @@ import pytest
 from certificate_samples import evidence
 
 from esper_agents.domain.agent import Agent
-from esper_agents.domain.agent_action import Ask, ToolReport, UserAnswer
+from esper_agents.domain.agent_action import Ask, ToolReport, ToolUse, UserAnswer
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.frame import Brief
 from esper_agents.domain.project import GitRevision
+from esper_agents.domain.request import ParsedRequest, SymbolReference
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.target_choice import GRAPH_FIRST, NONE_OF_THEM, WHOLE_FIRST, choose, pair
+from esper_agents.reasoning.target_choice import GRAPH_FIRST, NONE_OF_THEM, WHOLE_FIRST, choose, looking, pair
+from esper_agents.requests.measurement_options import measurement_options
 
 AGENT = Agent("toy", "", "inherit", None, (), "toys", (), (), (), (), "", "toy.md", "0" * 64, ())
 BRIEF = Brief(
@@ -50,7 +51,7 @@ def report(people=(), runnable=(), missing=(), **changes):
 
 def chosen(found, *, kinds=WHOLE_FIRST, request="", answer=None, brief=BRIEF):
     """Return what is chosen; the question is answered where there is one, and returned where no answer is given."""
-    generator = choose(brief, parse_request(request), found, kinds)
+    generator = choose(brief, measurement_options(request), found, kinds)
     try:
         question = next(generator)
         assert isinstance(question, Ask)
@@ -112,7 +113,107 @@ def test_inputs_come_from_the_words_of_the_request():
 def test_where_nothing_can_be_run_it_is_said_exactly_what_is_missing(found, words):
     gap = chosen(found)
     assert words in gap.what
-    assert gap.command == 'esper submit "... FILE.py:NAME with randn(32,128)" m.py --agent toy'
+    target = words.partition(" needs ")[0] if "needs" in words else ""
+    command = f"esper submit 'profile this? Run {target} with INPUTS' m.py --agent toy"
+    added = "esper submit 'profile this' m.py --agent toy # after adding a function without arguments"
+    assert gap.command == command if target else gap.command.startswith(added if "function" in words else "")
+
+
+def test_a_request_that_names_a_target_already_is_not_wrapped_again():
+    once = "profile this? Run m.py:Net with INPUTS"
+    brief = replace(BRIEF, task=replace(BRIEF.task, request=once))
+    gap = chosen(report((), (), [entry("m.py:Net", needs=["inputs: x"])]), brief=brief)
+
+    assert gap.command == "esper submit 'profile this? Run m.py:Net with INPUTS' m.py --agent toy"
+
+
+def scaffolds(found, *outputs, **given):
+    """Return the choice, and the targets for which arguments were searched; each search has one of the outputs."""
+    brief = replace(BRIEF, tools=(ToolUse("torch-scaffold", "", {}, Risk.LOW, is_repeatable=True),), **given)
+    generator = choose(brief, measurement_options(""), found, WHOLE_FIRST)
+    tried, answer = [], None
+    try:
+        while True:
+            (call,) = generator.send(answer).calls
+            assert call.tool == "torch-scaffold"
+            tried.append(call.arguments["target"])
+            known = outputs[len(tried) - 1]
+            answer = (ToolReport(evidence(3, tool="torch-scaffold", output=known, arguments=call.arguments), ()),)
+    except StopIteration as end:
+        return end.value, tried
+
+
+FOUND = {"runnable": ".esper/harness/m_B.py:make", "synthetic": True, "trains": True, "error": ""}
+NONE = {"runnable": "", "error": "ValueError: no", "trains": False}
+
+
+def test_arguments_are_searched_for_what_needs_them_until_one_runs():
+    missing = [entry(f"m.py:{each}", needs=["inputs: x"]) for each in "ABC"]
+    target, tried = scaffolds(report((), (), missing), NONE, FOUND)
+    assert tried == ["m.py:A", "m.py:B"]
+    assert (target.name, target.kind) == (".esper/harness/m_B.py:make", "module")
+    assert target.because == "m.py:B with arguments made by the program (synthetic)"
+
+
+def test_what_the_request_names_is_tried_first_and_at_most_five_are():
+    missing = [entry(f"m.py:{each}", needs=["inputs: x"]) for each in "ABCDEFG"]
+    request = ParsedRequest(symbols=(SymbolReference("F", "F.forward", "m.py", 1, 2),))
+    gap, tried = scaffolds(report((), (), missing), *[NONE] * 5, request=request)
+    assert tried == ["m.py:F", "m.py:A", "m.py:B", "m.py:C", "m.py:D"]
+    assert gap.what.startswith(
+        "what to run: arguments for 5 targets, searched without a result: m.py:F: ValueError: no;"
+    )
+
+
+def test_a_missing_package_ends_the_search_because_every_target_imports_it():
+    missing = [entry(f"m.py:{each}", needs=["inputs: x"]) for each in "AB"]
+    gap, tried = scaffolds(
+        report((), (), missing), {"runnable": "", "error": "ModuleNotFoundError: No module named 'jax.np'"}
+    )
+    assert tried == ["m.py:A"]
+    assert "the package 'jax', which m.py:A imports" in gap.what
+    assert gap.command.endswith("# after activating the environment that has jax")
+
+
+def test_code_that_the_request_is_not_about_and_code_that_computes_nothing_are_not_measured():
+    missing = [
+        {**entry(f"m.py:{name}", needs=["inputs: x"]), "relevance": relevance}
+        for name, relevance in (("A", "3"), ("B", "2"), ("C", "0.5"))
+    ]
+    loader = {**FOUND, "result": {"output": "DataLoader"}}
+    gap, tried = scaffolds(report((), (), missing), loader, NONE)
+    assert tried == ["m.py:A", "m.py:B"]
+    assert "m.py:A: it returns DataLoader, so that it is not the code to measure; m.py:B: ValueError: no" in gap.what
+
+
+def test_the_words_of_the_request_decide_between_targets_that_run():
+    ready = [{**entry("m.py:A"), "relevance": "1"}, {**entry("m.py:B"), "relevance": "2.5"}]
+    target = chosen(report((), ready))
+    assert (target.name, target.because) == (
+        "m.py:B",
+        "of 2 that can be run without asking, it fits the words of the request best",
+    )
+
+
+def test_the_search_for_targets_gets_the_words_and_names_of_the_request():
+    request = ParsedRequest(symbols=(SymbolReference("F", "F.forward", "m.py", 1, 2),))
+    task = replace(BRIEF.task, request="why is the MemoryBank of F slow")
+    call = looking(replace(BRIEF, task=task, request=request), measurement_options(""))
+    assert call.arguments["about"] == ["m.py:F", "why", "the", "memory", "bank", "slow"]
+    assert "about" not in looking(BRIEF, measurement_options("")).arguments
+
+
+def test_a_named_target_without_inputs_is_the_only_one_that_is_tried():
+    found = report([named("m.py:f", needs=["inputs: x"])], (), [entry("m.py:A", needs=["inputs: x"])])
+    target, tried = scaffolds(found, {**FOUND, "trains": False})
+    assert tried == ["m.py:f"]
+    assert target.kind == "step"
+
+
+def test_a_search_for_arguments_is_no_measurement_that_was_made_before():
+    before = evidence(2, tool="torch-scaffold", arguments={"target": "m.py:A"}, output=FOUND)
+    brief = replace(BRIEF, evidence=(before,))
+    assert chosen(report((), [entry("m.py:B")]), brief=brief).name == "m.py:B"
 
 
 def test_what_was_measured_before_is_not_asked_about_again():
@@ -128,9 +229,9 @@ def test_what_was_measured_before_is_not_asked_about_again():
 )
 def test_of_two_that_are_named_the_words_say_which_is_the_baseline(request_text, baseline):
     found = report([named("m.py:a"), named("m.py:b")])
-    arms = pair(BRIEF, parse_request(request_text), found)
+    arms = pair(BRIEF, measurement_options(request_text), found)
     assert arms[0].name == baseline
 
 
 def test_one_that_is_named_is_no_pair():
-    assert isinstance(pair(BRIEF, parse_request("compare m.py:a"), report([named("m.py:a")])), InformationGap)
+    assert isinstance(pair(BRIEF, measurement_options("compare m.py:a"), report([named("m.py:a")])), InformationGap)

@@ -116,7 +116,8 @@ def test_a_models_message_goes_back_as_it_came_and_every_use_is_answered_after_i
     assert said == {"role": "assistant", "content": looked().record["content"]}
     (result,) = told["content"]
     assert (result["type"], result["tool_use_id"], result["is_error"]) == ("tool_result", "toolu_1", False)
-    assert evidence().id in texts(told)
+    assert r"\"evidence\": \"e1\"" in texts(told)
+    assert evidence().id not in texts(told)
     assert claim().message in texts(told)
 
 
@@ -156,7 +157,8 @@ def test_older_results_are_told_in_a_line_each_where_room_is_wanted_and_thinking
     _, first_said, first, second_said, second = messages(conversation(), turns, ElidedTurns(results=1, thinking=1))
     assert "a long table" not in texts(first)
     assert "summary 1" in texts(first)
-    assert evidence(1).id in texts(first)
+    assert r"\"evidence\": \"e1\"" in texts(first)
+    assert r"\"evidence\": \"e2\"" in texts(second)
     assert "a long table" in texts(second)
     assert [each["content"][0]["type"] for each in (first_said, second_said)] == ["tool_use", "thinking"]
 
@@ -226,5 +228,13 @@ def test_what_a_tool_says_has_no_markup_and_a_bounded_length():
 def test_the_answers_of_a_turn_are_those_of_the_conversation_and_the_programs_own_turns_have_none():
     (*_, told) = messages(conversation(), [looked()])
     bare = [{name: part for name, part in each.items() if name != "cache_control"} for each in told["content"]]
-    assert list(answers_of(looked())) == bare
+    answers = json.loads(json.dumps(list(answers_of(looked()))).replace(evidence().id, "e1"))
+    assert answers == bare
     assert not answers_of(Turn(Consult("a", "b"), {}, ConsultAnswer("a", "c", (), ())))
+
+
+def test_a_message_that_is_repeated_is_marked_for_the_cache_once():
+    refused = answered(CallTools(()), Refusal(("no move",)), words="go on")
+    told = messages(conversation(), [refused] * 5)
+    marked = [each for each in told for block in each["content"] if "cache_control" in block]
+    assert len(marked) == 2

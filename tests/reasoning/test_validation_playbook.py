@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
+import briefs
 import pytest
 from toys import calls
 
@@ -16,8 +17,11 @@ from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, ReproductionOutcome
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import QuestionType, Status
+from esper_agents.domain.task import Task
 from esper_agents.errors import ExitCode, UsageError
+from esper_agents.reasoning.playbooks import validation_specialist
+from esper_agents.requests.parsing import parse_request
 from esper_agents.tools.tool import Tool, ToolContext, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +38,7 @@ def counting(name, *, reads=True, step=0, **options):
         return ToolResult("counted", {"n": next(numbers)}, examined=(source_file("train.py", data),) if reads else ())
 
     given = {"risk": Risk.LOW, "is_repeatable": True, "provider": "toys 1", **options}
-    return Tool(name, function=run, rerun=lambda _: f"count {name}", **given)
+    return Tool(name, function=run, rerun=lambda _: f"count --as {name}", **given)
 
 
 async def reproduced(toybox, *tools, then=lambda: None):
@@ -87,7 +91,7 @@ async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs
     _, second, code = await reproduced(toybox, counting("same"), counting("once", is_repeatable=False))
     assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_RUN]
     assert (second.verdict.status, code) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE)
-    assert [(each.why, each.command) for each in second.gaps] == [("the tool is not repeatable", "count once")]
+    assert [(each.why, each.command) for each in second.gaps] == [("the tool is not repeatable", "count --as once")]
 
 
 async def test_where_nothing_that_read_a_file_was_run_again_nothing_is_decided(toybox):
@@ -129,3 +133,13 @@ async def test_without_a_certificate_it_judges_nothing(toybox):
     ran = await toybox.run(AGENT, request="verify the numbers in this report")
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert ran.certificate.gaps[0].blocks_approval
+
+
+def test_a_question_on_a_topic_is_answered_from_the_code_and_not_by_a_panel():
+    task = Task("x", ("train.py",), QuestionType.ADVICE, "")
+    tools = (replace(briefs.LOOK, name="inspect-code"),)
+    request = parse_request("numbers differ each time i train, how do i make it deterministic?")
+    brief = briefs.brief(task=task, tools=tools, request=request)
+    (first,) = [next(validation_specialist.play(brief))]
+    assert first.calls[-1].tool == "inspect-code"
+    assert "reproducibility" in first.calls[-1].arguments["topics"]

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity
 from esper_agents.review.changes import review_change
-from esper_agents.review.diff import renamed
+from esper_agents.review.diff import SnapshotComparison, TreeSnapshot, compare_snapshots, renamed
 from esper_agents.review.source import from_bytes
 
 BUGGY = """\
@@ -144,3 +145,21 @@ def test_long_files_are_compared_in_reasonable_steps(brought):
     many = "".join(f"x{number} = {number}\n" for number in range(8000))
     other = "".join(f"y{number} = {number}\n" for number in range(8000))
     assert brought(BUGGY + many, "import os\n" + BUGGY + other) == []
+
+
+def diagnostic(line, severity=Severity.WARNING, rule="ESP1", path="a.py"):
+    return Diagnostic(
+        rule, "a-rule", severity, Category.MEMORY, Location(path, line, 1, line), "it is wrong", "fix it",
+        Confidence.HIGH, "a rule", f"line {line}", f"{rule}{path}{line}{severity}",
+    )  # fmt: skip
+
+
+def test_diagnostics_that_became_worse_or_are_gone_are_named():
+    text = "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"
+    was = [diagnostic(1), diagnostic(2), diagnostic(3), diagnostic(4)]
+    now = [diagnostic(1), diagnostic(2, Severity.CRITICAL)]
+    before = TreeSnapshot({"a.py": text}, was)
+    found = compare_snapshots(before, TreeSnapshot({"a.py": text.replace("four = 4\n", "")}, now))
+    assert (found.introduced, found.worsened) == ((now[1],), (now[1],))
+    assert found.fixed == (was[2], was[3])
+    assert compare_snapshots(before, before) == SnapshotComparison((), (), ())

@@ -9,11 +9,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from esper_agents.review.blocks import Block
 from esper_agents.review.catalogue import GROUP, catalogue
+from esper_agents.review.tables import Call, FileTables, Function
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/first-rule.md").read_text(encoding="utf-8")
@@ -63,6 +66,17 @@ def test_the_page_shows_code_to_review_a_rule_and_its_cases():
         "tests/review/test_seed_set_in_training_loop.py",
     ]
     assert len(COMMANDS) == 4
+
+
+def test_the_table_of_what_a_rule_asks_names_existing_attributes_and_functions():
+    table = PAGE.partition("| to find | use |\n")[2].partition("\n\n")[0]
+    owners = {"file": FileTables, "call": Call, "function": Function, "block": Block}
+    named = re.findall(r"\b(file|call|function|block)\.(\w+)", table)
+    assert {owner for owner, _ in named} == set(owners)
+    for owner, name in named:
+        assert hasattr(owners[owner], name) or name in owners[owner].__annotations__, f"{owner}.{name}"
+    for function, module in re.findall(r"`(\w+)\(\w+\)` of `([\w.]+)`", table):
+        assert callable(getattr(import_module(module), function))
 
 
 def test_no_rule_has_the_code_of_the_page():

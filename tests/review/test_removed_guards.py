@@ -182,3 +182,87 @@ def test_a_removed_check_that_raises_is_a_suggestion():
     new = "def f(x):\n    y = x.sum(0)\n    return y / y.sum()\n"
     (found,) = removed_guards({"f.py": old}, {"f.py": new}, ["f.py"])
     assert (found.severity, str(found.location)) == (Severity.SUGGESTION, "f.py:2")
+
+
+MODEL = """
+    class Net(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.n = max(n, 1)
+
+        def forward(self, x, mask, device):
+            if x.numel() == 0:
+                return x
+            for row in x:
+                if mask is None:
+                    continue
+                use(row)
+            y = x.float().mean(1, keepdim=True)
+            z = torch.zeros(3, device=x.device)
+            z.add_(
+                y.to(device).clone(),
+            )
+            return z / (y.sum() + 1) + torch.log(y + 1.0)
+
+        def loss(self, y, t):
+            return F.cross_entropy(
+                y,
+                t,
+                ignore_index=-100,
+            )
+    """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "named"),
+    [
+        ("        super().__init__()\n", "", 4, "initialisation of the base class"),
+        ("max(n, 1)", "n", 5, "bound on values"),
+        ("        if x.numel() == 0:\n            return x\n", "", 8, "an early exit"),
+        ("            if mask is None:\n                continue\n", "", 11, "an early exit"),
+        ("x.float()", "x", 14, "a conversion of type"),
+        (", keepdim=True", "", 14, "`keepdim`"),
+        (", device=x.device", "", 15, "a move to a device"),
+        (".to(device)", "", 17, "a move to a device"),
+        (".clone()", "", 17, "a copy"),
+        ("(y.sum() + 1)", "y.sum()", 19, "small constant"),
+        ("torch.log(y + 1.0)", "torch.log(y)", 19, "small constant"),
+        ("            ignore_index=-100,\n", "", 25, "an argument of the loss"),
+    ],
+)
+def test_a_guard_that_an_argument_or_an_exit_was_is_found_where_it_is_missing(old, new, line, named):
+    (found,) = change(old, new, MODEL, "net.py")
+    assert (found.rule, str(found.location), found.severity) == ("ESP702", f"net.py:{line}", Severity.WARNING)
+    assert named in found.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        if x.numel() == 0:\n            return x\n", "        assert x.numel()\n"),
+        ("        if x.numel() == 0:\n            return x\n", "        if not len(x):\n            return x\n"),
+        ("x.float()", "x.double()"),
+        ("device=x.device", "device=device"),
+        ("ignore_index=-100", "ignore_index=PAD"),
+        ("max(n, 1)", "max(1, n)"),
+        ("torch.log(y + 1.0)", "torch.log1p(y)"),
+    ],
+)
+def test_an_argument_or_an_exit_that_another_one_replaces_is_not_reported(old, new):
+    assert change(old, new, MODEL, "net.py") == ()
+
+
+def test_a_guard_that_another_kind_of_guard_accompanies_is_still_missed():
+    old = dedent(STEP)
+    new = old.replace("loss.detach()", "loss").replace("    sampler.set_epoch(epoch)\n", "    loader.barrier()\n")
+    found = removed_guards({"train.py": old}, {"train.py": new}, ["train.py"])
+    assert {each.location.line for each in found} == {12, 18}
+
+
+def test_a_guard_that_goes_while_the_names_around_it_change_is_found_with_its_old_text():
+    old = dedent(STEP)
+    new = old.replace("loss", "error").replace("error.detach()", "error").replace("def train(", "def fit(")
+    (found,) = removed_guards({"train.py": old}, {"train.py": new}, ["train.py"])
+    assert str(found.location) == "train.py:12"
+    assert "`loss.detach()` (line 12 before)" in found.message
+    assert removed_guards({"train.py": old}, {"train.py": old.replace("loss", "error")}, ["train.py"]) == ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 
 import pytest
@@ -38,6 +39,20 @@ def test_equal_bytes_are_kept_once(artifacts, made, tmp_path):
 def test_nobody_else_may_look_into_the_folder(artifacts, made, tmp_path):
     artifacts.keep(made, "trace.json", "application/json")
     assert {each.stat().st_mode & 0o077 for each in (tmp_path / "home" / "artifacts").rglob("*")} == {0}
+
+
+def test_what_no_row_names_is_found_once_it_is_old_enough(artifacts, tmp_path):
+    named, unnamed, young = (
+        artifacts.path(artifacts.keep_text(each, "a.txt", "text/plain").sha256) for each in (b"1", b"2", b"3")
+    )
+    copy = tmp_path / "home/artifacts/.incoming-1"
+    copy.write_bytes(b"{")
+    for each in (named, unnamed, copy):
+        os.utime(each, (0, 0))
+    found = artifacts.unnamed({named.name}, older_than_s=60)
+    assert [each.path for each in found] == sorted((unnamed, copy))
+    # A row may be about to name it.
+    assert [each.path for each in artifacts.unnamed({named.name}, older_than_s=-60)] == sorted((unnamed, copy, young))
 
 
 def test_a_name_is_no_path(artifacts, made):

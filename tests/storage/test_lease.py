@@ -68,8 +68,9 @@ def test_who_lost_the_lease_can_not_write_any_more(store, held, clock):
 
 def test_a_lease_that_has_run_out_does_not_write_even_when_nobody_took_it(store, held, clock):
     clock.now_ms += LEASE_MS
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match="was not renewed for 30 s") as lost:
         ledger.append(store, held, DECIDING)
+    assert f"esper resume {held.session}" in lost.value.remedy
 
 
 def test_a_heartbeat_keeps_a_lease(store, held, clock):

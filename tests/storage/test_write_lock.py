@@ -108,6 +108,7 @@ def test_who_waits_for_somebody_that_is_stopped_goes_on_without_the_turn_and_lea
 def test_a_process_waits_once_for_somebody_that_is_stopped_and_takes_turns_again_when_he_is_gone(
     file, holder, monkeypatch
 ):
+    before = threading.active_count()
     monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
     holder.send_signal(signal.SIGSTOP)
     with write_lock(file):
@@ -117,7 +118,8 @@ def test_a_process_waits_once_for_somebody_that_is_stopped_and_takes_turns_again
         assert not is_free(file)
     holder.kill()
     holder.wait()
-    while not is_free(file):
+    # The threads that waited take the lock once more, one after the other, before they end.
+    while threading.active_count() > before or not is_free(file):
         time.sleep(0.01)
     with write_lock(file):
         assert not is_free(file)

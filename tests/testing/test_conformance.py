@@ -127,7 +127,7 @@ async def test_the_reasoner_that_asks_claude_conforms(monkeypatch):
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         model = ModelServer()
-        desk = ModelClientConfig(model, load_models(), lambda _path, _line: "", lambda: None)
+        desk = ModelClientConfig(model, load_models(), lambda: None)
         async with model.client:
             await check(Trial(claude_source(desk), BRIEF))
     assert not any(each.refusal for each in server.requests)

@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from places import write
 
 from esper_agents.domain.evidence import source_file
 from esper_agents.errors import EsperError, UsageError
 from esper_agents.tools.git_history import git_blame, git_log, git_show, git_state
+from esper_agents.tools.project_files import project_files
 from esper_agents.tools.tool import ToolContext
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +158,11 @@ async def test_the_tool_tells_the_commit_and_what_differs(project, git, shell):
     found = await git_state.run(ToolContext(project), {})
     assert found.output["commit"] == git(project, "rev-parse", "HEAD")
     assert found.summary == f"commit {found.output['commit'][:12]}, clean"
+    write(project, {"docs/ai/agents/a/certificates/c.md": "import torch\n"})
+    certified = await git_state.run(ToolContext(project), {})
+    assert certified.summary == f"commit {found.output['commit'][:12]}, clean but for certificates"
+    assert certified.output == found.output
+    assert project_files(ToolContext(project)) == ("train.py",)
     (project / "train.py").write_text("x = 2\n")
     assert (await git_state.run(ToolContext(project), {})).output["dirty"] == ["train.py"]
     assert shell(git_state.rerun({})) == [found.output["commit"], " M train.py"]

@@ -6,9 +6,10 @@ import pytest
 
 from esper_agents.domain.finding import Confidence
 from esper_agents.errors import EvidenceError
-from esper_agents.tools.measurement_tools import basis, claim, command, confidence, definition, measure, trimmed
+from esper_agents.tools.measurement_tools import basis, command, confidence, definition, diagnostic_of, measure, trimmed
 from esper_agents.tools.tool import ToolContext
 from esper_agents.torchlab import measurement_codes
+from esper_agents.torchlab.measurement import MeasuredClaim
 from esper_agents.torchlab.measurement_codes import LabRule
 from esper_agents.torchlab.report import MeasurementReport
 
@@ -58,26 +59,17 @@ def test_long_results_are_cut_and_say_so():
     assert cut["deep"][0]["rows"][-1] == "and 10 more"
 
 
-@pytest.mark.parametrize(
-    "place", [{}, {"file": "train.py"}, {"file": "train.py", "line": 999}, {"file": "x.py", "line": 1}]
-)
+@pytest.mark.parametrize("place", [("", 0), ("train.py", 0), ("train.py", 999), ("x.py", 1)])
 def test_a_claim_about_a_line_that_is_not_there_is_none(project, place):
-    made = claim(ToolContext(project), measurement_codes.BOTTLENECK, place, "slow", remedy="none", witnesses=["a"])
-    assert made is None
+    claim = MeasuredClaim(measurement_codes.BOTTLENECK, *place, "slow", "none", ("a",))
+    assert diagnostic_of(ToolContext(project), claim) is None
 
 
 def test_equal_lines_have_claims_of_their_own(project):
     (project / "twice.py").write_text("x = 1\nx = 1\n")
     context = ToolContext(project)
     first, second = (
-        claim(
-            context,
-            measurement_codes.BOTTLENECK,
-            {"file": "twice.py", "line": n},
-            "slow",
-            remedy="none",
-            witnesses=["a"],
-        )
+        diagnostic_of(context, MeasuredClaim(measurement_codes.BOTTLENECK, "twice.py", n, "slow", "none", ("a",)))
         for n in (1, 2)
     )
     assert first.fingerprint != second.fingerprint
@@ -85,9 +77,9 @@ def test_equal_lines_have_claims_of_their_own(project):
 
 def test_a_definition_is_found_by_reading(project):
     (project / "m.py").write_text("import x\n\n\ndef f():\n    return 1\n\n\nclass C:\n    def g(self): ...\n")
-    assert definition(ToolContext(project), "m.py:f") == {"file": "m.py", "line": 4}
-    assert definition(ToolContext(project), "m.py:C.g") == {"file": "m.py", "line": 8}
-    assert definition(ToolContext(project), "m.py:gone") == {"file": "m.py", "line": 1}
+    assert definition(ToolContext(project), "m.py:f") == ("m.py", 4)
+    assert definition(ToolContext(project), "m.py:C.g") == ("m.py", 8)
+    assert definition(ToolContext(project), "m.py:gone") == ("m.py", 1)
 
 
 @pytest.mark.anyio

@@ -265,9 +265,9 @@ async def test_a_package_of_the_project_that_is_installed_from_it_is_that_of_the
     root = context.root
     (root / "src" / "mine").mkdir(parents=True)
     (root / "src" / "mine" / "__init__.py").write_text("where = __file__\n")
-    known = sandbox_programs.sandbox.interpreter(sandbox_programs.sys.executable)
+    known = sandbox_programs.described_interpreter(sandbox_programs.sys.executable, context.root)
     monkeypatch.setattr(
-        sandbox_programs.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, root / "src"))
+        sandbox_programs, "described_interpreter", lambda *_: replace(known, places=(*known.places, root / "src"))
     )
     found = await python(context, "import mine\nprint(mine.where)")
     assert found["printed"] == f"{root}/src/mine/__init__.py\n"
@@ -280,9 +280,9 @@ async def test_secrets_beside_another_package_that_is_installed_from_its_folder_
     (other / ".git").mkdir(parents=True)
     for name in (".git/config", ".env", "other.py"):
         (other / name).write_text("x = 'seekret'\n")
-    known = sandbox_programs.sandbox.interpreter(sandbox_programs.sys.executable)
+    known = sandbox_programs.described_interpreter(sandbox_programs.sys.executable, context.root)
     monkeypatch.setattr(
-        sandbox_programs.sandbox, "interpreter", lambda _: replace(known, places=(*known.places, other))
+        sandbox_programs, "described_interpreter", lambda *_: replace(known, places=(*known.places, other))
     )
     said = (await shell(context, f"cat {other}/.env {other}/.git/config; cat {other}/other.py"))["printed"]
     assert said.count("seekret") == 1

@@ -90,7 +90,7 @@ WITHOUT_EFFECT = [
 async def test_what_only_an_import_or_a_test_that_did_not_pass_executes_does_not_count(call, tested, tests):
     write(tested, {f"test_loop_{number}.py": text for number, text in enumerate(tests)})
     found = await call("run-tests", paths=["."], subject=["loop.py"])
-    assert found.output["coverage"] == [{"path": "loop.py", "lines": 5, "executed": 0}]
+    assert [each["executed"] for each in found.output["coverage"]] == [0]
     assert found.output["executing"]["count"] == 0
 
 
@@ -297,3 +297,76 @@ async def test_the_projects_own_options_for_coverage_and_several_processes_do_no
     write(tested, {"pytest.ini": settings, "test_loop.py": COUNTS})
     found = await call("run-tests", paths=["test_loop.py"], subject=["loop.py"])
     assert found.output["coverage"][0]["executed"] == 4
+
+
+async def test_tests_of_a_change_say_what_of_it_they_executed_and_what_fails_without_it_too(call, tested):
+    tests = "from loop import count, unused\n\n\ndef test_count():\n    assert count(3) == 3\n\n\n"
+    write(tested, {"test_loop.py": tests + "def test_unused():\n    assert unused() == 2\n"})
+    git(tested, "init", "-q")
+    git(tested, "add", "-A")
+    git(tested, "commit", "-qm", "one")
+    (tested / "loop.py").write_text(LOOP.replace("total = 0", "total = 1").replace("return 1", "return 3"))
+    found = await call("run-tests", paths=["."], subject=["loop.py"], since="HEAD")
+    assert found.output["outcome"] == "failed"
+    assert [each.message for each in found.claims] == [
+        "the test test_count fails and passes without the change: assert 4 == 3; it executes the edit at loop.py:5"
+    ]
+    row = {"path": "loop.py", "lines": 2, "executed": 0, "blocks": 2, "executed_blocks": 0, "missed": [5, 12]}
+    assert found.output["change"] == {
+        "since": "HEAD",
+        "files": [{**row, "failing": [5, 12]}],
+        "tests": {"chosen": 2, "all": 3, "omitted_files": 0},
+        "failing_before": ["test_loop.py::test_unused"],
+    }
+    assert "1 test fails without the change as well" in found.summary
+    edits = "passing tests executed 0 of 2 edits (0 of 2 changed lines); a failing test executed loop.py:5 and 1 more"
+    assert edits in found.summary
+
+
+# Fails in the first run in a copy and passes in the second one.
+FLAKY = (
+    "import pathlib\nfrom loop import count\n\n\ndef test_flaky():\n    seen = pathlib.Path('runs')\n"
+    "    number = len(seen.read_text()) if seen.exists() else 0\n    seen.write_text('x' * (number + 1))\n"
+    "    assert count(3) == 3 and number == 1\n"
+)
+
+
+@pytest.mark.parametrize("since", ["", "HEAD"])
+async def test_a_test_that_fails_in_some_runs_of_the_same_code_is_flaky_and_decides_nothing(call, tested, since):
+    write(tested, {"test_flaky.py": FLAKY, "test_loop.py": COUNTS})
+    git(tested, "init", "-q")
+    git(tested, "add", "-A")
+    git(tested, "commit", "-qm", "one")
+    (tested / "loop.py").write_text(LOOP.replace("total += each", "total = total + each"))
+    found = await call("run-tests", paths=["."], subject=["loop.py"], since=since)
+    assert (found.output["outcome"], found.output["counts"]["passed"]) == ("flaky", 1 if since else 2)
+    (claim,) = found.claims
+    assert (claim.name, claim.severity, str(claim.location)) == ("test-flaky", Severity.WARNING, "test_flaky.py:5")
+    without = " with the change and in 1 of 2 without it" if since else ""
+    assert f"is flaky, so its result decides nothing: it fails in 2 of 3 runs{without}: assert" in claim.message
+    # Those that passed still show what they executed.
+    assert found.output["coverage"] == [{"path": "loop.py", "lines": 5, "executed": 4, "failing": 4}]
+
+
+async def test_a_test_that_fails_in_every_run_with_the_change_and_in_none_without_it_decides_against(call, tested):
+    write(tested, {"test_loop.py": COUNTS})
+    git(tested, "init", "-q")
+    git(tested, "add", "-A")
+    git(tested, "commit", "-qm", "one")
+    (tested / "loop.py").write_text(LOOP.replace("total = 0", "total = 1"))
+    found = await call("run-tests", paths=["test_loop.py"], subject=["loop.py"], since="HEAD")
+    assert found.output["outcome"] == "failed"
+    assert "flaky" not in found.output
+    (claim,) = found.claims
+    assert claim.severity is Severity.CRITICAL
+    assert "fails and passes without the change" in claim.message
+
+
+async def test_a_missing_module_is_an_unknown_result_although_the_tests_of_the_base_fail_alike(call, tested):
+    write(tested, {"test_loop.py": "import nosuchmodule\nfrom loop import count\n"})
+    git(tested, "init", "-q")
+    git(tested, "add", "-A")
+    git(tested, "commit", "-qm", "one")
+    (tested / "loop.py").write_text(LOOP.replace("total = 0", "total = 1"))
+    with pytest.raises(EvidenceError, match="'nosuchmodule' is not installed for"):
+        await call("run-tests", paths=["test_loop.py"], subject=["loop.py"], since="HEAD")

@@ -41,10 +41,11 @@ async def test_nothing_found_is_said(call, two):
     assert (found.summary, found.examined) == ("no line contains 'nowhere to be seen'", ())
 
 
-async def test_at_most_200_lines_come_back_and_long_ones_are_cut(call, two):
+async def test_at_most_50_lines_come_back_with_their_number_and_long_ones_are_cut(call, two):
     (two / "many.py").write_text("hit = 1\n" * 300 + "hit = '" + "x" * 1000 + "'\n")
     found = await call("search-code", text="hit", paths=["many.py"])
-    assert len(found.output["hits"]) == 200
+    assert len(found.output["hits"]) == 50
+    assert found.summary.startswith("301 lines hold")
     (two / "many.py").write_text("hit = '" + "x" * 1000 + "'\n")
     assert len((await call("search-code", text="hit", paths=["many.py"])).output["hits"][0]["text"]) == 300
 

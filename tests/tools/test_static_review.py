@@ -80,3 +80,48 @@ async def test_a_related_file_that_cannot_be_read_is_listed_apart(call, project)
     found = await call("static-review", paths=["train.py"], related=["."])
     assert found.output["unreadable"] == []
     assert [each["path"] for each in found.output["related_unreadable"]] == ["odd.py"]
+
+
+LOSSES = """import torch
+
+
+def compute(model, x, y):
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    return loss.detach()
+
+
+def keep(path):
+    return torch.load(path, weights_only=False)
+"""
+FIT = """from losses import compute
+
+
+def fit(model, loader, optimizer):
+    history = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        history.append(compute(model, x, y))
+        optimizer.step()
+    return history
+"""
+
+
+async def test_a_finding_that_a_change_causes_in_an_unchanged_file_is_part_of_it_and_older_ones_are_counted(
+    call, project, git
+):
+    (project / "losses.py").write_text(LOSSES)
+    (project / "fit.py").write_text(FIT)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "both")
+    (project / "losses.py").write_text(LOSSES.replace("loss.detach()", "loss"))
+    found = await call("static-review", paths=["losses.py"], related=["fit.py"], since="HEAD")
+    claims = [(each.rule, str(each.location)) for each in found.claims]
+    assert claims == [("ESP301", "fit.py:8"), ("ESP702", "losses.py:7")]
+    assert [each.path for each in found.examined] == ["fit.py", "losses.py"]
+    assert found.summary.endswith("1 older finding not part of the change: esper review losses.py")
+    assert (found.output["change"]["fixed_count"], found.output["change"]["worsened"]) == (0, [])
+    (project / "losses.py").write_text(LOSSES.replace("False", "True"))
+    repaired = await call("static-review", paths=["losses.py"], since="HEAD")
+    assert repaired.claims == ()
+    assert [each["place"] for each in repaired.output["change"]["fixed"]] == ["losses.py:11"]

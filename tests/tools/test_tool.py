@@ -69,6 +69,32 @@ def test_what_is_not_there_is_refused(context, path):
         context.inside(path)
 
 
+WITHHELD = [".env", ".git/config", "data/rows.bin", "../secret.py", "nosuch.py", "."]
+
+
+@pytest.mark.parametrize("path", WITHHELD)
+def test_a_tool_that_reads_by_its_context_gets_no_protected_file(project, path):
+    (project / ".env").write_text("TOKEN=1\n")
+    (project / ".gitignore").write_text("data/\n")
+    (project / "data").mkdir()
+    (project / "data/rows.bin").write_bytes(b"1")
+    assert ToolContext(project).read("train.py") == (project / "train.py").read_bytes()
+    with pytest.raises(EvidenceError):
+        ToolContext(project).read(path)
+    assert not set(ToolContext(project).files()) & set(WITHHELD)
+
+
+def test_ignored_files_that_the_user_named_are_read_and_listed(project):
+    (project / ".gitignore").write_text("data/\n")
+    (project / "data").mkdir()
+    (project / "data/rows.bin").write_bytes(b"1")
+    context = ToolContext(project, named=("data",))
+    assert context.files("data") == ("data/rows.bin",)
+    assert context.read("data/rows.bin") == b"1"
+    with pytest.raises(EvidenceError, match="is not a file of at most 0 bytes"):
+        context.read("data/rows.bin", largest=0)
+
+
 @tool("measure", risk=Risk.LOW, repeatable=True, rerun=lambda _: "measure")
 async def measure(
     context: ToolContext, target: str, *, sizes: list[int] | None = None, dynamic: bool = False

@@ -14,6 +14,7 @@ READING = {
         "find-files",
         "search-files",
         "search-code",
+        "inspect-code",
         "related-code",
         "git-state",
         "git-log",

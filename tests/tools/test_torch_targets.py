@@ -7,7 +7,7 @@ from torch_toys import FILES, write
 
 from esper_agents.errors import EvidenceError
 from esper_agents.tools.registry import load_tools
-from esper_agents.tools.runnable_targets import RunKind, find_runnables
+from esper_agents.tools.runnable_targets import RunKind, find_runnables, module_classes, relevance
 from esper_agents.tools.tool import ToolContext
 
 HEAD = "import functools\nimport torch\nimport torch.nn as nn\nfrom torch.nn import Module as Base\n\n\n"
@@ -174,3 +174,37 @@ class TestLooking:
     async def test_a_file_that_does_not_parse_is_left_out(self, look):
         output = await look(files={"broken.py": "def (", "ops.py": FILES["ops.py"]}, inputs=["randn(3)"])
         assert len(output["runnable"]) == 4
+
+
+def test_a_class_below_a_module_of_another_file_is_one():
+    texts = [HEAD + NET, "from m import Net\n\n\nclass Far(Net):\n    pass\n", "class Other(Unknown):\n    pass\n"]
+    modules = module_classes(texts)
+    assert modules == {"Net", "Far"}
+    (far,) = find_runnables(texts[1], "n.py", modules=modules)
+    assert (far.name, far.kind, far.needs) == ("Far", RunKind.MODULE, ("inputs: x",))
+
+
+def test_targets_are_ranked_by_rare_words_names_and_files_of_the_request_and_tests_come_last():
+    below = "class CrossBatchMemoryLoss(Net):\n    pass\n\n\nclass ContrastiveLoss(Net):\n    pass\n\n\n"
+    runnables = find_runnables(HEAD + NET + below, "losses.py")
+    tests = find_runnables(HEAD + NET + below, "tests/losses.py")
+    ranks = relevance([*tests, *runnables], ["memory", "grows", "in", "losses"])
+    assert max(ranks, key=ranks.__getitem__) == "losses.py:CrossBatchMemoryLoss"
+    assert ranks["tests/losses.py:CrossBatchMemoryLoss"] < ranks["losses.py:ContrastiveLoss"]
+    assert relevance(runnables, ["memory", "losses.py:Net"])["losses.py:Net"] >= 100
+
+
+@pytest.mark.parametrize(
+    ("body", "is_listed"),
+    [
+        ("return x is not None", False),
+        ("return x if exists(x) else y", False),
+        ("return x if isinstance(x, tuple) else (x,)", False),
+        ("return x * 2", True),
+        ("return x.relu()", True),
+        ("return twice(x)", True),
+    ],
+)
+def test_helpers_that_only_test_or_select_do_not_compute(body, is_listed):
+    helpers = "def exists(x):\n    return x is not None\n\n\ndef twice(x):\n    return x + x\n"
+    assert found(f"{helpers}\n\ndef wanted(x, y):\n    {body}\n")["wanted"].computes is is_listed

@@ -75,7 +75,7 @@ async def test_export_that_fails_is_claimed_once_for_the_ways_that_fail_at_one_l
 
 
 async def test_a_slow_dataset_is_claimed_at_the_line_that_takes_the_time(call):
-    found = await call("torch-data", target="batches.py:make_loader", step="batches.py:step", quick=True)
+    found = await call("torch-data", target="batches.py:make_loader", step="batches.py:step", effort="quick")
     (claim,) = found.claims
     assert (claim.rule, claim.name, str(claim.location)) == ("LAB303", "step-waits-for-data", "batches.py:12")
     assert found.output["status"] == "data"
@@ -102,7 +102,7 @@ async def test_growing_memory_is_claimed_where_it_is_kept(call):
 
 @pytest.mark.slow
 async def test_a_profile_says_what_binds_and_which_tools_agree(call):
-    found = await call("torch-profile", target="ops.py:slow", inputs=[SIZE], quick=True)
+    found = await call("torch-profile", target="ops.py:slow", inputs=[SIZE], effort="quick")
     assert 0 < found.output["share"] <= 1
     assert found.output["status"] in found.summary
     assert {"torch.profiler", "cProfile"} <= set(found.output["witnesses"])

@@ -9,7 +9,7 @@ import pytest
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.capture import with_captured
 from esper_agents.torchlab.lab import Lab, LabSettings
-from esper_agents.torchlab.memory import memory
+from esper_agents.torchlab.measurements.memory import MemoryOptions, run
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
@@ -140,21 +140,21 @@ def captured(bench):
 )
 def test_the_first_calls_of_every_kind_of_target_are_recorded(captured, name, source):
     found = captured(name, source)
-    assert (found.result["calls"], found.result["stopped_early"], found.result["ended"]) == (8, True, "")
-    assert found.result["nbytes"] > 0
+    assert (found.calls.calls, found.calls.stopped_early, found.calls.ended) == (8, True, "")
+    assert found.calls.nbytes > 0
     assert found.target.captured.endswith("calls.espb")
 
 
 def test_a_function_of_the_project_can_make_the_calls(captured):
     found = captured("model.py:shift", "train.py:drive")
-    assert (found.result["calls"], found.result["seen"], found.result["stopped_early"]) == (3, 3, False)
+    assert (found.calls.calls, found.calls.seen, found.calls.stopped_early) == (3, 3, False)
 
 
 def test_recorded_calls_are_what_later_runs_get(bench, captured):
     lab, _ = bench
     target = captured("model.py:shift").target
     with lab.worker() as worker:
-        assert worker.load(target)["kind"] == "function"
+        assert worker.load(target).kind == "function"
         warm = worker.ask("timing", {"phase": "warm", "calls": 3, "train": False, "seed": 0}).result
         assert warm["input_bytes"] == 2 * 4 + 1 * 4
 
@@ -178,7 +178,7 @@ def test_what_is_no_record_is_refused_by_the_worker(bench, tmp_path):
 
 def test_calls_before_a_script_failed_are_kept_and_its_end_is_said(captured):
     found = captured("model.py:shift", "failing.py")
-    assert (found.result["calls"], found.result["ended"]) == (1, "ValueError: boom")
+    assert (found.calls.calls, found.calls.ended) == (1, "ValueError: boom")
 
 
 def test_a_script_that_fails_before_any_call_is_an_outcome(captured):
@@ -213,5 +213,5 @@ def test_where_nothing_can_be_recorded_it_says_why(captured, name, source, probl
 @pytest.mark.slow
 def test_recorded_calls_can_be_made_where_tensors_have_no_numbers(bench, captured):
     lab, _ = bench
-    report = memory(lab, captured("model.py:make_net").target, steps=0, estimate_only=True)
+    report = run(lab, captured("model.py:make_net").target, MemoryOptions(steps=0, estimate_only=True), None)
     assert report.result["estimate"]["split_bytes"]["parameters"] == (4 * 4 + 4) * 4

@@ -83,7 +83,7 @@ def test_what_is_printed_is_kept_to_its_end(lab):
 
 def test_the_lab_goes_on_after_hostile_code(lab):
     with lab.worker() as worker:
-        assert worker.load(TargetSpec("nothing.py:nothing", ("randn(4)",)))["kind"] == "function"
+        assert worker.load(TargetSpec("nothing.py:nothing", ("randn(4)",))).kind == "function"
 
 
 def test_no_descriptor_is_left_after_workers(lab):

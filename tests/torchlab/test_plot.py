@@ -7,17 +7,64 @@ from xml.etree import ElementTree as ET
 
 from esper_agents.domain.quantities import bytes_text, percent, time_text
 from esper_agents.torchlab.plot import memory_plot, profile_plot
+from esper_agents.torchlab.profiling.result import (
+    AchievedRates,
+    Bottleneck,
+    BottleneckAnalysis,
+    Bound,
+    CallCost,
+    CallOverhead,
+    CallSplit,
+    Ceilings,
+    ProfiledOperation,
+)
 
 HOSTILE = "</text><script>alert(1)</script>&\x00\x1b[31m\ud800 \u202e"
-ANALYSIS = {
-    "call": {"ns": 1_500_000},
-    "bottleneck": "cpu-compute",
-    "shares": {"cpu-compute": 0.75, "dispatch-and-python": 0.25, "gpu": 0.0},
-    "operations": [
-        {"name": HOSTILE, "phase": "backward", "file": HOSTILE, "line": 3, "share": 0.5, "bound": "compute"},
-        {"name": "aten::add", "phase": "forward", "file": None, "module": "Net.a", "share": 0.25, "bound": "dispatch"},
-    ],
-}
+
+
+def operation(
+    name: str, phase: str, share: float, bound: Bound, *, file: str | None = None, module: str = ""
+) -> ProfiledOperation:
+    return ProfiledOperation(
+        name=name,
+        phase=phase,
+        file=file,
+        line=3,
+        function=None,
+        module=module,
+        modules=(),
+        shapes="",
+        dtype="",
+        count=1,
+        self_ns=1,
+        work_ns=1,
+        allocation_ns=0,
+        share=share,
+        bound=bound,
+    )
+
+
+CALL = CallCost(1_500_000, 1_500_000, 0, 1_500_000, 1_500_000, 0.0, 3, 3, 1, 1, 1.0, 0)
+ANALYSIS = BottleneckAnalysis(
+    bottleneck=Bottleneck.COMPUTE,
+    share=0.75,
+    runner_up=Bottleneck.OVERHEAD,
+    margin=0.5,
+    is_clear=True,
+    shares={"cpu-compute": 0.75, "dispatch-and-python": 0.25, "gpu": 0.0},
+    call=CALL,
+    split=CallSplit(0.0, 1.0, 0.0, 0.0),
+    overhead=CallOverhead(2, 0, 1, 0, 0),
+    ceilings=Ceilings({}, (), 1, 1),
+    achieved=AchievedRates(0, 0, 0, 0, 0.0),
+    operations=(
+        operation(HOSTILE, "backward", 0.5, Bound.COMPUTE, file=HOSTILE),
+        operation("aten::add", "forward", 0.25, Bound.DISPATCH, module="Net.a"),
+    ),
+    lines=(),
+    modules=(),
+    functions=(),
+)
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from esper_agents.errors import IntegrityError, UsageError
-from esper_agents.torchlab.nan import explained
+from esper_agents.torchlab.measurements.nan import MEASUREMENT
 from esper_agents.torchlab.recheck import recheck
 from esper_agents.torchlab.report import SCHEMA, MeasurementReport, OutputFile, read
 
@@ -23,7 +23,7 @@ def kept(tmp_path):
         "schema": SCHEMA,
         "kind": "nan",
         "started_at": "2026-11-21T10:00:00.000Z",
-        "result": explained(CLEAN),
+        "result": MEASUREMENT.conclusions({"result": CLEAN}),
         "artifacts": [made.described()],
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from esper_agents.torchlab import report as reports
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.nan import STATUSES, explained, nan
+from esper_agents.torchlab.measurements.nan import MEASUREMENT, NanOptions, run
 from esper_agents.torchlab.target import TargetSpec
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
@@ -38,12 +38,12 @@ def made():
     """Reports of real searches as they stand in a file: one whole, and the same with the results of others."""
     found = {}
     with Lab(PROJECT) as lab:
-        whole = json.loads(nan(lab, TargetSpec("faulty.py:divides", ROWS), steps=1).text())
+        whole = json.loads(run(lab, TargetSpec("faulty.py:divides", ROWS), NanOptions(steps=1), None).text())
         with lab.worker() as worker:
             for name, (target, inputs, options) in RUNS.items():
                 worker.load(TargetSpec(target, inputs))
                 request = {"steps": 4, "train": False, **options}
-                result = explained(worker.ask("nan", request).result)
+                result = MEASUREMENT.conclusions({"result": worker.ask("nan", request).result})
                 found[name] = {**whole, "request": request, "result": result}
     return {"whole": whole, **found}
 
@@ -59,7 +59,27 @@ def test_the_schema_is_one_of_draft_2020_12():
 def test_the_schema_and_the_program_know_the_same_reports():
     assert set(SCHEMA["properties"]["schema"]["enum"]) == reports._SCHEMAS
     assert set(SCHEMA["properties"]["kind"]["enum"]) == reports._KINDS
-    assert SCHEMA["$defs"]["nan"]["properties"]["status"]["enum"] == list(STATUSES)
+    assert SCHEMA["$defs"]["NanResult"]["properties"]["status"]["enum"] == ["clean", "inf", "nan"]
+
+
+def test_the_schema_follows_from_the_data_classes_of_the_measurements():
+    path = Path(__file__).parents[2] / "checks" / "report_schema.py"
+    spec = spec_from_file_location("report_schema", path)
+    written = module_from_spec(spec)
+    spec.loader.exec_module(written)
+    assert json.loads(written.text()) == SCHEMA, "run `python checks/report_schema.py`"
+    without_kinds = deepcopy(SCHEMA)
+    without_kinds["properties"]["kind"]["enum"] = []
+    assert written.generated(without_kinds) == SCHEMA
+
+
+def test_every_kind_of_report_has_the_schema_of_its_result():
+    kinds = {
+        each["if"]["properties"]["kind"]["const"]
+        for each in SCHEMA["allOf"]
+        if "result" in each["then"].get("properties", {})
+    }
+    assert kinds == reports._KINDS
 
 
 @pytest.mark.sample(4)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from esper_agents.api import TargetSpec
-from esper_agents.api.target_project import place_here
+from esper_agents.api.target_project import current_project
 from esper_agents.cli.torch.options import MeasurementOptions
 from esper_agents.cli.torch.run import opened
 from esper_agents.errors import UsageError
@@ -68,7 +68,7 @@ def _ran(lab, name):
 
 @pytest.mark.sample(1)
 def test_a_command_reads_ignored_files_only_if_asked(project):
-    place = place_here(project)
+    place = current_project(project)
     with opened(place, MeasurementOptions(), keep=None) as bench:
         for name in ("data", "wrapped"):
             with pytest.raises(WorkerError, match="git ignores it") as caught:

@@ -53,7 +53,7 @@ def passages(text: str) -> list[Passage]:
     """Take a text apart; what neighbours and is of one kind stays together.
 
     Code is what stands between fences, and two or more lines together that read as code. Of a traceback, the
-    lines that name files are frames, the source below them is left out, and the first line that is not indented is
+    lines that name files are frames, the source below them is skipped, and the first line that is not indented is
     the exception.
     """
     if "\n" not in text:
@@ -91,7 +91,7 @@ def _kinds(lines: list[str]) -> list[Kind | None]:
 
 
 def _unfenced_code(lines: list[str], kinds: list[Kind | None]) -> list[Kind | None]:
-    """Find runs of lines that read as code where nobody fenced them."""
+    """Find runs of lines that read as code without a fence."""
     run: list[int] = []
     for index, line in enumerate([*lines, "end"]):
         is_prose = index < len(lines) and kinds[index] is Kind.PROSE

@@ -124,7 +124,7 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
     known = replacements(verdict.kind, verdict.status)
     if not known:
         problem = f"{verdict.status} cannot be overridden"
-        raise UsageError(problem, remedy="fix the reported problem, then run `esper submit --again ID`")
+        raise UsageError(problem, remedy="fix the reported problem, then run `esper submit --rerun ID`")
     if status not in known:
         others = ", ".join(each for each in known if each is not verdict.status)
         problem = f"{status} cannot replace {verdict.status}"

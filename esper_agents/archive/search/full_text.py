@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlalchemy import text
@@ -12,13 +13,14 @@ from esper_agents.archive.search.posting_lists import LISTED
 from esper_agents.archive.search.tokens import asked_words
 from esper_agents.errors import UsageError
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.postgres_full_text import FullText
 from esper_agents.storage.tables import FULL_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import Connection
+
+    from esper_agents.storage.postgres_full_text import FullText
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,20 @@ class Words:
         if self.connection.dialect.name == "sqlite":
             given = {"asked": self.asked, "low": low, "below": below, "count": count}
             return _NEWEST_SQLITE.column(self.connection, given)
-        found = _POSTGRESQL.newest(self.connection, self.asked, count, below)
+        found = _postgresql().newest(self.connection, self.asked, count, below)
         return [position for position in found if position >= low]
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
         """Return the subset of positions that match."""
         given = {"asked": self.asked, "positions": json.dumps(list(positions))}
         return set(_AMONG[self.connection.dialect.name].column(self.connection, given))
+
+
+@cache
+def _postgresql() -> FullText:
+    from esper_agents.storage.postgres_full_text import FullText
+
+    return FullText(FULL_TEXT, "position", "position + 0", "websearch_to_tsquery('simple', :asked)", is_dense=True)
 
 
 def positions_beginning(connection: Connection, word: str) -> list[int]:
@@ -74,7 +83,6 @@ _NEWEST_SQLITE = Prepared(
         " ORDER BY rowid DESC LIMIT :count"
     )
 )
-_POSTGRESQL = FullText(FULL_TEXT, "position", "position + 0", "websearch_to_tsquery('simple', :asked)", is_dense=True)
 _AS_BEGINNING = {"sqlite": '"{}"*', "postgresql": "{}:*"}
 _BEGINNING = {
     "sqlite": Prepared(text("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50")),

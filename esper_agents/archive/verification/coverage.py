@@ -13,6 +13,7 @@ from esper_agents.archive.verification.verify import FreshnessState
 from esper_agents.certificates.check import CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
 from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import ExitCode
 
@@ -76,12 +77,17 @@ class CoveringCertificate:
         digests: Examined files by path, with the sha256 of every version that was read.
         accepts_overrides: Whether an override may improve the status.
         narrower: Files that were only partly reviewed, by path, with a description of the reviewed part.
+        bases: Files that were reviewed for a change, by path, with git's object ID of the content before the change;
+            empty if the change adds the file.
+        blobs: Examined files by path, with git's object IDs of every version that was read.
     """
 
     verified: VerificationResult
     digests: dict[str, frozenset[str]]
     accepts_overrides: bool = False
     narrower: dict[str, str] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict)
+    blobs: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:
@@ -117,10 +123,20 @@ class CoveringCertificate:
         return str(found) if self.override else f"{found} (which counts only with --accept-overrides)"
 
 
-def exit_code(coverage: Sequence[FileCoverage]) -> ExitCode:
-    """Return the exit code for the worst coverage state."""
-    found = {each.standing for each in coverage}
+def exit_code(coverage: Sequence[FileCoverage], level: GateLevel) -> ExitCode:
+    """Return the exit code for the worst coverage state, if it is one at which the gate fails."""
+    found = {each.standing for each in coverage} & _failing(level)
     return _code(next((each for each in CoverageState if each in found), CoverageState.COVERED))
+
+
+def _failing(level: GateLevel) -> frozenset[CoverageState]:
+    match level:
+        case GateLevel.UNCOVERED:
+            return frozenset(CoverageState)
+        case GateLevel.AGAINST:
+            return frozenset((CoverageState.TAMPERED, CoverageState.AGAINST))
+        case GateLevel.NEVER:
+            return frozenset()
 
 
 def _code(standing: CoverageState) -> ExitCode:
@@ -158,15 +174,37 @@ def narrower_than_review(certificate: Certificate) -> dict[str, str]:
             elif categories:
                 partial[key] = f"reviewed for {categories} only"
             elif since:
-                partial[key] = f"reviewed for what changed since {since} only"
+                change = certificate.task.change
+                about = change.label if change and change.since == since else f"what changed since {since}"
+                partial[key] = f"reviewed for {about} only"
             else:
                 whole.add(key)
     read = [(each.path, each.sha256) for each in certificate.examined]
     return {key[0]: partial.get(key, "read, not reviewed") for key in read if key not in whole}
 
 
+def reviewed_change(certificate: Certificate) -> frozenset[str]:
+    """Return the files whose part of a change a certificate reviewed with the rules of all categories."""
+    change = certificate.task.change
+    found: set[str] = set()
+    for each in certificate.evidence if change else ():
+        is_of_change = change is not None and each.arguments.get("since") == change.since
+        is_complete = each.tool == _REVIEW and each.outcome is CallOutcome.COMPLETED
+        if is_of_change and is_complete and not each.arguments.get("categories"):
+            named = [PurePosixPath(str(path)) for path in each.arguments.get("paths") or ()]
+            read = [PurePosixPath(file.path) for file in each.examined]
+            found |= {str(file) for file in read if any(file.is_relative_to(path) for path in named)}
+    return frozenset(found)
+
+
 def coverage_of(
-    path: str, sha256: str, agent: str, judged: Sequence[CoveringCertificate], required: frozenset[Status]
+    path: str,
+    sha256: str,
+    agent: str,
+    judged: Sequence[CoveringCertificate],
+    required: frozenset[Status],
+    *,
+    accepted: str | None = None,
 ) -> FileCoverage:
     """Return the coverage of a file.
 
@@ -183,29 +221,38 @@ def coverage_of(
     An override counts if it worsens the status; one that improves it counts only if that is accepted.
     A status that the current policy does not allow for the recorded evidence does not count.
 
+    A certificate about a change covers the content that the change led to, if another one covered the content before
+    it, if the change added the file, or if that content is accepted.
+
     Args:
         path: Path relative to the project.
         sha256: Digest of the current content.
         agent: Agent whose certificates count; empty for all agents.
         judged: Certificates, newest first.
         required: Accepted statuses.
+        accepted: Git's object ID of content that needs no certificate, such as that of the target branch; empty if the
+            file does not exist there; None for no such content.
     """
     about = [each for each in judged if path in each.digests]
     for each in about:
         if combine_outcomes(*_groups(each.verified)) is CheckOutcome.FAILS:
             return _told(path, agent, CoverageState.TAMPERED, each, _why_tampered(each.verified))
-    aside = [each for each in about if not each.counts or path in each.narrower]
+    whole = _Whole(path, agent, judged, required, accepted)
+    aside = [each for each in about if not each.counts or not whole.includes(each)]
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
     vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
-    reviews = [each for each in vouched if path not in each.narrower]
+    reviews = [each for each in vouched if whole.includes(each)]
     if against := _against(path, agent, same, vouched, reviews):
         return against
     named = [each for each in reviews if not agent or _agent(each) == agent]
     own = [each for each in named if not _excess(each)]
     if not own:
-        about, same = ([each for each in found if path not in each.narrower] for found in (about, same))
-        found = _uncovered(path, agent, about, same, named)
+        about = [each for each in about if path not in each.narrower or path in each.bases]
+        same = [each for each in same if whole.includes(each)]
+        found = _uncovered(
+            path, agent, [each for each in about if each in same or sha256 not in each.digests[path]], same, named
+        )
         said = _not_counted(path, agent, aside)
         return replace(found, why=f"{found.why}; {said}") if said else found
     wanted = " or ".join(sorted(required))
@@ -216,6 +263,41 @@ def coverage_of(
         why = f"status {own[0].status} has an open condition, required is {wanted} without one: {conditions[0]}"
         return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
     return _told(path, agent, CoverageState.COVERED, own[0], "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Certificates that are about the whole of a file: reviews of it, and changes to content that one covered."""
+
+    path: str
+    agent: str
+    judged: Sequence[CoveringCertificate]
+    required: frozenset[Status]
+    accepted: str | None
+
+    def includes(self, certificate: CoveringCertificate, known: frozenset[str] = frozenset()) -> bool:
+        """Return whether a certificate, with those that it builds on, is about the whole file."""
+        if self.path not in certificate.narrower:
+            return True
+        base = certificate.bases.get(self.path)
+        if base is None or base in known:
+            return False
+        return base in {"", self.accepted} or any(self._covered(each, base, known | {base}) for each in self.judged)
+
+    def _covered(self, certificate: CoveringCertificate, base: str, known: frozenset[str]) -> bool:
+        """Return whether a certificate covered the content before a change; that it is stale since is the change."""
+        verified = certificate.verified
+        return (
+            certificate.counts
+            and base in certificate.blobs.get(self.path, ())
+            and (not self.agent or _agent(certificate) == self.agent)
+            and verified.soundness is ExitCode.DONE
+            and verified.currency in {FreshnessState.VALID, FreshnessState.STALE, FreshnessState.SUPERSEDED}
+            and certificate.status in self.required
+            and (not certificate.conditions or Status.CONDITIONALLY_APPROVED in self.required)
+            and not _excess(certificate)
+            and self.includes(certificate, known)
+        )
 
 
 def _against(
@@ -305,7 +387,10 @@ def _uncovered(
         )
         return _told(path, agent, CoverageState.NOT_CURRENT, ended, f"it is {ended.verified.currency}: {what}")
     if older := newest(about):
-        return _told(path, agent, CoverageState.NOT_CURRENT, older, "the file has changed since")
+        issued = older.verified.certificate
+        change = issued.task.change if issued and path in older.bases else None
+        since = f"the file has changed since {change.label} was judged" if change else "the file has changed since"
+        return _told(path, agent, CoverageState.NOT_CURRENT, older, since)
     by = f" by {agent}" if agent else ""
     return FileCoverage(path, agent, CoverageState.UNCOVERED, "", "", f"no certificate{by} covers it")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
@@ -17,11 +18,15 @@ from esper_agents.archive.verification.coverage import (
     coverage_of,
     exit_code,
     narrower_than_review,
+    reviewed_change,
 )
 from esper_agents.archive.verification.verify import verify
+from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Status
-from esper_agents.errors import ExitCode, InputFileError
+from esper_agents.errors import EvidenceError, ExitCode, InputFileError, UsageError
+from esper_agents.git.diffs import diff_since
+from esper_agents.git.trees import entries
 from esper_agents.paths import PUBLISHED
 from esper_agents.review.discover import discover
 
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
 
 
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
 @dataclass(frozen=True, slots=True)
 class GateResult:
     """Coverage of files by certificates.
@@ -43,16 +51,18 @@ class GateResult:
         root: Project directory.
         coverage: Coverage of each file by each required agent.
         certificates: Number of certificates that were checked.
+        fail_on: Result at which the gate fails.
     """
 
     root: Path
     coverage: tuple[FileCoverage, ...]
     certificates: int
+    fail_on: GateLevel = GateLevel.UNCOVERED
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code for the worst coverage state."""
-        return exit_code(self.coverage)
+        """Exit code for the worst coverage state; 0 if the gate does not fail at it."""
+        return exit_code(self.coverage, self.fail_on)
 
 
 # Statuses that pass, and the agent whose certificates count, unless the caller names others.
@@ -65,10 +75,11 @@ async def gate(
     place: ProjectPlace | None,
     paths: Sequence[Path],
     *,
-    required: frozenset[Status] = PASSING,
-    agents: Sequence[str] = REVIEWERS,
+    required: frozenset[Status] | None = None,
+    agents: Sequence[str] | None = None,
     signers: Sequence[Signer] = (),
     accepts_overrides: bool = False,
+    since: str = "",
 ) -> GateResult:
     """Return the coverage of the files under some paths; writes nothing and creates no database.
 
@@ -76,26 +87,46 @@ async def gate(
         project: The project.
         place: Archive of the project; None if it has no database.
         paths: Files and directories; the whole project if empty.
-        required: Accepted statuses.
-        agents: Agents that must all have covered each file; empty if any agent suffices.
+        required: Accepted statuses; those of `PASSING` for None.
+        agents: Agents that must all have covered each file; those of `REVIEWERS` for None; any agent if empty.
         signers: Additional trusted keys for this call.
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
+        since: Only files that differ from this revision; its content needs no certificate.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
+        UsageError: The revision does not exist.
     """
+    required = PASSING if required is None else required
+    agents = REVIEWERS if agents is None else agents
     root = Path(project.root)
     wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
+    accepted: dict[str, str] | None = None
+    if since:
+        diff = diff_since(root, since)
+        accepted = {path: diff.before.get(path, "") for path in diff.paths}
+        wanted = tuple(each for each in wanted if each.path in accepted)
     everything = await _verified(project, place, signers)
+    trees = _BaseTrees(root)
     judged = [
-        CoveringCertificate(each.verified, _digests(each.verified), accepts_overrides, _narrower(each.verified))
+        CoveringCertificate(
+            each.verified,
+            _read(each.verified, "sha256"),
+            accepts_overrides,
+            _narrower(each.verified),
+            trees.bases(each.verified),
+            _read(each.verified, "git_blob"),
+        )
         for each in everything
         if _is_of_code(each.verified)
     ]
     found = [_unreadable(each) for each in everything if each.verified.certificate is None]
     for candidate in wanted:
         digest = _digest(candidate.file, candidate.path)
-        found += [coverage_of(candidate.path, digest, agent, judged, required) for agent in agents or ("",)]
+        base = accepted.get(candidate.path) if accepted is not None else None
+        found += [
+            coverage_of(candidate.path, digest, agent, judged, required, accepted=base) for agent in agents or ("",)
+        ]
     return GateResult(root, tuple(found), len(everything))
 
 
@@ -144,10 +175,41 @@ def _issued_at(found: _Named) -> str:
     return found.verified.certificate.issued_at if found.verified.certificate else ""
 
 
-def _digests(verified: VerificationResult) -> dict[str, frozenset[str]]:
+class _BaseTrees:
+    """Content of files before the changes that certificates are about, from git; each commit is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._trees: dict[str, dict[str, str] | None] = {}
+
+    def bases(self, verified: VerificationResult) -> dict[str, str]:
+        """Return the files that a certificate reviewed for a change, with the object IDs before the change.
+
+        Without those of a commit that this clone does not have.
+        """
+        issued = verified.certificate
+        change = issued.task.change if issued else None
+        if issued is None or change is None:
+            return {}
+        if change.base not in self._trees:
+            self._trees[change.base] = self._tree(change.base)
+        tree = self._trees[change.base]
+        return {} if tree is None else {path: tree.get(path, "") for path in reviewed_change(issued)}
+
+    def _tree(self, commit: str) -> dict[str, str] | None:
+        # The name comes from a certificate: only a full object id may reach git.
+        if not _OBJECT_ID.fullmatch(commit):
+            return None
+        try:
+            return {each.path: each.object_id for each in entries(self._root, commit)}
+        except (EvidenceError, UsageError):
+            return None
+
+
+def _read(verified: VerificationResult, digest: str) -> dict[str, frozenset[str]]:
     read: dict[str, set[str]] = {}
     for file in verified.certificate.examined if verified.certificate else ():
-        read.setdefault(file.path, set()).add(file.sha256)
+        read.setdefault(file.path, set()).add(getattr(file, digest))
     return {path: frozenset(digests) for path, digests in read.items()}
 
 

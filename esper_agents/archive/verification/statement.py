@@ -16,6 +16,7 @@ from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_po
 from esper_agents.certificates.statement import digest_of, digest_of_value, parse
 from esper_agents.certificates.views.html import html_layout, is_known_html_layout, render_html
 from esper_agents.certificates.views.markdown import is_known_layout, layout, render_markdown
+from esper_agents.domain.finding import Standing
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.status import QuestionType, Stance, status_for
 from esper_agents.errors import DefinitionError, IntegrityError
@@ -121,7 +122,7 @@ def verify_statement(data: bytes, policy_text: str, kinds: str = "") -> tuple[Ch
         _kind_check(certificate, kinds or kinds_text()),
         *_policy_checks(certificate, policy_text),
         claim("verdict", _verdict_problems(certificate), f"{certificate.verdict.status} is not above its ceiling"),
-        claim("citations", _citation_problems(certificate), "every finding cites a line of a file that was read"),
+        claim("citations", _citation_problems(certificate), _cited(certificate)),
         claim("evidence", _evidence_problems(certificate), "all referenced evidence is included"),
     )
 
@@ -188,6 +189,13 @@ def _verdict_problems(certificate: Certificate) -> list[str]:
     return [problem for problem, holds in broken.items() if holds]
 
 
+def _cited(certificate: Certificate) -> str:
+    """Return what is true of the citations of a certificate without a citation problem."""
+    unverified = sum(each.standing is Standing.UNVERIFIED for each in certificate.findings)
+    said = "every finding cites a line of a file that was read"
+    return f"{said}, except {unverified} that the certificate marks as unverified" if unverified else said
+
+
 def _citation_problems(certificate: Certificate) -> list[str]:
     lines: dict[str, int] = {}
     for file in certificate.examined:
@@ -195,6 +203,9 @@ def _citation_problems(certificate: Certificate) -> list[str]:
         lines[file.path] = max(file.lines, lines.get(file.path, 0))
     problems = []
     for finding in certificate.findings:
+        if finding.standing is Standing.UNVERIFIED:
+            # The certificate says that nothing supports it.
+            continue
         where = finding.claim.location
         last = max(where.end_line, where.line)
         if where.path not in lines:
@@ -208,7 +219,8 @@ def _citation_problems(certificate: Certificate) -> list[str]:
 def _evidence_problems(certificate: Certificate) -> list[str]:
     known = {each.id for each in certificate.evidence}
     read = {(file.path, file.sha256) for each in certificate.evidence for file in each.examined}
-    problems = [f"finding {each.id} has no evidence" for each in certificate.findings if not each.evidence]
+    supported = [each for each in certificate.findings if each.standing is not Standing.UNVERIFIED]
+    problems = [f"finding {each.id} has no evidence" for each in supported if not each.evidence]
     cited = [(finding.id, id_) for finding in certificate.findings for id_ in finding.evidence]
     cited += [("an assumption", id_) for assumption in certificate.assumptions for id_ in assumption.evidence]
     problems += [f"{who} refers to evidence {id_}, which is not included" for who, id_ in cited if id_ not in known]

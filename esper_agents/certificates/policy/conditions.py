@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.certificates.policy.question_type import change_asked, speed_up_asked
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap
-from esper_agents.domain.evidence import CallOutcome, Evidence, coverage_rows
-from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+from esper_agents.domain.change import CHANGE_DIGEST
+from esper_agents.domain.evidence import CallOutcome, Evidence, change_rows, coverage_rows
+from esper_agents.domain.finding import UNCONFIRMED, Category, Confidence, Finding, Severity, Standing
 from esper_agents.domain.plain_text import plain
 from esper_agents.domain.task import is_about
 
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from esper_agents.domain.agent_action import RiskAssessment
+    from esper_agents.domain.change import TaskChange
     from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
 
 RISK_LEVELS = ("Low", "Medium", "High", "Critical")
 _HARD_TO_UNDO = ("Difficult", "Irreversible")
 _LONGEST_QUOTE = 100
 _PYTHON = (".py", ".ipynb")
-_PASSED = "passed"
+# Outcomes of a test run whose passing tests count as executions; another policy rule answers for the flaky one.
+_EXECUTED = frozenset(("passed", "flaky"))
+_SHORT = 12
+# Arguments that name what is measured.
+_TARGETS = ("target", "baseline", "candidate", "base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Facts:
         agent: Agent that concludes.
         agreements: Risk acknowledgements.
         paths: Paths of the task; empty means the whole project.
-        change: Revision or range of the change that the task is about; empty if there is none.
+        change: Change that the task is about; None if there is none.
     """
 
     findings: Sequence[Finding]
@@ -53,7 +59,7 @@ class Facts:
     agent: str = ""
     agreements: Sequence[RiskAcknowledgement] = ()
     paths: Sequence[str] = ()
-    change: str = ""
+    change: TaskChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +79,24 @@ class ConditionMatch:
 
 @dataclass(frozen=True, slots=True)
 class FindingsStand:
-    """Minimum number of findings of a kind; an empty set of categories or rules matches any."""
+    """Minimum number of findings of a kind; an empty set of categories or rules matches any.
+
+    Attributes:
+        severity: Severity of the findings.
+        confidence: Accepted confidence levels.
+        at_least: Minimum number.
+        categories: Accepted categories.
+        rules: Accepted rules, by code or name.
+        is_confirmed: True for findings that the program's rules, runs and tests recorded, False for those of a model
+            that none of them confirmed, None for all.
+    """
 
     severity: Severity
     confidence: frozenset[Confidence]
     at_least: int = 1
     categories: frozenset[Category] = field(default_factory=frozenset)
     rules: frozenset[str] = field(default_factory=frozenset)
+    is_confirmed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,13 @@ class NothingExamined:
 @dataclass(frozen=True, slots=True)
 class NoMeasurement:
     """None of these tools has a completed call."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticInputs:
+    """Every completed call of these tools ran on inputs that the program chose."""
 
     tools: frozenset[str]
 
@@ -116,9 +140,27 @@ class NotExecuted:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAsked:
-    """The request concerns a merge or a change, but no call of these tools compared it with an earlier revision."""
+    """The request concerns a merge or a change, but no call of these tools judged or executed it.
+
+    Attributes:
+        comparisons: Tools that judge the change, or compare with an earlier revision.
+        tests: Tools that run tests; a call counts if its tests passed and executed every edit of the change.
+    """
 
     comparisons: frozenset[str] = frozenset()
+    tests: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMoved:
+    """The change of the task had another content when a completed call of these tools read it."""
+
+    tools: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeUnread:
+    """The change of the task contains files that no rule reads, such as settings or C++ sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +189,19 @@ class OutcomeReached:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceMissing:
-    """A call ended with this outcome and was not repeated successfully; no tools in `only_tools` means any."""
+    """A call ended with this outcome and was not repeated successfully.
+
+    Attributes:
+        outcome: The outcome.
+        except_tools: Tools whose calls do not count.
+        only_tools: Tools whose calls count; empty for any.
+        is_by_target: Whether a later call of the same tool on the same target repeats it, whatever its other arguments.
+    """
 
     outcome: CallOutcome
     except_tools: frozenset[str] = field(default_factory=frozenset)
     only_tools: frozenset[str] = field(default_factory=frozenset)
+    is_by_target: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +232,26 @@ class ImplementationRisk:
 
 @dataclass(frozen=True, slots=True)
 class NoSafeWay:
-    """A critical finding exists, and its fix has at least this risk and is hard to undo."""
+    """A critical finding exists, and its fix has at least this risk and is hard to undo.
+
+    Attributes:
+        at_least: Minimum risk of the fix.
+        is_confirmed: As in `FindingsStand`.
+    """
 
     at_least: str
+    is_confirmed: bool | None = None
 
 
 Condition: TypeAlias = (
     FindingsStand
     | NothingExamined
     | NoMeasurement
+    | SyntheticInputs
     | NotExecuted
     | ChangeAsked
+    | ChangeMoved
+    | ChangeUnread
     | SpeedUpAsked
     | OutcomeMissing
     | OutcomeReached
@@ -215,12 +274,18 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
         case NoMeasurement(tools):
             measured = any(each.tool in tools and each.outcome is CallOutcome.COMPLETED for each in facts.evidence)
             return None if measured else ConditionMatch()
+        case SyntheticInputs(tools):
+            calls = _calls(tools, facts)
+            is_synthetic = calls and all(_has_synthetic_inputs(each) for each in calls)
+            return ConditionMatch(len(calls), tuple(each.tool for each in calls)) if is_synthetic else None
         case NotExecuted():
             return _not_executed(condition, facts)
-        case ChangeAsked(comparisons):
-            asked = change_asked(plain(facts.request)) or facts.change
-            is_compared = any(_is_of_change(call, facts) for call in _calls(comparisons, facts))
-            return _quoted([asked]) if asked and not is_compared else None
+        case ChangeAsked():
+            return _change_asked(condition, facts)
+        case ChangeMoved(tools):
+            return _change_moved(tools, facts)
+        case ChangeUnread():
+            return _quoted(facts.change.others if facts.change else ())
         case SpeedUpAsked(agents):
             return None if facts.agent in agents else _quoted([asked] if (asked := _speed_up(facts)) else [])
         case OutcomeMissing():
@@ -239,17 +304,44 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
         case ImplementationRisk(at_least):
             is_open = _is_risky(facts, at_least) and not _is_agreed(facts)
             return ConditionMatch(places=(facts.risks.implementation_risk,)) if is_open else None
-        case NoSafeWay(at_least):
-            return _no_safe_way(at_least, facts)
+        case NoSafeWay():
+            return _no_safe_way(condition, facts)
+
+
+def _change_asked(condition: ChangeAsked, facts: Facts) -> ConditionMatch | None:
+    asked = change_asked(plain(facts.request)) or (facts.change.since if facts.change else "")
+    is_judged = any(_is_of_change(call, facts) for call in _calls(condition.comparisons, facts))
+    is_executed = any(_executes_change(call, facts) for call in _calls(condition.tests, facts))
+    return _quoted([asked]) if asked and not (is_judged or is_executed) else None
 
 
 def _is_of_change(call: Evidence, facts: Facts) -> bool:
     """Return whether a call judged the change in question: the review of it, or a comparison of a file with it."""
     if since := call.arguments.get("since"):
-        return bool(facts.change) and since == facts.change
+        change = facts.change
+        return change is not None and since == change.since and call.output.get(CHANGE_DIGEST) == change.sha256
     # A comparison of a file that the task is not about says nothing about the change in question.
     candidate = str(call.arguments.get("candidate", "")).rpartition(":")[0]
     return bool(call.arguments.get("base")) and is_about(facts.paths, candidate)
+
+
+def _executes_change(call: Evidence, facts: Facts) -> bool:
+    """Return whether tests that passed executed every edit of the change in question."""
+    if not call.arguments.get("since") or not _is_of_change(call, facts) or _outcome(call) not in _EXECUTED:
+        return False
+    rows = list(change_rows(call))
+    named = {path for path, _, _ in rows}
+    return set(facts.paths) <= named and all(blocks == executed for _, blocks, executed in rows)
+
+
+def _change_moved(tools: frozenset[str], facts: Facts) -> ConditionMatch | None:
+    change = facts.change
+    if change is None:
+        return None
+    read = [call for call in _calls(tools, facts) if call.arguments.get("since") == change.since]
+    digests = {str(each.output[CHANGE_DIGEST]) for each in read if CHANGE_DIGEST in each.output} - {change.sha256}
+    places = tuple(f"{plain(each[:_SHORT]) or 'not in the work tree'}" for each in sorted(digests))
+    return ConditionMatch(len(places), places) if places else None
 
 
 def _findings_stand(condition: FindingsStand, facts: Facts) -> ConditionMatch | None:
@@ -259,8 +351,14 @@ def _findings_stand(condition: FindingsStand, facts: Facts) -> ConditionMatch | 
             standing.setdefault(each.claim.fingerprint, each)
     if len(standing) < max(condition.at_least, 1):
         return None
-    places = tuple(f"{each.claim.rule} at {each.claim.location}" for each in standing.values())
+    places = tuple(map(_named_place, standing.values()))
     return ConditionMatch(len(standing), places, tuple(standing))
+
+
+def _named_place(finding: Finding) -> str:
+    claim = finding.claim
+    # All findings of models have one rule code.
+    return f"{claim.name if finding.standing in UNCONFIRMED else claim.rule} at {claim.location}"
 
 
 def _place(finding: Finding) -> tuple[str, int, str, str]:
@@ -275,7 +373,22 @@ def _is_of_sort(condition: FindingsStand, finding: Finding) -> bool:
         and claim.confidence in condition.confidence
         and (not condition.categories or claim.category in condition.categories)
         and (not condition.rules or claim.rule in condition.rules or claim.name in condition.rules)
+        and _is_of_standing(condition.is_confirmed, finding.standing)
     )
+
+
+def _is_of_standing(is_confirmed: bool | None, standing: Standing) -> bool:  # noqa: FBT001 - see `FindingsStand`
+    """Return whether a rule applies to a standing.
+
+    A model's finding that a rule, run or test confirmed counts for neither: the finding of that rule, run or test does.
+    """
+    match is_confirmed:
+        case None:
+            return True
+        case True:
+            return standing is Standing.RECORDED
+        case False:
+            return standing in UNCONFIRMED
 
 
 def _has_examined(facts: Facts) -> bool:
@@ -296,6 +409,10 @@ def _outcome(evidence: Evidence) -> str:
     return str(evidence.output.get("outcome", ""))
 
 
+def _has_synthetic_inputs(evidence: Evidence) -> bool:
+    return evidence.output.get("synthetic") is True
+
+
 def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None:
     """Return a match if any file was not executed; tests of one file say nothing about another."""
     executed = set(_compared_files(condition, facts))
@@ -304,7 +421,7 @@ def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None
         for path, lines, hit_lines in coverage_rows(each):
             if lines == 0:
                 exempt.add(path)
-            elif hit_lines > 0 and _outcome(each) == _PASSED:
+            elif hit_lines > 0 and _outcome(each) in _EXECUTED:
                 executed.add(path)
     read = {
         file.path
@@ -324,6 +441,9 @@ def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
     for each in _calls(condition.comparisons, facts):
         baseline, candidate = (str(each.arguments.get(name, "")) for name in ("baseline", "candidate"))
         base = each.arguments.get("base")
+        # A run on inputs that the program chose shows only that the code runs.
+        if _has_synthetic_inputs(each):
+            continue
         # A comparison of something with itself always passes.
         if _outcome(each) in condition.outcomes and (base or baseline != candidate):
             yield candidate.rpartition(":")[0]
@@ -341,14 +461,25 @@ def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> ConditionMatch 
 
 
 def _told(calls: Sequence[Evidence]) -> ConditionMatch | None:
-    places = tuple(f"{each.tool} came to {plain(_outcome(each) or 'no outcome')} ({each.id})" for each in calls)
-    return ConditionMatch(len(calls), places) if calls else None
+    flaky = tuple(name for each in calls for name in _flaky_tests(each))
+    places = flaky or tuple(
+        f"{each.tool} came to {plain(_outcome(each) or 'no outcome')} ({each.id})" for each in calls
+    )
+    return ConditionMatch(len(places), places) if calls else None
+
+
+def _flaky_tests(call: Evidence) -> Iterator[str]:
+    """Yield the flaky tests of a run that they left undecided."""
+    rows = call.output.get("flaky", ()) if _outcome(call) == "flaky" else ()
+    for row in rows if isinstance(rows, list | tuple) else ():
+        if isinstance(row, dict):
+            yield plain(str(row.get("test", "")))
 
 
 def _evidence_missing(condition: EvidenceMissing, facts: Facts) -> ConditionMatch | None:
     missing: dict[tuple[str, str], Evidence] = {}
     for each in facts.evidence:
-        call = (each.tool, each.arguments_sha256)
+        call = (each.tool, _target(each) if condition.is_by_target else each.arguments_sha256)
         if each.outcome is CallOutcome.COMPLETED:
             missing.pop(call, None)
         elif each.outcome is condition.outcome and _is_meant(condition, each.tool):
@@ -371,6 +502,12 @@ def _files_unread(tools: frozenset[str], facts: Facts) -> ConditionMatch | None:
     return _quoted(tuple(unread))
 
 
+def _target(call: Evidence) -> str:
+    """Return what a call was about; the digest of its arguments if they name no target."""
+    named = [f"{name}={call.arguments[name]}" for name in _TARGETS if call.arguments.get(name)]
+    return ", ".join(named) or call.arguments_sha256
+
+
 def _is_meant(condition: EvidenceMissing, tool: str) -> bool:
     return tool not in condition.except_tools and (not condition.only_tools or tool in condition.only_tools)
 
@@ -390,11 +527,12 @@ def _is_agreed(facts: Facts) -> bool:
     return any(each.is_given and each.by and each.implementation_risk == risk for each in facts.agreements)
 
 
-def _no_safe_way(at_least: str, facts: Facts) -> ConditionMatch | None:
-    if not _is_risky(facts, at_least) or facts.risks.reversibility not in _HARD_TO_UNDO:
+def _no_safe_way(condition: NoSafeWay, facts: Facts) -> ConditionMatch | None:
+    if not _is_risky(facts, condition.at_least) or facts.risks.reversibility not in _HARD_TO_UNDO:
         return None
     certain = frozenset((Confidence.HIGH, Confidence.MODERATE))
-    return _findings_stand(FindingsStand(Severity.CRITICAL, certain), facts)
+    critical = FindingsStand(Severity.CRITICAL, certain, is_confirmed=condition.is_confirmed)
+    return _findings_stand(critical, facts)
 
 
 def _quoted(texts: Sequence[str]) -> ConditionMatch | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,8 @@ from esper_agents.certificates.policy.conditions import (
     RISK_LEVELS,
     BlockingGap,
     ChangeAsked,
+    ChangeMoved,
+    ChangeUnread,
     Condition,
     CriticalAssumption,
     EvidenceMissing,
@@ -26,6 +28,7 @@ from esper_agents.certificates.policy.conditions import (
     OutcomeMissing,
     OutcomeReached,
     SpeedUpAsked,
+    SyntheticInputs,
 )
 from esper_agents.domain.assumption import AssumptionState
 from esper_agents.domain.evidence import CallOutcome
@@ -44,6 +47,7 @@ _FILE = "certificates/policy.toml"
 _VERSION = 1
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 _LINE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*line[ \t]*\]\]", re.MULTILINE)
+_SAME_CALL, _SAME_TARGET = "call", "target"
 _COMMON = ("name", "kinds", "when", "stance", "stance_for_go", "because", "because_many")
 
 
@@ -93,7 +97,12 @@ def load_policy(text: str | None = None) -> Policy:
     Raises:
         DefinitionError: The text is not TOML, or contains an invalid rule.
     """
-    source = policy_text() if text is None else text
+    return _parsed(policy_text() if text is None else text)
+
+
+@lru_cache(maxsize=16)
+def _parsed(source: str) -> Policy:
+    """Return the policy in a text; all certificates of one policy share it."""
     try:
         table = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -170,7 +179,17 @@ class _Reader:
             at_least=at_least,
             categories=self._members("categories", Category) if "categories" in self.row else frozenset(),
             rules=frozenset(self._texts("rules")) if "rules" in self.row else frozenset(),
+            is_confirmed=self._is_confirmed(),
         )
+
+    def no_safe_way(self) -> NoSafeWay:
+        return NoSafeWay(self.risk_level(), self._is_confirmed())
+
+    def _is_confirmed(self) -> bool | None:
+        said = self.row.get("confirmed")
+        if said is not None and not isinstance(said, bool):
+            raise self._wrong("confirmed wants true or false")
+        return said
 
     def evidence_missing(self) -> EvidenceMissing:
         outcome = self._member("outcome", CallOutcome)
@@ -178,7 +197,10 @@ class _Reader:
             raise self._wrong("outcome = 'completed' is what evidence should be")
         excepted = self._texts("except_tools") if "except_tools" in self.row else ()
         only = self._texts("only_tools") if "only_tools" in self.row else ()
-        return EvidenceMissing(outcome, frozenset(excepted), frozenset(only))
+        by = self.row.get("made_good_by", _SAME_CALL)
+        if by not in {_SAME_CALL, _SAME_TARGET}:
+            raise self._wrong(f"made_good_by wants {_SAME_CALL!r} or {_SAME_TARGET!r}")
+        return EvidenceMissing(outcome, frozenset(excepted), frozenset(only), by == _SAME_TARGET)
 
     def critical_assumption(self) -> CriticalAssumption:
         state = self._member("state", AssumptionState)
@@ -192,12 +214,21 @@ class _Reader:
     def no_measurement(self) -> NoMeasurement:
         return NoMeasurement(frozenset(self._texts("tools")))
 
+    def synthetic_inputs(self) -> SyntheticInputs:
+        return SyntheticInputs(frozenset(self._texts("tools")))
+
     def not_executed(self) -> NotExecuted:
         tests, comparisons, outcomes = (frozenset(self._texts(name)) for name in ("tests", "comparisons", "outcomes"))
         return NotExecuted(tests, comparisons, outcomes)
 
     def change_asked(self) -> ChangeAsked:
-        return ChangeAsked(frozenset(self._texts("comparisons")) if "comparisons" in self.row else frozenset())
+        wanted = (
+            frozenset(self._texts(name)) if name in self.row else frozenset() for name in ("comparisons", "tests")
+        )
+        return ChangeAsked(*wanted)
+
+    def change_moved(self) -> ChangeMoved:
+        return ChangeMoved(frozenset(self._texts("tools")))
 
     def speed_up_asked(self) -> SpeedUpAsked:
         return SpeedUpAsked(frozenset(self._texts("agents")))
@@ -246,18 +277,21 @@ class _Reader:
 
 
 _CONDITIONS: dict[str, tuple[tuple[str, ...], Callable[[_Reader], Condition]]] = {
-    "finding": (("severity", "confidence", "at_least", "categories", "rules"), _Reader.findings_stand),
+    "finding": (("severity", "confidence", "at_least", "categories", "rules", "confirmed"), _Reader.findings_stand),
     "nothing-examined": ((), lambda _: NothingExamined()),
     "no-measurement": (("tools",), _Reader.no_measurement),
+    "synthetic-inputs": (("tools",), _Reader.synthetic_inputs),
     "not-executed": (("tests", "comparisons", "outcomes"), _Reader.not_executed),
-    "change-asked": (("comparisons",), _Reader.change_asked),
+    "change-asked": (("comparisons", "tests"), _Reader.change_asked),
+    "change-moved": (("tools",), _Reader.change_moved),
+    "change-unread": ((), lambda _: ChangeUnread()),
     "speed-up-asked": (("agents",), _Reader.speed_up_asked),
     "no-outcome": (("agents", "tools", "outcomes"), _Reader.outcome_missing),
     "outcome": (("tools", "outcomes"), _Reader.outcome_reached),
-    "evidence": (("outcome", "except_tools", "only_tools"), _Reader.evidence_missing),
+    "evidence": (("outcome", "except_tools", "only_tools", "made_good_by"), _Reader.evidence_missing),
     "assumption": (("state",), _Reader.critical_assumption),
     "blocking-gap": ((), lambda _: BlockingGap()),
     "files-unread": (("tools",), _Reader.files_unread),
     "implementation-risk": (("at_least",), lambda reader: ImplementationRisk(reader.risk_level())),
-    "no-safe-way": (("at_least",), lambda reader: NoSafeWay(reader.risk_level())),
+    "no-safe-way": (("at_least", "confirmed"), _Reader.no_safe_way),
 }

@@ -10,10 +10,13 @@ import tomllib
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.domain.status import QuestionType
 from esper_agents.paths import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # The most formal clause of a request decides.
 _FORMALITY = (QuestionType.GO, QuestionType.APPROVAL, QuestionType.RECOMMENDATION, QuestionType.ADVICE)
@@ -24,6 +27,8 @@ _LONGEST_REQUEST = 20_000
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CLAUSE_END = re.compile(r"[.?!;:](?=\s|$)|\n")
 _LONGEST_BECAUSE = 80
+# Phrases take time proportional to the square of a word's length; no trigger is longer.
+_LONGEST_WORD = 100
 _WORD = re.compile(r"[^\s,;:!?¿¡\"“”()\[\]{}<>]+")
 
 _Words: TypeAlias = tuple[str, ...]
@@ -45,18 +50,18 @@ class KindOfQuestion:
 @dataclass(frozen=True, slots=True)
 class _Triggers:
     words: dict[str, QuestionType]
-    phrases: dict[QuestionType, tuple[re.Pattern[str], ...]]
-    openers: tuple[re.Pattern[str], ...]
+    phrases: dict[QuestionType, tuple[str, ...]]
+    openers: tuple[str, ...]
     things: frozenset[str]
     negations: frozenset[str]
     joint: re.Pattern[str]
-    speed_up: tuple[re.Pattern[str], ...]
+    speed_up: tuple[str, ...]
     speed_words: frozenset[str]
     speed_figures: tuple[re.Pattern[str], ...]
-    change: tuple[re.Pattern[str], ...]
+    change: tuple[str, ...]
     change_words: frozenset[str]
     change_figures: tuple[re.Pattern[str], ...]
-    change_code: tuple[re.Pattern[str], ...]
+    change_code: tuple[str, ...]
 
 
 @cache
@@ -87,7 +92,7 @@ def speed_up_asked(request: str) -> str:
 
     Reads the first 20,000 characters. Total.
     """
-    triggers, text = _triggers(), _prose(request)
+    triggers, text = _triggers(""), _prose(request)
     figure = _figure(text, triggers.speed_figures)
     return figure or _first_of(text, triggers, triggers.speed_up, triggers.speed_words)
 
@@ -97,7 +102,7 @@ def change_asked(request: str) -> str:
 
     Reads the first 20,000 characters. Total.
     """
-    triggers, text = _triggers(), _prose(request)
+    triggers, text = _triggers(""), _prose(request)
     found = _first_of(text, triggers, triggers.change, triggers.change_words, code=triggers.change_code)
     return found or _figure(text, triggers.change_figures)
 
@@ -116,9 +121,9 @@ def _figure(text: str, figures: tuple[re.Pattern[str], ...]) -> str:
 def _first_of(
     text: str,
     triggers: _Triggers,
-    phrases: tuple[re.Pattern[str], ...],
+    phrases: tuple[str, ...],
     wanted: frozenset[str],
-    code: tuple[re.Pattern[str], ...] = (),
+    code: tuple[str, ...] = (),
 ) -> str:
     """Return the first trigger phrase or word of a text; empty if there is none.
 
@@ -126,10 +131,10 @@ def _first_of(
     """
     for every in _clauses(text, triggers):
         clause = " ".join(every)
-        for each in code:
+        for each in _possible(code, clause):
             clause = each.sub("`code`", clause)
         words = tuple(clause.split())
-        for phrase in phrases:
+        for phrase in _possible(phrases, clause):
             for match in phrase.finditer(clause):
                 if not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
                     return match.group()[:_LONGEST_BECAUSE]
@@ -142,17 +147,19 @@ def _first_of(
 def _clauses(text: str, triggers: _Triggers) -> list[_Words]:
     without_code = _CODE.sub(" `code` ", text)
     sentences = _CLAUSE_END.split(without_code)
-    parts = [part for sentence in sentences for part in triggers.joint.split(sentence)]
-    return [words for part in parts if (words := tuple(word.rstrip(".'") for word in _WORD.findall(part)))]
+    parts = [part for sentence in sentences for part in triggers.joint.split(" ".join(sentence.split()))]
+    return [
+        words for part in parts if (words := tuple(word.rstrip(".'")[:_LONGEST_WORD] for word in _WORD.findall(part)))
+    ]
 
 
 def _kind_of_clause(words: _Words, triggers: _Triggers) -> KindOfQuestion | None:
     clause = " ".join(words)
-    opener = next((match for phrase in triggers.openers if (match := phrase.match(clause))), None)
+    opener = next((match for phrase in _possible(triggers.openers, clause) if (match := phrase.match(clause))), None)
     if opener:
         return KindOfQuestion(QuestionType.ADVICE, opener.group())
     for kind in _SPECIFICITY:
-        for phrase in triggers.phrases[kind]:
+        for phrase in _possible(triggers.phrases[kind], clause):
             match = phrase.search(clause)
             if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
                 return KindOfQuestion(kind, match.group()[:_LONGEST_BECAUSE])
@@ -174,28 +181,45 @@ def _is_negated(before: _Words, triggers: _Triggers) -> bool:
 
 
 @cache
-def _triggers(text: str = "") -> _Triggers:
+def _triggers(text: str) -> _Triggers:
+    """Return the triggers of a table; of the shipped one if the text is empty."""
     table = tomllib.loads(text or kinds_text())
     words = {word.casefold(): kind for kind in reversed(_SPECIFICITY) for word in table[kind.value]["words"]}
     asking = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return _Triggers(
         words=words,
-        phrases={kind: tuple(_pattern(phrase) for phrase in table[kind.value]["phrases"]) for kind in _SPECIFICITY},
-        openers=tuple(_pattern(phrase) for phrase in table["openers"]),
+        phrases={kind: tuple(table[kind.value]["phrases"]) for kind in _SPECIFICITY},
+        openers=tuple(table["openers"]),
         things=frozenset(table["things"]),
         negations=frozenset(table["negations"]),
         joint=re.compile(rf",?\s+(?:and|then|und|et|y)\s+(?:then\s+|also\s+)?(?=(?:{asking})\b)", re.IGNORECASE),
-        speed_up=tuple(_pattern(phrase) for phrase in table["speed-up"]["phrases"]),
+        speed_up=tuple(table["speed-up"]["phrases"]),
         speed_words=frozenset(table["speed-up"]["words"]),
         speed_figures=tuple(re.compile(each, re.IGNORECASE) for each in table["speed-up"]["figures"]),
         # Tables of earlier versions, which old certificates reference, have none.
-        change=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("phrases", ())),
+        change=tuple(table.get("change", {}).get("phrases", ())),
         change_words=frozenset(table.get("change", {}).get("words", ())),
         change_figures=tuple(re.compile(each, re.IGNORECASE) for each in table.get("change", {}).get("figures", ())),
-        change_code=tuple(_pattern(phrase) for phrase in table.get("change", {}).get("code", ())),
+        change_code=tuple(table.get("change", {}).get("code", ())),
     )
 
 
+def _possible(phrases: Iterable[str], clause: str) -> Iterator[re.Pattern[str]]:
+    """Yield the patterns of the phrases that a clause can contain, by their first words: compiling all takes long."""
+    text = clause.lower()
+    for phrase in phrases:
+        # Beyond ASCII, more than the lower-case letters are equal if case is ignored.
+        if not text.isascii() or any(word in text or not word.isascii() for word in _first_words(phrase)):
+            yield _pattern(phrase)
+
+
+@cache
+def _first_words(phrase: str) -> tuple[str, ...]:
+    first = next((token for token in phrase.split() if token != "*"), "")  # noqa: S105
+    return tuple(first.lower().split("|"))
+
+
+@cache
 def _pattern(phrase: str) -> re.Pattern[str]:
     pieces = [
         r"(?:\S+ ){0,6}?" if token == "*" else "(?:" + "|".join(map(re.escape, token.split("|"))) + ") "  # noqa: S105

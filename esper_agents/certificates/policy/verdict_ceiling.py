@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.policy.conditions import ConditionMatch, Facts, match_condition
 from esper_agents.certificates.policy.policy_file import Policy, PolicyRule, load_policy, policy_text
 from esper_agents.domain.agent_action import RiskAssessment
+from esper_agents.domain.finding import UNCONFIRMED
 from esper_agents.domain.status import QuestionType, Stance, status_for
 from esper_agents.domain.verdict import AppliedPolicyRule, Ceiling, Verdict
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.assumption import Assumption, InformationGap
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.change import TaskChange
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
@@ -66,7 +68,7 @@ def ceiling(  # noqa: PLR0913 - one for each thing on record
     agent: str = "",
     agreements: Sequence[RiskAcknowledgement] = (),
     paths: Sequence[str] = (),
-    change: str = "",
+    change: TaskChange | None = None,
 ) -> Ceiling:
     """Return the best stance that the evidence allows: the worst of the policy rules that apply, else `for`.
 
@@ -97,7 +99,7 @@ def ceiling_of(policy: Policy, certificate: Certificate) -> Ceiling:
         agent=certificate.agent,
         agreements=certificate.agreements,
         paths=certificate.task.paths,
-        change=change.since if (change := certificate.task.change) else "",
+        change=certificate.task.change,
     )
 
 
@@ -159,14 +161,22 @@ def _applied(line: PolicyRule, kind: QuestionType, found: ConditionMatch) -> App
 
 
 def _conditions(policy_ceiling: Ceiling, findings: Sequence[Finding]) -> tuple[str, ...]:
-    known = {finding.claim.fingerprint: finding.claim for finding in findings}
+    known = {finding.claim.fingerprint: finding for finding in findings}
     texts: list[str] = []
     for line in policy_ceiling.lines:
-        claims = [known[each] for each in line.findings if each in known]
-        texts.extend(f"mend {claim.rule} at {claim.location}" for claim in claims)
-        if not claims:
+        named = [known[each] for each in line.findings if each in known]
+        texts.extend(_condition(each) for each in named)
+        if not named:
             texts.append(f"settle first: {line.because}")
     return tuple(texts)
+
+
+def _condition(finding: Finding) -> str:
+    claim = finding.claim
+    # Nothing but a model says that there is anything to fix.
+    if finding.standing in UNCONFIRMED:
+        return f"confirm or refute {claim.name} at {claim.location}"
+    return f"mend {claim.rule} at {claim.location}"
 
 
 def _rationale(policy_ceiling: Ceiling, kind: QuestionType, wanted: Stance | None, rationale: str) -> str:

@@ -9,6 +9,7 @@ from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.escaping import shortened, visible
 from esper_agents.certificates.views.view_model import Truncated, some
 from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +115,8 @@ def _of_finding(found: WhyFinding) -> Iterator[tuple[int, str]]:
         0,
         f"{claim.rule} at {claim.location}: {claim.message} ({claim.confidence}, {claim.basis or 'no basis given'})",
     )
+    if found.finding.standing is not Standing.RECORDED:
+        yield 1, "; ".join((f"{found.finding.standing} finding of a model", *found.finding.checks))
     for evidence in found.evidence:
         yield from ((deeper + 1, text) for deeper, text in _of_evidence(evidence))
 

@@ -24,6 +24,8 @@ TEMPLATE = "certificate.md.j2"
 # Increased when the same template gives other bytes, so that older views are distinguished from altered ones.
 _LAYOUT_VERSION = 1
 _LABEL = re.compile(r"\*\*([A-Z][A-Za-z ]*)\*\*:")
+# A blank line that Markdown needs and a terminal does not: any that is not in front of a heading.
+_BLANK_LINE = re.compile(r"\n\n(?!#)")
 _HEADING = re.compile(r"#+ (.*)")
 _INDENT = re.compile(r"\s*(?:- |[0-9]+ \| )?")
 _NARROWEST = 20
@@ -53,7 +55,7 @@ def render_text(data: bytes, width: int) -> str:
     Raises:
         IntegrityError: The bytes are not a certificate.
     """
-    lines = _render(view_of(data), TerminalInk(), layout()).split("\n")
+    lines = _BLANK_LINE.sub("\n", _render(view_of(data), TerminalInk(), layout())).split("\n")
     return "\n".join(part for line in lines for part in _wrapped(line, max(width, _NARROWEST)))
 
 
@@ -105,9 +107,10 @@ class _Cited:
 def _wrapped(line: str, width: int) -> Iterable[str]:
     heading = _HEADING.fullmatch(line)
     if heading:
-        words = textwrap.wrap(heading.group(1), width)
-        return (*words, "-" * max(map(len, words), default=0))
+        return textwrap.wrap(heading.group(1), width)
     labelled = _LABEL.sub(r"\1:", line, count=1) if line.startswith("**") else line
     found = _INDENT.match(labelled)
     deeper = " " * max(len(found.group()) if found else 0, 2)
-    return textwrap.wrap(labelled, width, subsequent_indent=deeper, break_on_hyphens=False) or ("",)
+    return textwrap.wrap(labelled, width, subsequent_indent=deeper, break_on_hyphens=False, break_long_words=False) or (
+        "",
+    )

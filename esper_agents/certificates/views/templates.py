@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.certificates.answer import STANDINGS
 from esper_agents.certificates.views.escaping import EscapedText
 from esper_agents.certificates.views.view_model import Truncated, some
+from esper_agents.jinja_environment import strict_environment
 from esper_agents.paths import data_folder
 
 if TYPE_CHECKING:
@@ -27,17 +29,7 @@ def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html:
         finalize: Escapes the value of each expression with the same ink.
         is_html: Whether Jinja also escapes values that `finalize` does not mark as escaped.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    made = Environment(
-        loader=FileSystemLoader(data_folder("certificates")),
-        undefined=StrictUndefined,
-        autoescape=is_html,  # noqa: S701 - finalize escapes every expression for the format
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    made = strict_environment("certificates", finalize, autoescape=is_html)
 
     def listed(names: Sequence[str]) -> EscapedText:
         """Return the first fifty names as a list in one line."""
@@ -45,7 +37,7 @@ def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html:
         return EscapedText(", ".join(ink.code(name).text for name in shown.shown) + more_of(shown))
 
     made.filters |= {"code": ink.code, "fence": ink.fence, "listed": listed, "ms": _milliseconds}
-    made.globals |= {"some": some}
+    made.globals |= {"some": some, "standings": {each.value: text for each, text in STANDINGS.items()}}
     return made
 
 

@@ -6,14 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from esper_agents.certificates.answer import answer_of
 from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.assumption import Assumption, AssumptionState
 from esper_agents.domain.evidence import CallOutcome, Evidence, SourceFile
-from esper_agents.domain.finding import Category, Confidence, Finding, Severity
+from esper_agents.domain.finding import UNCONFIRMED, Category, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from esper_agents.domain.answer import Answer
     from esper_agents.domain.certificate import Certificate
 
 T = TypeVar("T")
@@ -77,6 +79,7 @@ class CertificateView:
 
     Attributes:
         certificate: The certificate.
+        answer: Answer that the view begins with.
         digest: Digest of its bytes, as `sha256:` and 64 hex digits.
         title: Descriptor in capitals, followed by the word certificate.
         issued: Time of issue, as `YYYY-MM-DD HH:MM:SS UTC`.
@@ -94,6 +97,7 @@ class CertificateView:
     """
 
     certificate: Certificate
+    answer: Answer
     digest: str
     title: str
     issued: str
@@ -120,6 +124,7 @@ def view_of(data: bytes) -> CertificateView:
     confidence, basis = _confidence(certificate)
     return CertificateView(
         certificate=certificate,
+        answer=answer_of(certificate),
         digest=digest_of(data),
         title=f"{_NO_LETTERS.sub(' ', certificate.descriptor)[:_LONGEST_TITLE]} certificate".strip().upper(),
         issued=f"{certificate.issued_at[:10]} {certificate.issued_at[11:19]} UTC",
@@ -149,7 +154,14 @@ def _performed(evidence: tuple[Evidence, ...]) -> tuple[str, ...]:
 
 
 def _risk_level(certificate: Certificate) -> str:
-    severities = {finding.claim.severity for finding in certificate.findings}
+    unconfirmed = any(
+        each.standing in UNCONFIRMED and each.claim.severity is Severity.CRITICAL for each in certificate.findings
+    )
+    return f"{_recorded_risk(certificate)}{'; a model reports critical issues, not confirmed' if unconfirmed else ''}"
+
+
+def _recorded_risk(certificate: Certificate) -> str:
+    severities = {each.claim.severity for each in certificate.findings if each.standing not in UNCONFIRMED}
     if Severity.CRITICAL in severities:
         return "Critical"
     if Severity.WARNING in severities:
@@ -157,7 +169,9 @@ def _risk_level(certificate: Certificate) -> str:
     return "Minor" if certificate.examined else "not known, because nothing was examined"
 
 
-def _groups(findings: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
+def _groups(found: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
+    findings = [each for each in found if each.standing not in UNCONFIRMED]
+    unconfirmed = [each for each in found if each.standing in UNCONFIRMED]
     suggestions = [each for each in findings if each.claim.severity is Severity.SUGGESTION]
     by_heading = {
         "Critical issues (must fix)": [each for each in findings if each.claim.severity is Severity.CRITICAL],
@@ -165,7 +179,9 @@ def _groups(findings: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
         "Suggestions (optional)": [each for each in suggestions if each.claim.category is not Category.COMPILE],
         "Version opportunities": [each for each in suggestions if each.claim.category is Category.COMPILE],
     }
-    return tuple(FindingGroup(heading, some(found)) for heading, found in by_heading.items())
+    if unconfirmed:
+        by_heading["Said by a model, not confirmed (check first)"] = unconfirmed
+    return tuple(FindingGroup(heading, some(group)) for heading, group in by_heading.items())
 
 
 def _confidence(certificate: Certificate) -> tuple[Confidence, str]:

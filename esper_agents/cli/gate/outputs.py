@@ -1,4 +1,4 @@
-"""Gate results as Markdown, SARIF 2.1.0 and JUnit XML."""
+"""Gate results as Markdown, SARIF 2.1.0, JUnit XML and GitHub workflow commands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from esper_agents.api import CoverageState
 from esper_agents.domain.plain_text import plain
+from esper_agents.domain.workflow_command import workflow_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,20 @@ def as_junit(coverage: Sequence[FileCoverage]) -> str:
         said = escape(_fit(f"{each.certificate or 'no certificate'}: {each.why}"))
         lines.append(f"{head}><failure message={_attribute(each.standing)}>{said}</failure></testcase>")
     return "\n".join([*lines, "</testsuite>"]) + "\n"
+
+
+def as_annotations(coverage: Sequence[FileCoverage]) -> str:
+    """Return one workflow command per uncovered file, and a line with the counts."""
+    failed = [each for each in coverage if each.standing is not CoverageState.COVERED]
+    lines = [
+        workflow_command(
+            "warning" if each.standing is CoverageState.UNDECIDED else "error",
+            {"file": each.path, "line": "1", "title": f"esper gate: {each.standing}"},
+            f"{each.why} ({each.certificate or 'no certificate'})",
+        )
+        for each in failed
+    ]
+    return "\n".join([*lines, f"covered: {len(coverage) - len(failed)} of {len(coverage)}"]) + "\n"
 
 
 _BASE = {"uriBaseId": "%SRCROOT%"}

@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def review(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files and directories to analyze together")] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files and directories to report")] = None,
     category: Annotated[
         list[Category] | None, typer.Option(help="Run only the rules of this category (repeatable)")
     ] = None,
@@ -75,6 +75,9 @@ def review(
     allow_unread: Annotated[
         bool, typer.Option("--allow-unread", help="Do not exit 4 because of unreadable files")
     ] = False,
+    no_context: Annotated[
+        bool, typer.Option("--no-context", help="Analyze the named paths without their project")
+    ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write the cache")] = False,
     explain: Annotated[str, typer.Option(metavar="PATH:LINE", help="Explain the findings at this line of a file")] = "",
     list_rules: Annotated[bool, typer.Option("--list-rules", hidden=True, help="Same as `esper rule`")] = False,
@@ -101,6 +104,7 @@ def review(
     from esper_agents.cli.review.progress import progress_line
 
     style = OutputFormat.JSON if as_json else style
+    is_data = style is not OutputFormat.TEXT
     place = _PLACE.fullmatch(explain)
     if list_rules or (explain and place is None):
         write_output(_rules(explain, style), output)
@@ -109,10 +113,18 @@ def review(
         raise UsageError("--dry-run shows the changes of --fix", remedy="add --fix")
     places = (*(paths or ()), *((Path(place["file"]),) if place else ()))
     options = ReviewOptions(
-        places, category, rule, diff, baseline, is_staged=staged, may_cache=not no_cache, project=project
+        places,
+        category,
+        rule,
+        diff,
+        baseline,
+        is_staged=staged,
+        may_cache=not no_cache,
+        with_context=not no_context,
+        project=project,
     )
     if place is not None:
-        write_output(_line(options, Path(place["file"]), int(place["line"]), style), output)
+        write_output(_line(options, Path(place["file"]), int(place["line"]), style), output, is_data=is_data)
         return
     if write_baseline is not None:
         _write_baseline(options, write_baseline)
@@ -123,7 +135,7 @@ def review(
     if shows_patch:
         write_output(fixes_as_patch(options, outcome), output, is_raw=True)
     else:
-        write_output(_written(outcome, style), output)
+        write_output(_written(outcome, style), output, is_data=is_data)
     _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
@@ -192,8 +204,8 @@ def _write_baseline(options: ReviewOptions, file: Path) -> None:
     echo(f"{file}: {number_of(len(report.claims), 'finding')} in {number_of(len(report.examined), 'file')}")
 
 
-def write_output(text: str, output: Path | None, *, is_raw: bool = False) -> None:
-    """Write to a file or to standard output; terminal output is sanitized."""
+def write_output(text: str, output: Path | None, *, is_raw: bool = False, is_data: bool = False) -> None:
+    """Write to a file or to standard output; terminal output is sanitized, and coloured if it is no data."""
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
@@ -207,7 +219,7 @@ def write_output(text: str, output: Path | None, *, is_raw: bool = False) -> Non
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
     else:
-        echo(clean(text).removesuffix("\n"))
+        echo(clean(text).removesuffix("\n"), is_data=is_data)
 
 
 def _finish(outcome: ReviewOutcome, fail_on: FailOn, *, allows_unread: bool) -> None:

@@ -77,7 +77,8 @@ def summary(outcome: ReviewOutcome) -> str:
     brought = " introduced by the change" if outcome.earlier is not None else ""
     found = counted(claim.severity for claim in report.claims)
     read = f"{number_of(len(report.examined), 'file')}, {number_of(report.lines, 'line')}"
-    return f"{found}{brought} in {read}, by {number_of(len(report.rules), 'rule')}{rest}"
+    context = f", with {number_of(report.context_files, 'other file')} as context" if report.context_files else ""
+    return f"{found}{brought} in {read}{context}, by {number_of(len(report.rules), 'rule')}{rest}"
 
 
 def line_as_text(review: LineReview) -> str:

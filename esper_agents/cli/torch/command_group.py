@@ -22,7 +22,7 @@ from a get_inputs() function in the file of the target.
 
 Examples:
   esper torch profile model.py:make_model --input "randn(32,128)"
-  esper torch explain model.py:make_model --input "randn(32,128)" --fail-on-break
+  esper torch explain model.py:make_model --input "randn(32,128)" --fail-on break
   esper torch memory train.py:make_step --steps 20
   esper torch data train.py:make_loader --step train.py:make_step
   esper torch nan train.py:make_step --steps 100

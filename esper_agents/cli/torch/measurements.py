@@ -1,187 +1,196 @@
-"""`esper torch profile|explain|export|memory|nan`: commands that measure one target."""
+"""Commands of the measurements, one for each descriptor."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+import secrets
+from dataclasses import MISSING, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from esper_agents.cli.torch.options import (
-    MeasurementOptions,
-    Quick,
-    Target,
-    Thorough,
-    bytes_of,
-    chosen_effort,
-    measuring,
-)
+from esper_agents.api import find_target_project, measurements
+from esper_agents.cli.terminal import one_line
+from esper_agents.cli.torch.options import MeasurementOptions, Target, measuring
 from esper_agents.cli.torch.run import measure
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
-    from esper_agents.api import MeasurementLab, MeasurementReport, TargetSpec
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from esper_agents.api import (
+        MeasurementDescriptor,
+        MeasurementLab,
+        MeasurementOption,
+        MeasurementReport,
+        PreparedOptions,
+        ReportSection,
+        TargetSpec,
+    )
+
+_LABEL = 9
+_NEVER = "never"
+_PAIR: tuple[tuple[str, Any, Any], ...] = (
+    (
+        "baseline",
+        Annotated[str, typer.Argument(metavar="A", help="Baseline target", show_default=False)],
+        inspect.Parameter.empty,
+    ),
+    ("candidate", Annotated[str, typer.Argument(metavar="B", help="Candidate target [default: A, with --base]")], ""),
+)
+# These options describe the arguments of a call.
+_TRAIN = "train"
+_OF_CALLS = frozenset({"input", "inputs", "capture", _TRAIN})
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (profile, explain, export, memory, nan):
-        app.command()(measuring(command))
+    for each in measurements():
+        without: frozenset[str] = frozenset() if each.has_inputs else _OF_CALLS
+        if not any(option.is_shared for option in each.option_list()):
+            without |= {_TRAIN}
+        app.command(each.command)(measuring(_command_of(each), without=without))
 
 
-def profile(
-    target: Target,
-    *,
-    asked: MeasurementOptions,
-    quick: Quick = False,
-    thorough: Thorough = False,
-    alone: Annotated[
-        bool, typer.Option("--no-external-profilers", "--alone", help="Disable external profilers (py-spy, perf)")
-    ] = False,
-) -> None:
-    """Profile a target and find its bottleneck.
+def _command_of(measurement: MeasurementDescriptor) -> Callable[..., None]:
+    options = measurement.option_list()
 
-    Compares the target with the peak performance of this machine, measured in the same run. Writes a Chrome trace, a
-    memory timeline and a plot next to the report. Also samples with py-spy and perf if they are installed.
+    def run(*, asked: MeasurementOptions, target: str = "", fail_on: str = _NEVER, **given: Any) -> None:
+        if measurement.is_pair:
+            candidate = given.pop("candidate")
+            target = candidate or given["baseline"]
+            given["baseline"] = given["baseline"] if candidate else ""
+        if measurement.draws_seed and asked.seed is None:
+            asked = replace(asked, seed=secrets.randbits(31))
+        place = find_target_project(target, Path.cwd())
+        given |= {each.name: asked.train for each in options if each.is_shared}
+        values = {each.name: each.value(given[each.name], place.inside) for each in options if each.name in given}
+        with measurement.prepared(place.root, place.target, measurement.options(**values)) as made:
+            measured(target, asked, made, fail_on)
 
-    Examples:
-      esper torch profile model.py:make_model --input "randn(32,128)"
-      esper torch profile train.py:make_step --quick
-      esper torch profile model.py:make_model --capture train.py --train --out profile/
-    """
-    from esper_agents.cli.torch.profile import show
+    def measured(target: str, asked: MeasurementOptions, made: PreparedOptions, fail_on: str) -> None:
 
-    effort = chosen_effort(quick=quick, thorough=thorough)
+        def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
+            return lab.run(measurement.kind, spec, made.options)
 
-    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
-        return lab.profile(spec, train=asked.train, effort=effort, external_profilers=not alone)
+        def show(report: MeasurementReport, console: Console) -> None:
+            for section in measurement.sections(measurement.parsed(report), report.subject):
+                print_section(section, console)
 
-    measure("profile", target, asked, work, show)
+        report = measure(measurement.kind, target, asked, work, show, roots=made.roots)
+        if measurement.is_judged or fail_on != _NEVER:
+            is_against = measurement.is_against(measurement.parsed(report))
+            if is_against is not False:
+                raise typer.Exit(ExitCode.AGAINST if is_against else ExitCode.UNDECIDED)
 
-
-def explain(
-    target: Target,
-    *,
-    asked: MeasurementOptions,
-    fail_on_break: Annotated[bool, typer.Option("--fail-on-break", help="Exit 3 on graph breaks")] = False,
-) -> None:
-    """Explain graph breaks and recompilations.
-
-    Reports every graph break with its reason and line, recompilations over repeated calls, and whether torch.compile
-    with fullgraph is possible. Generates no kernels. Exits with 0 unless --fail-on-break is given.
-
-    Examples:
-      esper torch explain model.py:make_model --input "randn(32,128)"
-      esper torch explain model.py:make_model --capture train.py --train
-      esper torch explain my_package.loss:focal --inputs tests/samples.py:focal --fail-on-break
-    """
-    from esper_agents.cli.torch.explain import show
-
-    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
-        return lab.explain(spec, train=asked.train)
-
-    found = measure("explain", target, asked, work, show).result
-    if fail_on_break and found.get("status") != "clean":
-        raise typer.Exit(ExitCode.AGAINST if "status" in found else ExitCode.UNDECIDED)
+    kinds = _parameters(measurement, options)
+    run.__name__ = measurement.kind
+    run.__doc__ = _help(measurement)
+    run.__annotations__ = {name: annotation for name, annotation, _ in kinds}
+    vars(run)["__signature__"] = inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, annotation, default in kinds
+        ]
+    )
+    return run
 
 
-def export(
-    target: Target,
-    *,
-    asked: MeasurementOptions,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 unless all exports succeed")] = False,
-) -> None:
-    """Check whether a target can be exported.
-
-    Tries torch.export (strict, non-strict, draft, with a dynamic batch size) and ONNX, and compares each exported
-    program with eager mode. Exits with 0 unless --fail is given.
-
-    Examples:
-      esper torch export model.py:make_model --input "randn(32,128)"
-      esper torch export model.py:make_model --capture train.py --fail
-    """
-    from esper_agents.cli.torch.export import show
-
-    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
-        return lab.export(spec)
-
-    found = measure("export", target, asked, work, show).result
-    if fail and found["status"] != "exports":
-        raise typer.Exit(ExitCode.AGAINST)
+def _parameters(measurement: MeasurementDescriptor, options: Sequence[MeasurementOption]) -> list[tuple[str, Any, Any]]:
+    """Return the names, annotations and defaults of a command's own parameters."""
+    kinds: list[tuple[str, Any, Any]] = [
+        *(_PAIR if measurement.is_pair else (("target", Target, inspect.Parameter.empty),)),
+        *((each.name, _annotation(each), _default(each)) for each in options if each.in_command and not each.is_shared),
+    ]
+    if measurement.fail_on:
+        levels: Any = StrEnum("FailLevel", {each.upper(): each for each in (measurement.fail_on, _NEVER)})  # type: ignore[misc]
+        failing = Annotated[levels, typer.Option("--fail-on", help=measurement.fail_help)]
+        kinds.append(("fail_on", failing, levels(_NEVER)))
+    return kinds
 
 
-def memory(
-    target: Target,
-    *,
-    asked: MeasurementOptions,
-    steps: Annotated[int, typer.Option(min=0, metavar="N", help="Steps of the leak search; 0 disables it")] = 8,
-    optimizer: Annotated[
-        str, typer.Option(metavar="NAME", help="Optimizer for --train: sgd, adam, adamw or none")
-    ] = "adamw",
-    limit: Annotated[
-        str,
-        typer.Option(metavar="SIZE", help="Memory budget to check against, e.g. 24G", show_default=False),
-    ] = "",
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Estimate from shapes without running the target")
-    ] = False,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 on a leak or if --limit is exceeded")] = False,
-) -> None:
-    """Measure memory use and detect leaks.
-
-    Estimates and measures the peak: parameters, gradients, optimizer state and activations. Reports memory that grows
-    from step to step and the object that holds it. Exits with 0 unless --fail is given.
-
-    Examples:
-      esper torch memory train.py:make_step --steps 20
-      esper torch memory model.py:make_model --input "randn(32,128)" --train --optimizer adam --limit 24G
-      esper torch memory model.py:make_model --capture train.py --train --estimate
-    """
-    from esper_agents.cli.torch.memory import show
-
-    limit_bytes = bytes_of(limit) if limit else None
-
-    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
-        return lab.memory(
-            spec,
-            train=asked.train,
-            optimizer=optimizer,
-            steps=steps,
-            limit_bytes=limit_bytes,
-            estimate_only=estimate,
-        )
-
-    found = measure("memory", target, asked, work, show).result
-    if fail and found["issue"]["type"] != "none":
-        raise typer.Exit(ExitCode.AGAINST)
+def _help(measurement: MeasurementDescriptor) -> str:
+    lines = "\n".join(f"  {each}" for each in measurement.examples)
+    passing = f" Exits with 0 unless --fail-on {measurement.fail_on} is given." if measurement.fail_on else ""
+    if measurement.is_judged:
+        passing = " Exits with 0 if the result is as claimed, 3 if it is not, 4 if it is inconclusive."
+    return f"{measurement.summary}.\n\n{measurement.details}{passing}\n\nExamples:\n{lines}\n"
 
 
-def nan(
-    target: Target,
-    *,
-    asked: MeasurementOptions,
-    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of calls")] = 10,
-    lr: Annotated[
-        float | None,
+def _default(option: MeasurementOption) -> Any:
+    return inspect.Parameter.empty if option.default is MISSING else option.default
+
+
+def _annotation(option: MeasurementOption) -> Any:
+    if option.type is bool:
+        return Annotated[bool, typer.Option(*option.flags, help=option.help)]
+    return Annotated[
+        option.type,
         typer.Option(
-            metavar="RATE", min=0.0, help="Update weights by gradient descent at this rate", show_default=False
+            *option.flags,
+            help=option.help,
+            metavar=option.metavar or None,
+            min=option.least,
+            show_default=option.default is not MISSING and option.default not in {"", None},
         ),
-    ] = None,
-    fail: Annotated[bool, typer.Option("--fail", help="Exit 3 on NaN or Inf")] = False,
-) -> None:
-    """Find the first operation producing NaN or Inf.
+    ]
 
-    Reports the module and line in forward or backward, the statistics of its inputs, the cause and the first affected
-    batch. Exits with 0 unless --fail is given.
 
-    Examples:
-      esper torch nan train.py:make_step --steps 100
-      esper torch nan model.py:make_model --input "randn(32,128)" --train --lr 0.1 --fail
+def print_section(section: ReportSection, console: Console) -> None:
+    """Print a part of a report.
+
+    Args:
+        section: The part.
+        console: Output console.
     """
-    from esper_agents.cli.torch.nan import show
+    if section.is_apart or section.title:
+        console.print()
+    if section.title:
+        facts = "".join(f"   {one_line(each)}" for each in section.facts)
+        console.print(Text.assemble((one_line(section.title), "bold"), facts))
+    if section.note:
+        console.print(Text(one_line(section.note), style=section.style))
+    if section.source is not None:
+        line, text = section.source
+        console.print(Text(f"{line:>8} | {one_line(text)}", overflow="fold"))
+    if section.pairs:
+        _print_pairs(section, console)
+    if section.cells:
+        _print_table(section, console)
 
-    def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:
-        return lab.nan(spec, steps=steps, train=asked.train, lr=lr)
 
-    found = measure("nan", target, asked, work, show).result
-    if fail and found["status"] != "clean":
-        raise typer.Exit(ExitCode.AGAINST)
+def _print_pairs(section: ReportSection, console: Console) -> None:
+    """Print labelled texts, wrapped to the right of their labels."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(min_width=_LABEL, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in section.pairs:
+        grid.add_row(Text(one_line(label), style=section.style), Text(one_line(text)))
+    console.print(grid)
+
+
+def _print_table(section: ReportSection, console: Console) -> None:
+    if section.heads:
+        grid = Table(*section.heads, box=None, pad_edge=False, header_style="dim")
+    else:
+        grid = Table.grid(padding=(0, 1 if section.is_indented else 2, 0, 0))
+        if section.is_indented:
+            grid.add_column(min_width=_LABEL)
+        for number in range(len(section.cells[0])):
+            grid.add_column(justify="right" if number in section.right else "left", overflow="fold")
+        grid.columns[int(section.is_indented)].no_wrap = True
+    if section.bars:
+        grid.add_column("")
+    for number, cells in enumerate(section.cells):
+        bar = (
+            [Text("━" * max(1, round(section.bar_width * section.bars[number])), style="cyan")] if section.bars else []
+        )
+        label = [""] if section.is_indented else []
+        grid.add_row(*label, *(Text(one_line(each), overflow="fold") for each in cells), *bar)
+    console.print(grid)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -11,25 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from esper_agents.api import Effort, LabSettings
+from esper_agents.domain.quantities import size_in_bytes
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def bytes_of(size: str) -> int:
-    """Return a size in bytes; the text is a number with an optional unit K, M, G or T.
-
-    Raises:
-        UsageError: The text is not a valid size.
-    """
-    found = _SIZE.fullmatch(size.strip())
-    if not found or not (counted := int(float(found[1]) * _UNITS[found[2].upper()])):
-        raise UsageError(f"invalid size {size!r}", remedy="use a value such as 500M or 16G")
-    return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +56,7 @@ class MeasurementOptions:
     ] = None
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of intra-op threads")] = 1
     memory: Annotated[
-        str, typer.Option("--max-memory", "--memory", metavar="SIZE", help="Memory limit of the sandbox, e.g. 500M")
+        str, typer.Option("--max-memory", metavar="SIZE", help="Memory limit of the sandbox, e.g. 500M")
     ] = "16G"
     max_tasks: Annotated[
         int, typer.Option(min=1, metavar="N", help="Limit of processes and threads in the sandbox")
@@ -91,7 +76,7 @@ class MeasurementOptions:
         bool, typer.Option("--no-sandbox", help="Disable the sandbox (code runs with your permissions)")
     ] = False
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", "--out", metavar="DIR", help="Directory for report and artifacts")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Directory for report and artifacts")
     ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False
 
@@ -100,11 +85,11 @@ class MeasurementOptions:
         return LabSettings(
             python=self.python or None,
             is_unconfined=self.no_sandbox,
-            memory_bytes=bytes_of(self.memory),
+            memory_bytes=size_in_bytes(self.memory),
             timeout_s=self.timeout,
             threads=self.threads,
             tasks=self.max_tasks,
-            disk_bytes=bytes_of(self.max_disk),
+            disk_bytes=size_in_bytes(self.max_disk),
         )
 
     def readable(self) -> tuple[Path, ...]:
@@ -137,19 +122,7 @@ Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="FILE.py:FUNCTION or package.module:Class.method", show_default=False)
 ]
 
-Quick = Annotated[bool, typer.Option("--quick", help="Measure for a shorter time")]
-Thorough = Annotated[bool, typer.Option("--thorough", help="Measure for a longer time")]
-
-
-def chosen_effort(*, quick: bool, thorough: bool) -> Effort:
-    """Return the measurement time.
-
-    Raises:
-        UsageError: Both options are given.
-    """
-    if quick and thorough:
-        raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
-    return Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.NORMAL
+EffortOption = Annotated[Effort, typer.Option("--effort", help="Measurement time")]
 
 
 def measuring(command: Callable[..., None], *, without: frozenset[str] = frozenset()) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`esper torch environment|recheck`: commands that measure no target."""
+"""`esper torch environment|verify`: commands that measure no target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esper_agents.api.target_project import place_here
+from esper_agents.api import current_project
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import JsonOption
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def add(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(environment)
-    app.command()(recheck)
+    app.command()(verify)
+    app.command("recheck", hidden=True)(verify)
 
 
 def environment(
@@ -43,7 +44,7 @@ def environment(
       esper torch environment --python .venv/bin/python --json
     """
     asked = MeasurementOptions(python=python, threads=threads, no_sandbox=no_sandbox)
-    place = place_here(Path.cwd())
+    place = current_project(Path.cwd())
     with opened(place, asked, keep=None) as bench:
         found = bench.measuring.environment()
     if as_json:
@@ -73,7 +74,7 @@ def _shown(part: Any) -> str:
             return str(part)
 
 
-def recheck(
+def verify(
     report: Annotated[Path, typer.Argument(metavar="FILE", help="Path of a report.json", show_default=False)],
     as_json: JsonOption = False,
 ) -> None:
@@ -82,9 +83,9 @@ def recheck(
     Exits with 7 if the report, its conclusion and its artifacts do not match. Measures nothing.
 
     Examples:
-      esper torch recheck out/report.json
+      esper torch verify out/report.json
     """
-    from esper_agents.api.measure import recheck_report
+    from esper_agents.api import recheck_report
 
     checked = recheck_report(report)
     if as_json:

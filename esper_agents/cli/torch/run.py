@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from esper_agents.api import TargetSpec, WorkerError
-from esper_agents.api.measurement_lab import open_measurement_lab, report_folder, with_captured_inputs
-from esper_agents.api.target_project import TargetProject, place_of
+from esper_agents.api import (
+    TargetProject,
+    TargetSpec,
+    WorkerError,
+    find_target_project,
+    open_measurement_lab,
+    report_folder,
+    with_captured_inputs,
+)
 from esper_agents.cli.live_output import say
-from esper_agents.cli.terminal import clean, echo, echo_json, one_line, redact, report, width
+from esper_agents.cli.terminal import clean, echo, echo_json, one_line, redact, width
 from esper_agents.cli.torch.progress import progress
-from esper_agents.errors import ExitCode, UsageError
+from esper_agents.errors import InterruptedCommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +41,9 @@ Work: TypeAlias = "Callable[[MeasurementLab, TargetSpec], MeasurementReport]"
 Show: TypeAlias = "Callable[[MeasurementReport, Console], None]"
 
 
-def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show: Show) -> MeasurementReport:
+def measure(
+    kind: str, target: str, asked: MeasurementOptions, work: Work, show: Show, *, roots: Sequence[Path] = ()
+) -> MeasurementReport:
     """Measure one target, print and store the report, and return it.
 
     Args:
@@ -44,13 +52,14 @@ def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show:
         asked: Shared options.
         work: Performs the measurement; takes the measurements of the lab and the target.
         show: Prints the report.
+        roots: Additional directories that measurement processes may read.
 
     Raises:
         UsageError: An option or the target is not valid.
         WorkerError: The target hung, crashed or raised; the known details were printed.
     """
     asked.refuse_two_inputs()
-    place = place_of(target, Path.cwd())
+    place = find_target_project(target, Path.cwd())
     spec = TargetSpec(
         name=place.target,
         inputs=tuple(asked.input or ()),
@@ -58,7 +67,7 @@ def measure(kind: str, target: str, asked: MeasurementOptions, work: Work, show:
         device=asked.device,
         seed=asked.seed or 0,
     )
-    with report_folder(asked.out, place.home, kind) as folder, opened(place, asked, keep=folder) as bench:
+    with report_folder(asked.out, place.home, kind) as folder, opened(place, asked, keep=folder, roots=roots) as bench:
         made = bench.measure(spec, asked, work)
         made = replace(made, body=redact({**made.body, "command": shlex.join(["esper", *sys.argv[1:]])}))
         (folder / "report.json").write_text(made.text(), encoding="utf-8")
@@ -74,6 +83,8 @@ def present(made: MeasurementReport, folder: Path, show: Show, *, as_json: bool)
     show(made, screen())
     # Not wrapped, so that it can be copied.
     echo()
+    if made.interpreter:
+        say("measured", f"with {made.interpreter}")
     echo(f"{'kept in':<11}{one_line(str(folder))}")
 
 
@@ -124,7 +135,7 @@ def opened(
         roots: Additional directories that measurement processes may read.
 
     Raises:
-        SystemExit: With 130 after Ctrl-C.
+        InterruptedCommandError: The user pressed Ctrl-C.
         WorkerError: The measurement process failed; the known details were printed.
     """
     readable = asked.readable()
@@ -147,8 +158,7 @@ def opened(
         _explain(error, as_json=asked.as_json)
         raise
     except KeyboardInterrupt:
-        report(UsageError("interrupted; no report was kept", remedy="run it again"))
-        raise SystemExit(ExitCode.INTERRUPTED) from None
+        raise InterruptedCommandError("interrupted; no report was kept", remedy="run it again") from None
     finally:
         shutil.rmtree(shared, ignore_errors=True)
 

@@ -8,22 +8,19 @@ from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import AssumptionState, InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
+from esper_agents.domain.request import Quantity
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import (
     InvestigationState,
     completed,
     conclude,
-    has_returned,
     measured,
-    overall_conclusion,
-    reads_only,
     run,
-    speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
-from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
+from esper_agents.reasoning.target_choice import WHOLE_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -55,6 +52,7 @@ _SPECIALISM = SpecialistProfile(
         ),
     ),
     why_measure="reading finds what can hold tensors; only a run tells how many bytes, and whether they grow",
+    topics=("memory", "memory growth"),
 )
 _GROWS = "memory-grows-here"
 # The second run makes more steps, so that what only fills up levels off, and what leaks grows by as much a step.
@@ -70,17 +68,10 @@ _KINDS = {
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can hold tensors, account for the bytes by running, run longer to refute it."""
-    if reads_only(brief):
-        return (yield from work(brief, _SPECIALISM))
-    if has_returned(brief):
-        return overall_conclusion(brief)
-    asked = parse_request(brief.task.request)
-    if move := speed_claim(brief, asked):
-        yield move
-    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
-    target = yield from choose(brief, asked, seen.others[0], WHOLE_FIRST)
-    if isinstance(target, InformationGap):
-        return (yield from unmeasured(brief, seen, (target,)))
+    start = yield from start_measurement(brief, _SPECIALISM, WHOLE_FIRST)
+    if not isinstance(start, MeasurementStart):
+        return start
+    asked, seen, target = start.asked, start.seen, start.target
     train = asked.train and target.kind != "step"
     reports = yield from run(brief, _memory(target, steps=_STEPS, train=train))
     first = completed(reports, "torch-memory")
@@ -133,7 +124,17 @@ def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) 
     first = runs[0].evidence.output
     said = " ".join(f"{each.evidence.summary}." for each in runs)
     state = f"Kind of trouble: {first['status']}, as {first['because']}."
-    return f"{brief.agent.name} ran {target.name} ({target.because}). {said} {state}{_holder(first)}"
+    ran = f"{brief.agent.name} ran {target.name} ({target.because})."
+    return f"{ran} {said} {state}{_holder(first)}{_observed(brief, first)}"
+
+
+def _observed(brief: Brief, output: JsonObject) -> str:
+    """Return the measured growth in terms of the user's observation, such as `40 MB every epoch`."""
+    seen = brief.request.observed(Quantity.BYTES) if brief.request else None
+    rate = output.get("bytes_per_step") or 0
+    if seen is None or seen.value is None or rate <= 0:
+        return ""
+    return f' At {rate} bytes a step, "{seen.text}" takes {max(1, round(seen.value / rate))} steps.'
 
 
 def _holder(output: JsonObject) -> str:

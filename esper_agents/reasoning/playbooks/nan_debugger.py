@@ -13,17 +13,14 @@ from esper_agents.reasoning.investigation import (
     InvestigationState,
     completed,
     conclude,
-    has_returned,
     measured,
-    overall_conclusion,
-    reads_only,
     run,
-    speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
-from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.request_answer import steps_asked
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
+from esper_agents.reasoning.target_choice import WHOLE_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -54,31 +51,28 @@ _SPECIALISM = SpecialistProfile(
         ),
     ),
     why_measure="reading finds operations that can make a NaN; only a run tells which one does, and on which batch",
+    topics=("NaN or Inf", "gradients", "convergence", "mixed precision"),
 )
 _FIRST = "first-non-finite"
 # A rare batch shows late; as many steps again are made to refute that a run is clean.
 _STEPS, _MORE_STEPS = 20, 100
+# Of the steps after which the user saw it.
+_MOST_STEPS = 500
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can make a NaN, run to see the first one, and try to refute that by running otherwise."""
-    if reads_only(brief):
-        return (yield from work(brief, _SPECIALISM))
-    if has_returned(brief):
-        return overall_conclusion(brief)
-    asked = parse_request(brief.task.request)
-    if move := speed_claim(brief, asked):
-        yield move
-    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
-    target = yield from choose(brief, asked, seen.others[0], WHOLE_FIRST)
-    if isinstance(target, InformationGap):
-        return (yield from unmeasured(brief, seen, (target,)))
+    start = yield from start_measurement(brief, _SPECIALISM, WHOLE_FIRST)
+    if not isinstance(start, MeasurementStart):
+        return start
+    seen, target = start.seen, start.target
     is_step = target.kind == "step"
-    reports = yield from run(brief, _nan(target, steps=_STEPS, train=not is_step))
+    steps = steps_asked(brief, _STEPS, _MOST_STEPS)
+    reports = yield from run(brief, _nan(target, steps=steps, train=not is_step))
     first = completed(reports, "torch-nan")
     if first is None:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
-    reports += yield from run(brief, _attempt(target, first, is_step=is_step))
+    reports += yield from run(brief, _attempt(target, first, is_step=is_step, steps=steps))
     hypotheses, gaps = tuple(_hypotheses(target, seen, reports)), tuple(_gaps(target, seen, reports))
     done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
     return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, reports)))
@@ -88,11 +82,11 @@ def _nan(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:
     return ToolCall("torch-nan", {**target.arguments, "steps": steps, "train": train})
 
 
-def _attempt(target: ChosenTarget, first: ToolReport, *, is_step: bool) -> ToolCall:
+def _attempt(target: ChosenTarget, first: ToolReport, *, is_step: bool, steps: int) -> ToolCall:
     """Return what could refute the answer: more batches for a clean run, otherwise the same again, without backward."""
     if first.evidence.output["status"] == "clean":
-        return _nan(target, steps=_MORE_STEPS, train=not is_step)
-    return _nan(target, steps=_STEPS, train=False)
+        return _nan(target, steps=max(_MORE_STEPS, 2 * steps), train=not is_step)
+    return _nan(target, steps=steps, train=False)
 
 
 def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
@@ -136,6 +130,6 @@ def _gaps(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolRepor
         yield InformationGap(
             "a batch, and the parameters of that step, on which a NaN or Inf appears",
             f"{target.name} stays finite on its own inputs, so the one that was seen came of others",
-            f"esper torch nan {target.name} --inputs FILE:FUNCTION, with a function that loads them",
+            f"esper torch nan {target.name} --inputs FILE:FUNCTION",
             blocks_approval=not seen.mine,
         )

@@ -14,18 +14,14 @@ from esper_agents.reasoning.investigation import (
     build_handoff,
     completed,
     conclude,
-    has_returned,
     measured,
-    overall_conclusion,
     part_for,
-    reads_only,
     run,
-    speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
-from esper_agents.reasoning.target_choice import WHOLE_FIRST, choose, looking
+from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
+from esper_agents.reasoning.target_choice import WHOLE_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -34,8 +30,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.handoff import OpenPart
-    from esper_agents.reasoning.request_parser import ParsedRequest
     from esper_agents.reasoning.target_choice import ChosenTarget
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 _SPECIALISM = SpecialistProfile(
     categories=(Category.PERFORMANCE,),
@@ -48,6 +44,7 @@ _SPECIALISM = SpecialistProfile(
     measured=(("where the time of a step goes", "python -m cProfile -s cumulative {path}"),),
     why_measure="reading finds what can cost time; only a run tells which share it has",
     is_whole=True,
+    topics=("speed", "data loading", "torch.compile"),
 )
 _BROKEN = "graph-broken-here"
 _WEIGHTY_SHARE = 0.05
@@ -59,24 +56,17 @@ _KEPT_BYTES = 65_536
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can cost time, profile, profile again to refute it, and hand on what others own."""
-    if reads_only(brief):
-        return (yield from work(brief, _SPECIALISM))
-    if has_returned(brief):
-        return overall_conclusion(brief)
-    asked = parse_request(brief.task.request)
-    if move := speed_claim(brief, asked):
-        yield move
-    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
-    target = yield from choose(brief, asked, seen.others[0], WHOLE_FIRST)
-    if isinstance(target, InformationGap):
-        return (yield from unmeasured(brief, seen, (target,)))
+    start = yield from start_measurement(brief, _SPECIALISM, WHOLE_FIRST)
+    if not isinstance(start, MeasurementStart):
+        return start
+    asked, seen, target = start.asked, start.seen, start.target
     train = asked.train and target.kind != "step"
     given = {**target.arguments, "train": train}
     reports = yield from run(brief, ToolCall("torch-profile", given))
     first = completed(reports, "torch-profile")
     if first is None:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
-    again, explain = ToolCall("torch-profile", {**given, "quick": True}), ToolCall("torch-explain", given)
+    again, explain = ToolCall("torch-profile", {**given, "effort": "quick"}), ToolCall("torch-explain", given)
     reports += yield from run(brief, again, *((explain,) if first.evidence.output["is_compiled"] else ()))
     gaps = tuple(_gaps(target, asked))
     done = InvestigationState(
@@ -147,7 +137,7 @@ def _caveats(first: ToolReport) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _gaps(target: ChosenTarget, asked: ParsedRequest) -> Iterator[InformationGap]:
+def _gaps(target: ChosenTarget, asked: MeasurementRequest) -> Iterator[InformationGap]:
     yield InformationGap(
         "how much a cure would give",
         "a share bounds it, and only a comparison shows it",

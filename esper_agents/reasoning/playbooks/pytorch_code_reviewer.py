@@ -11,13 +11,18 @@ from esper_agents.domain.assumption import Assumption, AssumptionState, Informat
 from esper_agents.domain.evidence import CallOutcome, tests_told
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
+from esper_agents.domain.status import QuestionType
+from esper_agents.reasoning.code_inspection import gaps_of, hypotheses_of, inspection_calls
 from esper_agents.reasoning.confirmation_runs import attempts, confirmed
-from esper_agents.reasoning.finding_ownership import failures, named, parts_of, since_last
+from esper_agents.reasoning.finding_ownership import failures, named, parts_of
+from esper_agents.reasoning.hypotheses import ranked
 from esper_agents.reasoning.investigation import completed, run
-from esper_agents.reasoning.request_parser import parse_request
+from esper_agents.reasoning.request_answer import answer, by_relevance
 from esper_agents.reasoning.static_specialist import review_call
 from esper_agents.reasoning.target_choice import looking
 from esper_agents.reasoning.testing import is_test_file, testing_gaps, tests_to_run
+from esper_agents.reasoning.trial_runs import trial_calls, trial_gaps
+from esper_agents.requests.measurement_options import measurement_options
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Finding
     from esper_agents.domain.frame import Brief
     from esper_agents.reasoning.confirmation_runs import ConfirmedFindings
-    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 _ASKS_FOR_TESTS = re.compile(r"\b(run|execute|with)\b[^.]{0,40}\btests?\b|\btests? pass", re.IGNORECASE)
 
@@ -54,15 +59,16 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         return _verdict_on_the_whole(brief)
     paths = list(brief.task.paths)
     if not paths:
-        return _nothing_attached()
-    asked = parse_request(brief.task.request)
+        return _nothing_attached(brief)
+    asked = measurement_options(brief.task.request)
     around = yield from run(brief, *_around(brief, asked, paths))
     wanted = [review_call(brief, paths, related=_related(around))]
     wanted += tests_to_run(brief, around, is_asked=bool(_ASKS_FOR_TESTS.search(brief.task.request)))
     reviewed = yield from run(brief, *wanted)
-    tries = attempts(brief, asked, reviewed[0], completed(around, _TARGETS))
+    targets = completed(around, _TARGETS)
+    tries = (*attempts(brief, asked, reviewed[0], targets), *trial_calls(brief, targets))
     runs = yield from run(brief, *tries)
-    found = confirmed([each for report in reviewed for each in report.findings], runs)
+    found = confirmed([each for report in (*reviewed, *around) for each in report.findings], runs)
     return (yield from _conclusion(brief, (*reviewed, *around, *runs), found))
 
 
@@ -70,8 +76,9 @@ def _conclusion(
     brief: Brief, reports: tuple[ToolReport, ...], found: ConfirmedFindings
 ) -> Generator[Move, Any, Conclude]:
     """Hand on what others own; conclude where that is nothing."""
-    review, findings = reports[0], found.findings
-    assumptions, gaps = (*_assumptions(review), *found.assumptions), (*_gaps(brief, reports), *found.gaps)
+    review, findings = reports[0], by_relevance(brief, found.findings)
+    assumptions = (*_assumptions(review), *found.assumptions, *ranked(hypotheses_of(reports)))
+    gaps = (*_gaps(brief, reports), *found.gaps, *gaps_of(reports), *trial_gaps(reports))
     if parts := parts_of(findings, brief):
         first, whole = parts[0], OpenPart(brief.agent.name, "code review", "what is the verdict on the whole?", ())
         yield HandOff(
@@ -83,9 +90,10 @@ def _conclusion(
             gaps=gaps,
             assumptions=assumptions,
         )
-    since = since_last(brief.notes, findings, [report.evidence for report in reports])
     return Conclude(
-        summary=_sentences(f"Static review: {review.evidence.summary}.", found.summary, since),
+        summary=_sentences(
+            _answer(brief, findings, reports), f"Static review: {review.evidence.summary}.", found.summary
+        ),
         assumptions=assumptions,
         gaps=gaps,
         caveats=_caveats([report.evidence for report in reports]),
@@ -94,11 +102,17 @@ def _conclusion(
     )
 
 
-def _around(brief: Brief, asked: ParsedRequest, paths: Sequence[str]) -> tuple[ToolCall, ...]:
+def _around(brief: Brief, asked: MeasurementRequest, paths: Sequence[str]) -> tuple[ToolCall, ...]:
     """Return what is looked at before the review: the tree, what belongs to the files, and what of them can be run."""
-    calls = (ToolCall("git-state", {}), ToolCall("related-code", {"paths": list(paths)}), looking(brief, asked))
+    since = {"since": brief.task.change.since} if brief.task.change else {}
+    related = ToolCall("related-code", {"paths": list(paths), **since})
+    calls = (ToolCall("git-state", {}), related, looking(brief, asked), *inspection_calls(brief))
     offered = {each.name for each in brief.tools}
     return tuple(each for each in calls if each.tool in offered)
+
+
+def _answer(brief: Brief, findings: Sequence[Finding], reports: Sequence[ToolReport]) -> str:
+    return answer(brief, findings, inspected=[each.evidence for each in reports])
 
 
 def _related(around: Sequence[ToolReport]) -> list[str]:
@@ -115,12 +129,12 @@ def _verdict_on_the_whole(brief: Brief) -> Conclude:
     """Conclude on what all found, once those who own a part have handed back."""
     others = [each for each in brief.chain if each.sender != brief.agent.name]
     mine = next(each.context for each in brief.chain if each.sender == brief.agent.name)
-    since = since_last(brief.notes, brief.findings, brief.evidence)
+    findings = by_relevance(brief, brief.findings)
     return Conclude(
-        summary=" ".join((mine, *(each.context for each in others), since)).strip(),
+        summary=_sentences(answer(brief, findings, inspected=brief.evidence), mine, *(each.context for each in others)),
         caveats=_caveats(brief.evidence),
-        next_steps=_next_steps(brief.findings),
-        risks=_risks(brief.findings),
+        next_steps=_next_steps(findings),
+        risks=_risks(findings),
     )
 
 
@@ -197,17 +211,18 @@ def _gaps(brief: Brief, reports: Sequence[ToolReport]) -> tuple[InformationGap, 
             f"what the change does in {', '.join(others[:_MOST_NAMED])}{more}",
             "no rule reads these files, and settings can change what the code does",
             f"git diff {change.since if change else ''} -- {' '.join(map(quote, others[:_MOST_NAMED]))}",
-            blocks_approval=True,
         )
     ] * bool(others)
-    return (*unread, *not_run, *gone, *unjudged, *testing_gaps(brief, reports, reports))
+    judges = brief.task.kind is not QuestionType.ADVICE or _ASKS_FOR_TESTS.search(brief.task.request)
+    tests = testing_gaps(brief, reports, reports) if judges else ()
+    return (*unread, *not_run, *gone, *unjudged, *tests)
 
 
-def _nothing_attached() -> Conclude:
+def _nothing_attached(brief: Brief) -> Conclude:
     gap = InformationGap(
         "the code that the request is about",
         "nothing was attached, and the folder is under no git",
-        'esper submit "REQUEST" PATH, naming the files',
+        brief.task.command("PATH"),
         blocks_approval=True,
     )
     return Conclude("No code was attached, so nothing was reviewed.", gaps=(gap,))

@@ -13,26 +13,22 @@ from esper_agents.reasoning.investigation import (
     InvestigationState,
     completed,
     conclude,
-    has_returned,
     measured,
-    overall_conclusion,
-    reads_only,
     run,
-    speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
-from esper_agents.reasoning.target_choice import GRAPH_FIRST, choose, looking
+from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
+from esper_agents.reasoning.target_choice import GRAPH_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.reasoning.request_parser import ParsedRequest
     from esper_agents.reasoning.static_specialist import ReviewSummary
     from esper_agents.reasoning.target_choice import ChosenTarget
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 _SPECIALISM = SpecialistProfile(
     categories=(Category.COMPILE,),
@@ -47,23 +43,17 @@ _SPECIALISM = SpecialistProfile(
     },
     measured=(("which graph breaks happen when it runs", 'TORCH_LOGS="graph_breaks,recompiles" python {path}'),),
     why_measure="reading finds sources of breaks; only a run tells which of them are met, and how often",
+    topics=("torch.compile", "export"),
 )
 _BROKEN, _AGAIN = "graph-broken-here", ("compiled-again-here", "compiler-gave-up")
 
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Read what can break the graph, compile it to see what does, try to refute that by exporting it."""
-    if reads_only(brief):
-        return (yield from work(brief, _SPECIALISM))
-    if has_returned(brief):
-        return overall_conclusion(brief)
-    asked = parse_request(brief.task.request)
-    if move := speed_claim(brief, asked):
-        yield move
-    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
-    target = yield from choose(brief, asked, seen.others[0], GRAPH_FIRST)
-    if isinstance(target, InformationGap):
-        return (yield from unmeasured(brief, seen, (target,)))
+    start = yield from start_measurement(brief, _SPECIALISM, GRAPH_FIRST)
+    if not isinstance(start, MeasurementStart):
+        return start
+    asked, seen, target = start.asked, start.seen, start.target
     is_step = target.kind == "step"
     reports = yield from run(brief, _explain(target, train=asked.train and not is_step))
     first = completed(reports, "torch-explain")
@@ -79,7 +69,7 @@ def _explain(target: ChosenTarget, *, train: bool) -> ToolCall:
     return ToolCall("torch-explain", {**target.arguments, "train": train})
 
 
-def _attempts(target: ChosenTarget, first: ToolReport, asked: ParsedRequest) -> Iterator[ToolCall]:
+def _attempts(target: ChosenTarget, first: ToolReport, asked: MeasurementRequest) -> Iterator[ToolCall]:
     """Yield what could refute the first answer: export traces the same code by another way; training is another run."""
     if target.kind == "step":
         yield _explain(target, train=True)

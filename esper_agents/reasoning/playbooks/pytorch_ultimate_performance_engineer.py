@@ -8,18 +8,19 @@ from esper_agents.domain.agent_action import Ask, RiskAssessment, RiskRow, ToolC
 from esper_agents.domain.assumption import Assumption, InformationGap, Tier
 from esper_agents.domain.finding import Category
 from esper_agents.domain.status import Stance
+from esper_agents.reasoning.alternatives import compare_alternatives, find_alternatives, inspections
 from esper_agents.reasoning.hypotheses import Hypothesis, settled
 from esper_agents.reasoning.investigation import InvestigationState, completed, conclude, reads_only, run, unmeasured
-from esper_agents.reasoning.request_parser import parse_request
 from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
 from esper_agents.reasoning.target_choice import WHOLE_FIRST, ChosenTarget, choose, looking, pair
+from esper_agents.requests.measurement_options import measurement_options
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from esper_agents.domain.agent_action import Conclude, Move, ToolReport
     from esper_agents.domain.frame import Brief
-    from esper_agents.reasoning.request_parser import ParsedRequest
+    from esper_agents.requests.measurement_options import MeasurementRequest
 
 _SPECIALISM = SpecialistProfile(
     categories=(Category.PERFORMANCE,),
@@ -28,6 +29,7 @@ _SPECIALISM = SpecialistProfile(
     measured=(("whether one version is faster than another", "esper torch compare {path}:OLD {path}:NEW"),),
     why_measure="a speed-up that was not measured is none",
     is_whole=True,
+    topics=("speed", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
 )
 _FASTER = "faster as claimed"
 _WRONG, _NOT_FASTER = "wrong", "not as fast as claimed"
@@ -39,10 +41,13 @@ _CONFIRMED_SHARE = 0.5
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Freeze a baseline, compare one change with it, cross-check by other tools, decide by the lower bound."""
-    if reads_only(brief):
+    if reads_only(brief, _SPECIALISM.topics):
         return (yield from work(brief, _SPECIALISM))
-    asked = parse_request(brief.task.request)
+    asked = measurement_options(brief.task.request)
     state = ToolCall("git-state", {})
+    if pairs := (yield from find_alternatives(brief, asked)):
+        seen = yield from look(brief, _SPECIALISM, *inspections(brief, pairs), inspects=False)
+        return (yield from compare_alternatives(brief, asked, seen, pairs))
     seen = yield from look(brief, _SPECIALISM, looking(brief, asked), state)
     arms = pair(brief, asked, seen.others[0])
     base = asked.base
@@ -80,7 +85,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     )
 
 
-def _revision(brief: Brief, asked: ParsedRequest, state: ToolReport) -> Generator[Move, Any, str]:
+def _revision(brief: Brief, asked: MeasurementRequest, state: ToolReport) -> Generator[Move, Any, str]:
     """Return the revision to compare the work tree with; the person is asked where the request names none."""
     known = state.evidence.output
     if not asked.speed_up or not known.get("commit"):
@@ -91,13 +96,13 @@ def _revision(brief: Brief, asked: ParsedRequest, state: ToolReport) -> Generato
     return "" if chosen == _NO_REVISION else chosen
 
 
-def _mode(target: ChosenTarget, asked: ParsedRequest) -> str:
+def _mode(target: ChosenTarget, asked: MeasurementRequest) -> str:
     if target.kind == "step" or asked.train:
         return "training-step"
     return "throughput" if asked.throughput else "latency"
 
 
-def _compare(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: ParsedRequest) -> ToolCall:
+def _compare(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: MeasurementRequest) -> ToolCall:
     baseline, candidate = arms
     claim = asked.claim or ("1" if asked.slower else "")
     given = {"inputs": list(candidate.inputs), "inputs_from": candidate.inputs_from}
@@ -106,14 +111,14 @@ def _compare(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: ParsedRe
     return ToolCall("torch-compare", {**sides, **given, "mode": mode, "claim": claim, "flag": asked.flag})
 
 
-def _profiles(arms: tuple[ChosenTarget, ChosenTarget], asked: ParsedRequest) -> Iterator[ToolCall]:
+def _profiles(arms: tuple[ChosenTarget, ChosenTarget], asked: MeasurementRequest) -> Iterator[ToolCall]:
     for name in dict.fromkeys(each.name for each in arms):
         target = next(each for each in arms if each.name == name)
         train = asked.train and target.kind != "step"
-        yield ToolCall("torch-profile", {**target.arguments, "train": train, "quick": True})
+        yield ToolCall("torch-profile", {**target.arguments, "train": train, "effort": "quick"})
 
 
-def _cross_checks(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: ParsedRequest) -> Iterator[ToolCall]:
+def _cross_checks(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: MeasurementRequest) -> Iterator[ToolCall]:
     """Yield measurements by other tools that could refute a speed-up: profiles, and what the compiler makes of it."""
     candidate = arms[1]
     yield from _profiles((candidate, candidate) if base else arms, asked)
@@ -222,7 +227,7 @@ def _gaps(first: ToolReport) -> Iterator[InformationGap]:
         yield InformationGap(
             "on which side of the claim the speed-up lies",
             "the interval holds both sides, and that is no acceptance",
-            f"{first.evidence.rerun} --thorough",
+            f"{first.evidence.rerun} --effort thorough",
         )
 
 

@@ -14,18 +14,14 @@ from esper_agents.reasoning.investigation import (
     build_handoff,
     completed,
     conclude,
-    has_returned,
     measured,
-    overall_conclusion,
     part_for,
-    reads_only,
     run,
-    speed_claim,
     unmeasured,
 )
-from esper_agents.reasoning.request_parser import parse_request
-from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps, look, work
-from esper_agents.reasoning.target_choice import GRAPH_FIRST, choose, looking
+from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
+from esper_agents.reasoning.target_choice import GRAPH_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -48,6 +44,7 @@ _SPECIALISM = SpecialistProfile(
     ),
     why_measure="an operation that takes two percent of a run is not worth any work",
     is_whole=True,
+    topics=("speed", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
 )
 _BROKEN, _GROWS = "graph-broken-here", "memory-grows-here"
 _MOST_OPERATIONS = 3
@@ -63,23 +60,16 @@ _MECHANISMS = {
 
 def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Find what binds the run, try to refute it by other tools, and propose what could be won, as estimates."""
-    if reads_only(brief):
-        return (yield from work(brief, _SPECIALISM))
-    if has_returned(brief):
-        return overall_conclusion(brief)
-    asked = parse_request(brief.task.request)
-    if move := speed_claim(brief, asked):
-        yield move
-    seen = yield from look(brief, _SPECIALISM, looking(brief, asked))
-    target = yield from choose(brief, asked, seen.others[0], GRAPH_FIRST)
-    if isinstance(target, InformationGap):
-        return (yield from unmeasured(brief, seen, (target,)))
+    start = yield from start_measurement(brief, _SPECIALISM, GRAPH_FIRST)
+    if not isinstance(start, MeasurementStart):
+        return start
+    asked, seen, target = start.asked, start.seen, start.target
     given = {**target.arguments, "train": asked.train and target.kind != "step"}
     reports = yield from run(brief, ToolCall("torch-profile", given))
     first = completed(reports, "torch-profile")
     if first is None:
         return (yield from unmeasured(brief, seen, failed_gaps(reports)))
-    again = ToolCall("torch-profile", {**given, "quick": True})
+    again = ToolCall("torch-profile", {**given, "effort": "quick"})
     reports += yield from run(brief, again, ToolCall("torch-explain", given), ToolCall("torch-memory", given))
     hypotheses = tuple(_hypotheses(target, first, reports))
     done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, first, reports), (_proof_gap(target),))

@@ -1,6 +1,7 @@
 """The offline validation specialist: runs the evidence of a certificate again, and says what of it came out again.
 
-Given code and no certificate, it asks those who own a part of a review, and says what they agree and differ on.
+Given code and no certificate, it inspects the code for the topics of a request for advice, such as reproducibility;
+otherwise it asks those who own a part of a review, and says what they agree and differ on.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.domain.agent_action import CallTools, Conclude, Consult, ToolCall
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.finding import Category
 from esper_agents.domain.reproduction import EVIDENCE, REPRODUCE, ReproductionOutcome
-from esper_agents.domain.status import Stance
+from esper_agents.domain.status import QuestionType, Stance
+from esper_agents.reasoning.code_inspection import inspection_calls
 from esper_agents.reasoning.finding_ownership import COMPILER, MEMORY, NAN, REVIEWER
+from esper_agents.reasoning.investigation import run
 from esper_agents.reasoning.panel import conclusion, run_panel
+from esper_agents.reasoning.static_specialist import SpecialistProfile, work
+from esper_agents.reasoning.testing import testing_gaps, tests_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -25,6 +31,13 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief
 
 PANEL = (REVIEWER, COMPILER, MEMORY, NAN)
+_SPECIALISM = SpecialistProfile(
+    categories=(Category.CORRECTNESS, Category.SILENT_CORRECTNESS),
+    searches=(),
+    meanings={},
+    measured=(("whether two runs agree", "python {path}"),),
+    why_measure="only two runs on the same machine show whether they agree",
+)
 _TOOL = "reproduce-evidence"
 _NAMED = 3
 _ALL = "every piece of evidence came out again as it is on record"
@@ -35,14 +48,19 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     certificate = brief.task.options.get(REPRODUCE, "")
     evidence = brief.task.options.get(EVIDENCE, "").split()
     if not certificate or not evidence:
+        if brief.task.kind is QuestionType.ADVICE and inspection_calls(brief):
+            return (yield from work(brief, _SPECIALISM))
         members = [each for each in PANEL if each in brief.agents]
         if not brief.task.paths or brief.question or not members:
             return _undecided(brief)
+        wanted = tests_to_run(brief, (), is_asked=False) if brief.task.change else ()
+        ran = yield from run(brief, *wanted)
         question = f"what do you find in {', '.join(brief.task.paths)}?"
         heard = conclusion(brief, (yield from run_panel(brief, [Consult(each, question) for each in members])))
         # Rules that read the code again do not stand in for a judgement on what somebody else has claimed.
         mine = _undecided(brief)
-        return replace(heard, gaps=(*mine.gaps, *heard.gaps), next_steps=mine.next_steps)
+        untested = tuple(testing_gaps(brief, (), ran)) if brief.task.change else ()
+        return replace(heard, gaps=(*mine.gaps, *untested, *heard.gaps), next_steps=mine.next_steps)
     calls = tuple(ToolCall(_TOOL, {"certificate": certificate, "evidence": each}) for each in evidence)
     reports: tuple[ToolReport, ...] = yield CallTools(calls)
     return Conclude(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.removed_guards import GUARD, GUARD_NAME
 from esper_agents.review.rule import FileRule
+from esper_agents.review.rule_codes import GUARD, GUARD_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class GuardRemoved(FileRule):
-    """A change removes a guard, such as `detach`, `no_grad`, `eval`, a clamp or an assertion, from code that stays.
+    """A change removes a guard, such as `detach`, `no_grad`, `eval`, a clamp or an early exit, from code that stays.
 
     Only changes are checked: by `esper review --diff REV` and `--staged`, and by a task about a change. A guard that
     moved within the changed files, or that an equivalent one replaced (`clip` for `clamp`, `inference_mode` for
     `no_grad`), is not reported; nor is one that was deleted together with the code that it protected. The severity
-    depends on the guard.
+    depends on the guard. Arguments are guards, too: `keepdim`, `device`, `dtype`, `ignore_index` and `reduction`.
 
     ## Why it costs
     The new code is valid and often passes the tests. Without `detach` memory grows for hours before it ends the run;

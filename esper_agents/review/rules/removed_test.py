@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.removed_guards import TEST, TEST_NAME
 from esper_agents.review.rule import FileRule
+from esper_agents.review.rule_codes import TEST, TEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

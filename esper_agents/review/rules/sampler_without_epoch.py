@@ -9,8 +9,8 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.frameworks import runs_the_loop
 from esper_agents.review.index import Origin
 from esper_agents.review.loaders import loops_over_loaders
+from esper_agents.review.programs import reached_from, starts
 from esper_agents.review.rule import FOLLOWED, Rule
-from esper_agents.review.tables import Purpose
 from esper_agents.review.training import backward_calls, makers
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _program_that_does_not_tell(made: Call, index: ProjectIndex) -> FileTables |
     own = made.function.file
     telling = {call.function.file for call in index.calls_ending("set_epoch") if _may_tell(call, made, index)}
     training = {file for file in index.files.values() if any(_is_nested(call, index) for call in backward_calls(file))}
-    starts = [each for each in _starts(own, index) if _uses(each, made, index)]
-    programs = {each: _reached_from(each, index) for each in starts}
+    beginning = [each for each in starts(own, index) if _uses(each, made, index)]
+    programs = {each: reached_from(each, index) for each in beginning}
     programs = {start: files for start, files in programs.items() if files & training} or {own: {own}}
     return next((start for start, files in programs.items() if not files & telling), None)
 
@@ -121,40 +121,6 @@ def _samplers(held: Origin, index: ProjectIndex) -> Iterator[Origin]:
                 yield origin
 
 
-def _starts(file: FileTables, index: ProjectIndex) -> list[FileTables]:
-    """Return the files that no other imports, and from which imports lead to a file: those that start programs."""
-    importing: dict[FileTables, list[FileTables]] = index.once("importing", lambda: _importing(index))
-    seen = [file]
-    for each in seen:
-        seen += [one for one in importing.get(each, ()) if one not in seen]
-    found = [each for each in seen if not importing.get(each)]
-    return [each for each in found if each.purpose in {Purpose.CODE, Purpose.EXAMPLE}] or [file]
-
-
-def _reached_from(start: FileTables, index: ProjectIndex) -> set[FileTables]:
-    """Return a file with those that it imports, directly or not."""
-    seen = [start]
-    for each in seen:
-        seen += [one for one in _imported(each, index) if one not in seen]
-    return set(seen)
-
-
-def _importing(index: ProjectIndex) -> dict[FileTables, list[FileTables]]:
-    """Return for each file those that import it; tests start no program."""
-    found: dict[FileTables, list[FileTables]] = {}
-    for file in index.files.values():
-        for each in _imported(file, index):
-            if each is not file and file.purpose is not Purpose.TEST:
-                found.setdefault(each, []).append(file)
-    return found
-
-
-def _imported(file: FileTables, index: ProjectIndex) -> set[FileTables]:
-    names = [name for each in file.import_statements for name in each.names]
-    found = {index.module(name) or index.module(name.rpartition(".")[0]) for name in names}
-    return {each for each in found if each is not None}
-
-
 def _uses(start: FileTables, made: Call, index: ProjectIndex) -> bool:
     """Return whether a program may run the function that makes a sampler, by who calls it."""
     seen, edge = {made.function}, [made.function]
@@ -162,7 +128,7 @@ def _uses(start: FileTables, made: Call, index: ProjectIndex) -> bool:
         edge = [call.function for each in edge for call in index.callers(each) if call.function not in seen]
         seen.update(edge)
     calling = {each.file for each in seen - {made.function}}
-    return not calling or bool(calling & _reached_from(start, index))
+    return not calling or bool(calling & reached_from(start, index))
 
 
 def _trains_in_epochs(index: ProjectIndex) -> bool:

@@ -3,18 +3,100 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from esper_agents.domain.codec import JsonObject
+from esper_agents.domain.codec import parsed
 
 _FILE = Path(__file__).parent.parent / "acceptance.toml"
 
 
+@dataclass(frozen=True, slots=True)
+class InterimLooks:
+    """Interim analyses.
+
+    Attributes:
+        replicates: Number of replicates of each.
+        ranks: Rank of the interval at each.
+        resolution: Fraction by which each bound is moved outwards.
+    """
+
+    replicates: tuple[int, ...]
+    ranks: tuple[int, ...]
+    resolution: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingRules:
+    """Lengths of a batch, a replicate and a comparison.
+
+    Attributes:
+        batch_ns: Time of a batch.
+        lead_in_ns: Time of the untimed calls before it.
+        longest_lead_in_ns: Time of a call from which there are none.
+        most_quads: Maximum number of quads in a replicate.
+        fewest_quads: Minimum number of quads.
+        replicate_ns: Time of a replicate.
+        warm_ns: Time of the calls before any timing.
+        most_batch_bytes: Maximum size of the inputs of a batch.
+        most_input_ns: Maximum time to make them.
+        limit_s: Time limit of a comparison.
+        quick_limit_s: The same with `--effort quick`.
+        thorough_limit_s: The same with `--effort thorough`.
+    """
+
+    batch_ns: int
+    lead_in_ns: int
+    longest_lead_in_ns: int
+    most_quads: int
+    fewest_quads: int
+    replicate_ns: int
+    warm_ns: int
+    most_batch_bytes: int
+    most_input_ns: int
+    limit_s: float
+    quick_limit_s: float
+    thorough_limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideConfirmation:
+    """Required confirmation of a speedup by clocks outside of the process.
+
+    Attributes:
+        least_saved_outside: Minimum share of the saving by the lab's clock.
+        least_saved_processor: Minimum share of the saving by the kernel's processor time.
+        most_idle_share: Maximum processor share of an idle candidate beyond that of the baseline.
+        most_waiting: Ratio of wall time to processor time above which the baseline waits.
+    """
+
+    least_saved_outside: float
+    least_saved_processor: float
+    most_idle_share: float
+    most_waiting: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRules:
+    """Acceptance rules of a comparison.
+
+    Attributes:
+        version: Version of the rules.
+        threshold: Required speedup by measured quantity.
+        looks: Interim analyses.
+        timing: Lengths of batches and replicates.
+        witnesses: Required confirmation by other clocks.
+    """
+
+    version: int
+    threshold: dict[str, float]
+    looks: InterimLooks
+    timing: TimingRules
+    witnesses: OutsideConfirmation
+
+
 @cache
-def acceptance() -> JsonObject:
+def acceptance() -> AcceptanceRules:
     """Return the acceptance rules; reports contain a copy, from which a verdict is recomputed."""
-    rules: JsonObject = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    return rules
+    return parsed(AcceptanceRules, tomllib.loads(_FILE.read_text(encoding="utf-8")))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from esper_agents.paths import PUBLISHED
 
-    from esper_agents.domain.codec import JsonObject
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MOST_NAMED = 5
 
@@ -30,6 +33,62 @@ class BaseRevision:
     others: tuple[str, ...]
 
 
+@contextmanager
+def base_revision(root: Path, revision: str, target: str) -> Iterator[BaseRevision | None]:
+    """Yield the project at a revision, in a temporary folder; None for an empty revision.
+
+    Args:
+        root: The project's folder.
+        revision: Git revision.
+        target: Target whose changes since then are recorded.
+
+    Raises:
+        UsageError: There is no such revision.
+        EvidenceError: git cannot read it.
+    """
+    if not revision:
+        yield None
+        return
+    from esper_agents.git.changed_files import changed
+    from esper_agents.git.revisions import checkout
+
+    with TemporaryDirectory(prefix="esper-base-", ignore_cleanup_errors=True) as folder:
+        found = checkout(root, revision, Path(folder) / "project")
+        file = target.rpartition(":")[0]
+        differ = changed(root, found.commit, target_file=file if file.endswith(".py") else None, apart_from=[PUBLISHED])
+        yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseCommit:
+    """Commit of the baseline, as stored in reports.
+
+    Attributes:
+        commit: Full object id.
+        is_target_changed: Whether the target's own file differs from it.
+        others: Other differing files.
+    """
+
+    commit: str
+    is_target_changed: bool
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """Change control of a comparison, as stored in reports.
+
+    Attributes:
+        base: Commit of the baseline, if it was taken from one.
+        flag: Feature flag that disables the candidate; empty for none.
+        said: Labels and texts.
+    """
+
+    base: BaseCommit | None
+    flag: str
+    said: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeControl:
     """Rollback of a change, and its confounding changes.
@@ -42,22 +101,21 @@ class ChangeControl:
     base: BaseRevision | None = None
     flag: str = ""
 
-    def described(self, seed: int) -> JsonObject:
+    def record(self, seed: int) -> ChangeRecord:
         """Return the change control as stored in reports.
 
         Args:
             seed: Seed of every random choice of the comparison.
         """
-        said = [["frozen", f"seed {seed}; inputs, order and processors follow from it"]]
+        base = self.base
+        commit = None if base is None else BaseCommit(base.commit, base.is_target_changed, base.others)
+        return ChangeRecord(commit, self.flag, tuple(self._said(seed)))
+
+    def _said(self, seed: int) -> Iterator[tuple[str, str]]:
+        yield "frozen", f"seed {seed}; inputs, order and processors follow from it"
         if self.base is not None:
-            said.append(["variable", self._variable(self.base)])
-        said.append(["way back", self._way_back()])
-        base = self.base and {
-            "commit": self.base.commit,
-            "is_target_changed": self.base.is_target_changed,
-            "others": list(self.base.others),
-        }
-        return {"base": base, "flag": self.flag, "said": said}
+            yield "variable", self._variable(self.base)
+        yield "way back", self._way_back()
 
     def _variable(self, base: BaseRevision) -> str:
         if not base.others:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from esper_agents.errors import IntegrityError
+from esper_agents.domain.codec import plain
 from esper_agents.torchlab.compare import measure
-from esper_agents.torchlab.compare.acceptance_rules import acceptance
+from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, acceptance
 from esper_agents.torchlab.compare.change_control import ChangeControl
 from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
+from esper_agents.torchlab.compare.result import CandidateFailure, ComparisonMeasurements, ComparisonResult
 from esper_agents.torchlab.compare.secondary_metrics import secondary_metrics
-from esper_agents.torchlab.compare.verdict import ComparisonOutcome, judge
+from esper_agents.torchlab.compare.verdict import judge
+from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.report import SCHEMA, MeasurementReport, now
+from esper_agents.torchlab.worker.results import shallow
 from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.compare.measure import Arm
+    from esper_agents.torchlab.compare.measure import Arm, Recheck
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
-    from esper_agents.torchlab.worker_handle import WorkerReply
-
-
-Recheck: TypeAlias = "Callable[[WorkerReply, WorkerReply, int], list[JsonObject]]"
 
 
 class ComparisonMode(StrEnum):
@@ -36,14 +33,6 @@ class ComparisonMode(StrEnum):
     LATENCY = "latency"
     THROUGHPUT = "throughput"
     TRAINING_STEP = "training-step"
-
-
-class Effort(StrEnum):
-    """Measurement time of a comparison, after the equivalence check."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-    THOROUGH = "thorough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +47,7 @@ class ComparisonRequest:
         metric: User's metric for outputs, instead of the numeric tolerance.
         seed: Seed of every random choice.
         has_extras: Whether to measure memory and graphs of both arms too; they decide nothing.
+        is_timed_anyway: Whether different results do not end the comparison.
     """
 
     mode: ComparisonMode = ComparisonMode.LATENCY
@@ -67,6 +57,7 @@ class ComparisonRequest:
     metric: OutputMetric | None = None
     seed: int = 0
     has_extras: bool = True
+    is_timed_anyway: bool = False
 
     @property
     def is_training(self) -> bool:
@@ -82,6 +73,7 @@ class ComparisonRequest:
             "allow": sorted(self.allow),
             "metric": self.metric and {"name": self.metric.name, "tolerance": self.metric.tolerance},
             "seed": self.seed,
+            **({"time_anyway": True} if self.is_timed_anyway else {}),
         }
 
 
@@ -115,7 +107,7 @@ def compare(
     started_at, started_ns = now(), time.monotonic_ns()
     environment = lab.environment()
     measured = _measured(lab, (baseline, candidate), question, tell or lab.tell)
-    about = (governance or ChangeControl()).described(question.seed)
+    record = (governance or ChangeControl()).record(question.seed)
     body = {
         "schema": SCHEMA,
         "kind": "compare",
@@ -125,134 +117,118 @@ def compare(
         "sandbox": lab.choice.described(),
         "arms": {"baseline": baseline.target.described(), "candidate": candidate.target.described()},
         "request": question.described(),
-        "result": {**measured, "governance": about, "verdict": judge(measured)},
+        "result": plain(concluded(replace(measured, governance=record))),
         "artifacts": [],
     }
     return MeasurementReport("compare", body)
 
 
-def recheck(report: MeasurementReport) -> JsonObject:
-    """Recompute the verdict of a comparison from its report alone.
-
-    Raises:
-        IntegrityError: The verdict does not follow from the measurements, or its settings differ from the request.
-    """
-    stated = report.result.get("verdict")
-    try:
-        request, result = report.body["request"], report.result
-        asked = _threshold(result["rules"], request["claim"], request["mode"]), request["allow"]
-        judged_by = result["threshold"], result["allow"]
-        verdict = judge({name: part for name, part in report.result.items() if name != "verdict"})
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
-        raise IntegrityError("the report lacks measurements for its verdict", remedy="measure again") from error
-    if asked != judged_by:
-        raise IntegrityError(
-            f"the request is {asked!r:.200}, but the verdict used {judged_by!r:.200}", remedy="measure again"
-        )
-    if verdict != stated:
-        raise IntegrityError(
-            f"the verdict is {stated!r:.200}, but its measurements give {verdict!r:.200}", remedy="measure again"
-        )
-    return verdict
+def concluded(measured: ComparisonMeasurements) -> ComparisonResult:
+    """Return measurements with their verdict."""
+    return ComparisonResult(**shallow(measured), verdict=judge(measured))
 
 
-def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> dict[str, Any]:
+def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> ComparisonMeasurements:
     """Return an empty measurement of a comparison."""
     rules = acceptance()
-    return {
-        "rules": rules,
-        "threshold": _threshold(rules, question.claim, question.mode.value),
-        "threads": lab.settings.threads,
-        "device": candidate.target.device.partition(":")[0],
-        "allow": sorted(question.allow),
-        "checks": [],
-        "samples": [],
-    }
+    return ComparisonMeasurements(
+        rules=rules,
+        threshold=required_speedup(rules, question.claim, question.mode.value),
+        threads=lab.settings.threads,
+        device=candidate.target.device.partition(":")[0],
+        allow=tuple(sorted(question.allow)),
+        checks=(),
+        samples=(),
+        is_timed_anyway=question.is_timed_anyway,
+    )
 
 
-def _threshold(rules: JsonObject, claim: float | None, mode: str) -> float:
+def required_speedup(rules: AcceptanceRules, claim: float | None, mode: str) -> float:
     """Return the required speedup: the claim, or the rules' threshold without a claim."""
-    asked: float = rules["threshold"][mode] if claim is None else claim
-    return asked
+    return rules.threshold[mode] if claim is None else claim
 
 
 def time_until_decided(
     lab: Lab,
     arms: tuple[Arm, Arm],
     question: ComparisonRequest,
-    measured: dict[str, Any],
+    measured: ComparisonMeasurements,
     *,
     recheck: Recheck,
     tell: Tell,
     is_stateless: bool = True,
-) -> None:
+) -> ComparisonMeasurements:
     """Time pairs of fresh processes until an interim analysis decides, or time runs out.
 
     Args:
         lab: The lab.
         arms: Baseline and candidate.
         question: The claim and its settings.
-        measured: As `empty_measurement` returns it; receives `plan`, `samples` and `timed_ns`.
+        measured: Measurements before the timing.
         recheck: Compares both outputs of a timed call.
         tell: Progress callback.
         is_stateless: Whether the output of a call is independent of the number of earlier calls.
 
+    Returns:
+        The measurements with `plan`, `samples` and `timed_ns`, or with the `error` of the candidate.
+
     Raises:
-        WorkerError: An arm failed.
+        WorkerError: The baseline failed.
     """
-    rules, samples = measured["rules"], measured["samples"]
-    plan = measure.calibrate(
-        lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless
-    )
-    measured["plan"] = plan.described()
-    begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules["looks"]["replicates"]
-    for number, seed in enumerate(measure.seeds(question.seed)):
-        spent_s = (time.monotonic_ns() - begun_ns) / 1e9
-        tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
-        samples.append(measure.replicate(lab, arms, plan, seed=seed, recheck=recheck))
-        spent_s = (time.monotonic_ns() - begun_ns) / 1e9
-        # With slow calls, the first interim analysis still has to be reached, even if time runs out.
-        is_out_of_time = len(samples) >= looks[0] and spent_s + spent_s / len(samples) > limit_s
-        has_failed = any(not each["is_passed"] for each in samples[-1]["rechecked"])
-        if has_failed or is_out_of_time or (len(samples) in looks and judge(measured)["is_final"]):
-            break
-    measured["timed_ns"] = time.monotonic_ns() - begun_ns
+    rules = measured.rules
+    try:
+        plan = measure.calibrate(
+            lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless
+        )
+        measured = replace(measured, plan=plan)
+        begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules.looks.replicates
+        for number, seed in enumerate(measure.seeds(question.seed)):
+            spent_s = (time.monotonic_ns() - begun_ns) / 1e9
+            tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
+            sample = measure.replicate(lab, arms, plan, seed=seed, recheck=recheck)
+            measured = replace(measured, samples=(*measured.samples, sample))
+            timed = len(measured.samples)
+            spent_s = (time.monotonic_ns() - begun_ns) / 1e9
+            # With slow calls, the first interim analysis still has to be reached, even if time runs out.
+            is_out_of_time = timed >= looks[0] and spent_s + spent_s / timed > limit_s
+            has_failed = not question.is_timed_anyway and not all(each.is_passed for each in sample.rechecked)
+            if has_failed or is_out_of_time or (timed in looks and judge(measured).is_final):
+                break
+    except WorkerError as error:
+        if error.label != "candidate":
+            raise
+        return replace(measured, error=CandidateFailure(error.outcome.value, error.problem, error.where, error.said))
+    return replace(measured, timed_ns=time.monotonic_ns() - begun_ns)
 
 
-def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell: Tell) -> JsonObject:
-    measured = empty_measurement(lab, arms[1], question)
+def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell: Tell) -> ComparisonMeasurements:
     training = question.is_training
     with Correctness(
         lab, arms, seed=question.seed, train=training, allow=question.allow, metric=question.metric
     ) as correctness:
-        measured["checks"] = correctness.checks(tell)
-        measured["notes"] = correctness.notes
-        if judge(measured)["outcome"] == ComparisonOutcome.WRONG:
+        checks = correctness.checks(tell)
+        measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)
+        if not measured.is_timeable:
             return measured
-        try:
-            time_until_decided(
-                lab,
-                arms,
-                question,
-                measured,
-                recheck=correctness.recheck,
-                tell=tell,
-                is_stateless=correctness.is_stateless,
-            )
-        except WorkerError as error:
-            if error.label != "candidate":
-                raise
-            measured["error"] = error.described()
+        measured = time_until_decided(
+            lab,
+            arms,
+            question,
+            measured,
+            recheck=correctness.recheck,
+            tell=tell,
+            is_stateless=correctness.is_stateless,
+        )
     if question.has_extras:
-        measured["beside"] = secondary_metrics(lab, arms, train=training, tell=tell)
+        return replace(measured, beside=secondary_metrics(lab, arms, train=training, tell=tell))
     return measured
 
 
-def _limit_s(rules: JsonObject, question: ComparisonRequest) -> float:
+def _limit_s(rules: AcceptanceRules, question: ComparisonRequest) -> float:
     match question.effort:
         case Effort.QUICK:
-            return float(rules["timing"]["quick_limit_s"])
+            return rules.timing.quick_limit_s
         case Effort.NORMAL:
-            return float(rules["timing"]["limit_s"])
+            return rules.timing.limit_s
         case Effort.THOROUGH:
-            return float(rules["timing"]["thorough_limit_s"])
+            return rules.timing.thorough_limit_s

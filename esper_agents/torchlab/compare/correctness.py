@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.errors import UsageError
+from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker.compare.result import (
+    EquivalenceCheck,
+    EquivalenceJudgement,
+    MetricReadings,
+    PlannedCalls,
+    TimedCallChecks,
+)
 from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
@@ -70,7 +78,7 @@ class Correctness:
         self._seed, self._train, self._allow = seed, train, sorted(allow)
         self._readings: JsonObject = {}
         self._scales: JsonObject = {}
-        self.notes: JsonObject = {}
+        self.notes = ComparisonNotes()
         self.is_stateless = True
 
     def __enter__(self) -> Self:
@@ -83,7 +91,7 @@ class Correctness:
         """End the referee and close the observations."""
         self._open.close()
 
-    def checks(self, tell: Tell) -> list[JsonObject]:
+    def checks(self, tell: Tell) -> tuple[EquivalenceCheck, ...]:
         """Return every check of the candidate against the baseline.
 
         Raises:
@@ -93,9 +101,9 @@ class Correctness:
         tell("planning the inputs of both sides", 0.0)
         request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
         answer = self._seen(0, "plan", request)
-        planned = self._hold(answer)
-        self.is_stateless = bool(answer.result["is_stateless"])
-        if answer.result["needs_compiler"]:
+        planned, summary = self._hold(answer), answer.read(PlannedCalls)
+        self.is_stateless = summary.is_stateless
+        if summary.needs_compiler:
             # Otherwise each of the processes below would import it separately.
             self._lab.warm("observe")
         seen = [("plan", planned)]
@@ -105,7 +113,8 @@ class Correctness:
                 seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,)))))
             except WorkerError as error:
                 if arm == 1:
-                    return [_check("runs", self._last_step or "its first call", error.problem)]
+                    first = self._last_step or "its first call"
+                    return (EquivalenceCheck(RUNS, first, is_passed=False, detail=error.problem),)
                 if role == "reference":
                     # Some code has no float64 version; the referee then uses the effect of one ulp in the inputs.
                     continue
@@ -119,32 +128,28 @@ class Correctness:
         with self._lab.worker(label="metric") as worker:
             # It is called with outputs, not with inputs.
             worker.load(TargetSpec(metric.name, ("None",)))
-            readings: JsonObject = worker.ask("metric", {}, files=files).result["readings"]
-        return {"readings": readings, "tolerance": metric.tolerance}
+            found = worker.ask("metric", {}, files=files).read(MetricReadings)
+        return {"readings": found.readings, "tolerance": metric.tolerance}
 
-    def _judged(self, seen: list[tuple[str, int]], planned: int, tell: Tell) -> list[JsonObject]:
+    def _judged(self, seen: list[tuple[str, int]], planned: int, tell: Tell) -> tuple[EquivalenceCheck, ...]:
         judgement = self._judge(seen)
         for number in range(_MOST_SHIFTED):
-            if judgement["is_settled"]:
+            if judgement.is_settled:
                 break
             tell("running the baseline on inputs an ulp away", 0.9)
             shifted = self._seen(0, "observe", {"jitter": self._seed + number + 1, "distinct": True}, files=(planned,))
             seen.append(("shifted", self._hold(shifted)))
             judgement = self._judge(seen)
-        if judgement["nondeterministic"]:
-            first = judgement["nondeterministic"][0]
+        if judgement.nondeterministic:
             raise UsageError(
-                f"{self._arms[0].target.name!r} is not deterministic: {first.get('detail', first)!s:.200}",
+                f"{self._arms[0].target.name!r} is not deterministic: {judgement.nondeterministic[0].detail:.200}",
                 remedy="make it deterministic for a seed, or judge it by --metric FILE:FUNCTION --tolerance NUMBER",
             )
-        self._scales = judgement["scales"]
-        self.notes = {
-            name: judgement[name] for name in ("notes", "refused", "missing", "parameters") if name in judgement
-        }
-        checks: list[JsonObject] = judgement["checks"]
-        return checks
+        self._scales = judgement.scales
+        self.notes = ComparisonNotes(judgement.notes, judgement.refused, judgement.missing, judgement.parameters)
+        return judgement.checks
 
-    def recheck(self, baseline: WorkerReply, candidate: WorkerReply, seed: int) -> list[JsonObject]:
+    def recheck(self, baseline: WorkerReply, candidate: WorkerReply, seed: int) -> tuple[EquivalenceCheck, ...]:
         """Compare the outputs of both arms for the same timed call, and close both replies.
 
         Args:
@@ -160,15 +165,15 @@ class Correctness:
         }
         files = (*baseline.files, *candidate.files)
         try:
-            checks: list[JsonObject] = self._referee.ask("referee", request, files=files).result["checks"]
+            return self._referee.ask("referee", request, files=files).read(TimedCallChecks).checks
         finally:
             for each in files:
                 os.close(each)
-        return checks
 
-    def _judge(self, seen: list[tuple[str, int]]) -> JsonObject:
+    def _judge(self, seen: list[tuple[str, int]]) -> EquivalenceJudgement:
         request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow, **self._readings}
-        return self._referee.ask("referee", request, files=tuple(each for _, each in seen)).result
+        answer = self._referee.ask("referee", request, files=tuple(each for _, each in seen))
+        return answer.read(EquivalenceJudgement)
 
     def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> WorkerReply:
         self._last_step = ""
@@ -199,7 +204,3 @@ _WORDS = {
     "reference": "running the baseline in float64",
     "candidate": "running the candidate",
 }
-
-
-def _check(name: str, variant: str, detail: str) -> JsonObject:
-    return {"check": name, "variant": variant, "is_passed": False, "detail": detail}

@@ -7,17 +7,25 @@ import os
 import random
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from esper_agents.torchlab.compare.result import ArmTimes, TimedReplicate, TimingPlan
+from esper_agents.torchlab.worker.compare.result import TimedBatch, WarmedArm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, TimingRules
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import TargetSpec
+    from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
     from esper_agents.torchlab.worker_handle import WorkerHandle, WorkerReply
+
+# Compares both outputs of a timed call; takes both replies and the seed of the inputs.
+Recheck: TypeAlias = "Callable[[WorkerReply, WorkerReply, int], tuple[EquivalenceCheck, ...]]"
 
 _PILOT_CALLS = 3
 _RECHECKED = 2
@@ -42,32 +50,6 @@ class Arm:
     root: Path
 
 
-@dataclass(frozen=True, slots=True)
-class TimingPlan:
-    """Timing plan shared by all replicates, fixed by a pilot before the first.
-
-    Attributes:
-        calls: Timed calls in a batch of the baseline and of the candidate. Their batches take about as long, so that
-            constant costs per batch, and interruptions, do not change the ratio.
-        lead_in: Untimed calls at the start of a batch, in both arms.
-        quads: Number of quads of batches.
-        warm_calls: Calls before any timing.
-        train: Whether a call is forward and backward.
-        remembers: Whether every call gets the same inputs, because integers cannot be varied.
-    """
-
-    calls: tuple[int, int]
-    lead_in: tuple[int, int]
-    quads: int
-    warm_calls: int
-    train: bool
-    remembers: bool
-
-    def described(self) -> JsonObject:
-        """Return the plan as stored in reports."""
-        return asdict(self)
-
-
 @dataclass
 class _Side:
     worker: WorkerHandle
@@ -87,31 +69,31 @@ class _Side:
         if self._left is not None:
             self.idle_wall_ns += begun - self._left[0]
             self.idle_ns += before - self._left[1]
-        took = self.worker.ask("timing", request).result["batch_ns"]
+        answer = self.worker.ask("timing", request)
         done, after = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         self._left = done, after
         self.queued_ns.append(_queued_ns(self.worker.pid) - queued)
-        self.batch_ns.append(int(took))
+        self.batch_ns.append(answer.read(TimedBatch).batch_ns)
         self.outside_ns.append(done - begun)
         self.processor_ns.append(after - before)
 
-    def described(self) -> JsonObject:
-        return {
-            "batch_ns": self.batch_ns,
-            "outside_ns": self.outside_ns,
-            "processor_ns": self.processor_ns,
-            "queued_ns": self.queued_ns,
-            "idle_ns": self.idle_ns,
-            "idle_wall_ns": self.idle_wall_ns,
-            "processes_started": _children(self.worker.pid),
-        }
+    def times(self) -> ArmTimes:
+        return ArmTimes(
+            batch_ns=tuple(self.batch_ns),
+            outside_ns=tuple(self.outside_ns),
+            processor_ns=tuple(self.processor_ns),
+            queued_ns=tuple(self.queued_ns),
+            idle_ns=self.idle_ns,
+            idle_wall_ns=self.idle_wall_ns,
+            processes_started=_children(self.worker.pid),
+        )
 
 
 def calibrate(
     lab: Lab,
     baseline: Arm,
     candidate: Arm,
-    rules: JsonObject,
+    rules: AcceptanceRules,
     *,
     train: bool,
     seed: int,
@@ -124,43 +106,42 @@ def calibrate(
     Raises:
         WorkerError: An arm cannot be run.
     """
-    timing = rules["timing"]
+    timing = rules.timing
     with _started(lab, baseline, "baseline", 0) as one, _started(lab, candidate, "candidate", 0) as other:
         tried, kinds = [], set()
         for arm, worker in ((baseline, one), (candidate, other)):
-            kinds.add(worker.load(arm.target)["kind"])
+            kinds.add(worker.load(arm.target).kind)
             first = _warm(worker, _PILOT_CALLS, train=train, seed=seed)
-            tried.append(_warm(worker, _warm_calls(first["call_ns"], timing), train=train, seed=seed))
-    call_ns = [max(int(each["call_ns"]), 1) for each in tried]
-    input_ns = max(*(int(each["input_ns"]) for each in tried), 1)
+            tried.append(_warm(worker, _warm_calls(first.call_ns, timing), train=train, seed=seed))
+    call_ns = [max(each.call_ns, 1) for each in tried]
+    input_ns = max(*(each.input_ns for each in tried), 1)
     most_calls = min(
-        timing["most_input_ns"] // input_ns,
-        timing["most_batch_bytes"] // max(*(int(each["input_bytes"]) for each in tried), 1),
+        timing.most_input_ns // input_ns, timing.most_batch_bytes // max(*(each.input_bytes for each in tried), 1)
     )
-    batch_ns = min(timing["batch_ns"], max(most_calls, 1) * min(call_ns))
+    batch_ns = min(timing.batch_ns, max(most_calls, 1) * min(call_ns))
     calls = [max(round(batch_ns / each), 1) for each in call_ns]
     is_counted = "step" in kinds or not is_stateless
     if is_counted:
         calls = [min(calls)] * 2
-    lead_in = [0 if each > timing["longest_lead_in_ns"] else math.ceil(timing["lead_in_ns"] / each) for each in call_ns]
+    lead_in = [0 if each > timing.longest_lead_in_ns else math.ceil(timing.lead_in_ns / each) for each in call_ns]
     if is_counted:
         lead_in = [max(lead_in)] * 2
     quad_ns = 2 * sum(
         (first + more) * (each + input_ns) for first, more, each in zip(lead_in, calls, call_ns, strict=True)
     )
-    quads = min(max(timing["replicate_ns"] // quad_ns, timing["fewest_quads"]), timing["most_quads"])
+    quads = min(max(timing.replicate_ns // quad_ns, timing.fewest_quads), timing.most_quads)
     return TimingPlan(
         (calls[0], calls[1]),
         (lead_in[0], lead_in[1]),
-        int(quads),
+        quads,
         _warm_calls(max(call_ns), timing),
         train,
-        any(each["remembers"] for each in tried),
+        any(each.remembers for each in tried),
     )
 
 
-def _warm_calls(call_ns: int, timing: JsonObject) -> int:
-    return int(min(max(timing["warm_ns"] // max(call_ns, 1), _PILOT_CALLS), _MOST_WARM_CALLS))
+def _warm_calls(call_ns: int, timing: TimingRules) -> int:
+    return min(max(timing.warm_ns // max(call_ns, 1), _PILOT_CALLS), _MOST_WARM_CALLS)
 
 
 def replicate(
@@ -169,8 +150,8 @@ def replicate(
     plan: TimingPlan,
     *,
     seed: int,
-    recheck: Callable[[WorkerReply, WorkerReply, int], list[JsonObject]],
-) -> JsonObject:
+    recheck: Recheck,
+) -> TimedReplicate:
     """Time both arms in a fresh pair of processes.
 
     Args:
@@ -178,7 +159,7 @@ def replicate(
         arms: Baseline and candidate.
         plan: The timing plan.
         seed: Seed of every random choice in this replicate.
-        recheck: Compares both outputs of a timed call; takes both replies and the seed of the inputs.
+        recheck: Compares both outputs of a timed call.
 
     Raises:
         WorkerError: An arm failed that had worked before.
@@ -199,46 +180,46 @@ def replicate(
         warm_seed = chance.getrandbits(31)
         for number in chance.sample((0, 1), 2):
             _warm(sides[number].worker, plan.warm_calls, train=plan.train, seed=warm_seed)
-        rechecked: list[JsonObject] = []
+        rechecked: list[EquivalenceCheck] = []
         for number in range(plan.quads * 2):
-            # In a pair of batches, both arms draw the same inputs, and each uses as many as it makes calls.
-            request: dict[str, Any] = {
-                "phase": "time",
-                "seed": chance.getrandbits(31),
-                "draw": [max(plan.lead_in), max(plan.calls)],
-                "pick": chance.randrange(min(plan.calls)),
-            }
-            for letter in order[2 * number : 2 * number + 2]:
-                arm = "AB".index(letter)
-                shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
-                sides[arm].time({**request, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm], "shifts": shifts})
+            inputs_seed = _time_pair(sides, plan, order[2 * number : 2 * number + 2], chance)
             if number in rechecked_after:
                 answers = [side.worker.ask("timing", {"phase": "output"}) for side in sides]
-                rechecked += recheck(answers[0], answers[1], request["seed"])
-        return {
-            "seed": seed,
-            "calls": list(plan.calls),
-            "lead_in": list(plan.lead_in),
-            "processor": cpu,
-            "order": order,
-            "baseline": sides[0].described(),
-            "candidate": sides[1].described(),
-            "rechecked": rechecked,
-        }
+                rechecked += recheck(answers[0], answers[1], inputs_seed)
+        return TimedReplicate(
+            seed=seed,
+            calls=plan.calls,
+            lead_in=plan.lead_in,
+            processor=cpu,
+            order=order,
+            baseline=sides[0].times(),
+            candidate=sides[1].times(),
+            rechecked=tuple(rechecked),
+        )
 
 
-def log_ratio(sample: JsonObject) -> float:
-    """Return ln(call time of the baseline / of the candidate) of a replicate, by the fastest batch of each."""
-    baseline, candidate = (min(sample[arm]["batch_ns"]) for arm in ("baseline", "candidate"))
-    return math.log(baseline * sample["calls"][1] / (candidate * sample["calls"][0]))
+def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance: random.Random) -> int:
+    """Time a batch of each arm on the same inputs, of which each uses as many as it makes calls; return their seed."""
+    inputs_seed = chance.getrandbits(31)
+    request: dict[str, Any] = {
+        "phase": "time",
+        "seed": inputs_seed,
+        "draw": [max(plan.lead_in), max(plan.calls)],
+        "pick": chance.randrange(min(plan.calls)),
+    }
+    for letter in order:
+        arm = "AB".index(letter)
+        shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
+        sides[arm].time({**request, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm], "shifts": shifts})
+    return inputs_seed
 
 
 def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = None) -> WorkerHandle:
     return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
 
 
-def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int) -> JsonObject:
-    return worker.ask("timing", {"phase": "warm", "calls": calls, "train": train, "seed": seed}).result
+def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int) -> WarmedArm:
+    return worker.ask("timing", {"phase": "warm", "calls": calls, "train": train, "seed": seed}).read(WarmedArm)
 
 
 def _processor(lab: Lab, chance: random.Random) -> int | None:
@@ -273,7 +254,7 @@ def _children(pid: int) -> int:
     return found
 
 
-def seeds(seed: int) -> Any:
+def seeds(seed: int) -> Iterator[int]:
     """Return an endless stream of seeds for replicates, derived from one seed."""
     chance = random.Random(seed)  # noqa: S311 - a design, not a secret
     while True:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.torchlab.compare.result import ArmMetrics, SecondaryMetrics
+from esper_agents.torchlab.measurement import measurement
 
 if TYPE_CHECKING:
-    from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.measure import Arm
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
+    from esper_agents.torchlab.worker.explain.result import ExplainRun
+    from esper_agents.torchlab.worker.memory.result import MemoryRun
 
 
-def secondary_metrics(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tell) -> JsonObject:
+def secondary_metrics(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tell) -> SecondaryMetrics:
     """Return the memory use and graph counts of each arm, as far as they can be measured.
 
     Args:
@@ -22,31 +25,29 @@ def secondary_metrics(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tel
         train: Also run backward.
         tell: Progress callback.
     """
-    found = {}
+    found = []
     for name, arm in zip(("baseline", "candidate"), arms, strict=True):
         tell(f"memory and graphs of the {name}", 0.99)
-        found[name] = {**_asked(lab, arm, "memory", train, _memory), **_asked(lab, arm, "explain", train, _graphs)}
-    return found
+        memory: MemoryRun | None = _asked(lab, arm, "memory", train=train)
+        compiled: ExplainRun | None = _asked(lab, arm, "explain", train=train)
+        found.append(_metrics(memory, compiled))
+    return SecondaryMetrics(*found)
 
 
-def _asked(lab: Lab, arm: Arm, job: str, train: bool, read: Any) -> dict[str, Any]:  # noqa: FBT001 - passed through
+def _asked(lab: Lab, arm: Arm, kind: str, *, train: bool) -> Any:
+    """Return the measured part of another measurement; None if it failed, because the verdict does not need it."""
     try:
-        lab.warm(job)
+        lab.warm(kind)
         with lab.worker(root=arm.root, device=arm.target.device) as worker:
             worker.load(arm.target)
-            given: dict[str, Any] = read(worker.ask(job, {"train": train, "steps": 0}).result)
+            return worker.ask(kind, {"train": train, "steps": 0}).read(measurement(kind).measured)
     except (EvidenceError, UsageError):
-        # The verdict does not need it, and a missing value is shown as not measured.
-        return {}
-    return given
+        return None
 
 
-def _memory(result: JsonObject) -> dict[str, Any]:
-    return {"peak_bytes": result["peak"]["peak_bytes"]} if "peak_bytes" in result.get("peak", {}) else {}
-
-
-def _graphs(result: JsonObject) -> dict[str, Any]:
-    if "status" not in result:
-        return {}
-    operations = sum(int(each["op_count"]) for each in result.get("graphs", ()))
-    return {"torch_compile": result["status"], "graph_breaks": len(result["breaks"]), "operations": operations}
+def _metrics(memory: MemoryRun | None, compiled: ExplainRun | None) -> ArmMetrics:
+    peak_bytes = memory.peak.peak_bytes if memory and memory.peak else None
+    if compiled is None or compiled.status is None:
+        return ArmMetrics(peak_bytes)
+    operations = sum(each.op_count for each in compiled.graphs or ())
+    return ArmMetrics(peak_bytes, compiled.status, len(compiled.breaks or ()), operations)

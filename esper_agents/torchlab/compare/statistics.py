@@ -30,6 +30,10 @@ class Interval:
     upper: float
     confidence: float
 
+    def __str__(self) -> str:
+        """Return the estimate and its bounds."""
+        return f"{self.estimate:.4g}x, {self.lower:.4g}x to {self.upper:.4g}x"
+
 
 def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: float) -> Interval:
     """Estimate the speedup of the candidate with its interval.

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.quantities import percent, time_text
-from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.torchlab.measurement import MeasuredClaim, MeasurementDescriptor, ReportSection, option
+from esper_agents.torchlab.effort import Effort
+from esper_agents.torchlab.measurement import (
+    MeasuredClaim,
+    MeasurementDescriptor,
+    MeasurementOutline,
+    ReportSection,
+    effort_option,
+    missing_section,
+    option,
+)
 from esper_agents.torchlab.measurement_codes import DATA_WAITS
 from esper_agents.torchlab.report import now
+from esper_agents.torchlab.worker.data.result import DatasetLines, DataTimes, LoaderVariant
+from esper_agents.torchlab.worker.results import shallow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.lab import Lab
+    from esper_agents.torchlab.measurement import ReportSubject
     from esper_agents.torchlab.report import MeasurementReport
     from esper_agents.torchlab.target import TargetSpec, Tell
 
-QUICK_S, NORMAL_S, THOROUGH_S = 6.0, 20.0, 60.0
+_SECONDS = {Effort.QUICK: 6.0, Effort.NORMAL: 20.0, Effort.THOROUGH: 60.0}
 # Shares of the time from which data are the bottleneck, or a cost worth naming.
 _BOTTLENECK, _COST = 0.5, 0.1
 # A setting is recommended if each of at least three rounds is faster than each of the loader's own, by this ratio.
@@ -39,173 +47,7 @@ class DataOptions:
 
     step: str = option("", "Callable that takes a batch, or a factory of it", metavar="FILE.py:NAME", is_target=True)
     batch_size: int = option(32, "Batch size if the target is a dataset", metavar="N", least=1)
-    quick: bool = option(default=False, text="Measure for a shorter time")
-    thorough: bool = option(default=False, text="Measure for a longer time")
-
-
-@dataclass(frozen=True, slots=True)
-class LoaderRound:
-    """Times of one pass over the data.
-
-    Attributes:
-        batches: Number of timed batches.
-        start_ns: Time until the first batch, including the start of workers.
-        batch_ns: Time of one iteration: waiting and step.
-        wait_ns: Part of it in which the step waits for data.
-    """
-
-    batches: int
-    start_ns: int
-    batch_ns: int
-    wait_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoaderVariant:
-    """Setting of the loader with its times.
-
-    Attributes:
-        num_workers: Number of worker processes.
-        prefetch_factor: Batches that each worker prepares ahead; None without workers.
-        pin_memory: Whether batches are copied into page-locked memory.
-        is_own: Whether it is the setting in the user's code.
-        repeats_data: For an iterable dataset with more than one worker: whether each worker loads all data; None if
-            unknown or not applicable.
-        error: Exception with this setting; empty if none.
-        rounds: The passes.
-    """
-
-    num_workers: int
-    prefetch_factor: int | None
-    pin_memory: bool
-    is_own: bool
-    repeats_data: bool | None
-    error: str
-    rounds: tuple[LoaderRound, ...]
-
-    @property
-    def typical_ns(self) -> float:
-        """The median time of an iteration over the rounds."""
-        return median(each.batch_ns for each in self.rounds)
-
-    @property
-    def setting(self) -> str:
-        """The setting as keyword arguments."""
-        ahead = "" if self.prefetch_factor is None else f", prefetch_factor={self.prefetch_factor}"
-        return f"num_workers={self.num_workers}{ahead}{', pin_memory=True' if self.pin_memory else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class LoaderFacts:
-    """The user's loader.
-
-    Attributes:
-        type: Class of the loader.
-        dataset: Class of the dataset.
-        kind: `map` or `iterable` by the dataset, or `other` if it is not a DataLoader.
-        is_wrapped: Whether the target was a dataset, for which a DataLoader was created.
-        batch_size: Samples in a batch; None if unknown.
-        batches: Batches in a pass; None if unknown.
-        persistent_workers: Whether its workers survive a pass.
-        file: File of the dataset's class; empty outside the project.
-        line: Line of the class; 0 outside the project.
-    """
-
-    type: str
-    dataset: str
-    kind: Literal["map", "iterable", "other"]
-    is_wrapped: bool
-    batch_size: int | None
-    batches: int | None
-    persistent_workers: bool
-    file: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepPlace:
-    """The measured step: its name, and the file and line of its definition."""
-
-    name: str
-    file: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetLine:
-    """Line that runs while a batch is loaded.
-
-    Attributes:
-        file: File, relative to the project.
-        line: Line number.
-        function: Function of the line.
-        source: Its text.
-        times: Number of runs while traced.
-        own_ns: Time per batch without calls of other functions of the project.
-        total_ns: Time per batch with them.
-    """
-
-    file: str
-    line: int
-    function: str
-    source: str
-    times: int
-    own_ns: int
-    total_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetLines:
-    """Traced lines, loaded without workers.
-
-    Attributes:
-        batches: Number of traced batches.
-        samples: Number of traced samples; None if unknown.
-        plain_ns: Time of a batch without the trace.
-        traced_ns: Time of a batch with it.
-        rows: Lines, most expensive first.
-    """
-
-    batches: int
-    samples: int | None
-    plain_ns: int
-    traced_ns: int
-    rows: tuple[DatasetLine, ...]
-
-    def plain_share_ns(self, row: DatasetLine) -> float:
-        """Return a line's share of the time of a batch without the trace, which slows down all lines."""
-        return row.own_ns * self.plain_ns / max(self.traced_ns, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class MissingPart:
-    """Part that was not measured, with the reason."""
-
-    what: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class DataTimes:
-    """Measured part of a result.
-
-    Attributes:
-        device: Device of the step.
-        cores: Processor cores that the measurement may use.
-        loader: The loader.
-        step: The step; None if only the loader was measured.
-        variants: Settings; the first is the loader's own.
-        lines: Cost by line; None if not measured.
-        missing: Parts that were not measured.
-    """
-
-    device: str
-    cores: int
-    loader: LoaderFacts
-    step: StepPlace | None
-    variants: tuple[LoaderVariant, ...]
-    lines: DatasetLines | None
-    missing: tuple[MissingPart, ...]
+    effort: Effort = effort_option()  # noqa: RUF009 - a field
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +131,7 @@ def run(lab: Lab, target: TargetSpec, options: DataOptions, tell: Tell | None) -
         WorkerError: The dataset or the step raised, hung or crashed.
         EvidenceError: The measurement process returned an invalid result.
     """
-    if options.quick and options.thorough:
-        raise UsageError("--quick and --thorough are mutually exclusive", remedy="keep one of them")
-    seconds = QUICK_S if options.quick else THOROUGH_S if options.thorough else NORMAL_S
+    seconds = _SECONDS[options.effort]
     asked = {"step": options.step, "batch_size": options.batch_size, "seconds": seconds, "seed": target.seed}
     own = {
         "root": str(lab.project),
@@ -304,23 +144,18 @@ def run(lab: Lab, target: TargetSpec, options: DataOptions, tell: Tell | None) -
     with lab.worker(device=target.device) as worker:
         patience_s = lab.settings.timeout_s + 2 * seconds
         answer = worker.ask("data", {**asked, **own}, timeout_s=patience_s, tell=tell or lab.tell, name=target.name)
-    try:
-        result = explained(answer.result)
-    except ValueError as error:
-        raise EvidenceError("the measurement process returned an invalid result", remedy="measure again") from error
-    loader = result["loader"]
-    place = {"file": loader["file"], "line": loader["line"]} if loader["file"] else {"file": None, "line": None}
+    loader = answer.read(DataTimes).loader
+    place = {"file": loader.file or None, "line": loader.line if loader.file else None}
     about = {**target.described(), "kind": "loader", **place}
-    return lab.report("data", about, asked, result, started=started)
+    return MEASUREMENT.concluded(lab.report("data", about, asked, answer.result, started=started))
 
 
-def explained(result: JsonObject) -> JsonObject:
+def explained(times: DataTimes, _subject: ReportSubject) -> DataResult:
     """Return the measured times with their conclusions; a pure function of the times.
 
     Raises:
-        ValueError: The times are not valid.
+        ValueError: The loader's own setting was not measured.
     """
-    times = decode(DataTimes, json.dumps(result))
     own = times.variants[0]
     if not own.rounds:
         raise ValueError("the loader's own setting was not measured")
@@ -328,14 +163,8 @@ def explained(result: JsonObject) -> JsonObject:
     share = median(shares)
     status = _status(share, times)
     gain, hot = _gain(times), _hot(times)
-    made = DataResult(
-        device=times.device,
-        cores=times.cores,
-        loader=times.loader,
-        step=times.step,
-        variants=times.variants,
-        lines=times.lines,
-        missing=times.missing,
+    return DataResult(
+        **shallow(times),
         status=status,
         is_clear=all(_status(each, times) == status for each in shares),
         share=round(share, 3),
@@ -344,8 +173,6 @@ def explained(result: JsonObject) -> JsonObject:
         hot=hot,
         change=tuple(_changes(times, status, gain, hot)),
     )
-    found: JsonObject = json.loads(encode(made))
-    return found
 
 
 def _status(share: float, times: DataTimes) -> Literal["data", "partly", "step", "no-step"]:
@@ -442,9 +269,8 @@ def _changes(times: DataTimes, status: str, gain: LoaderGain | None, hot: HotLin
         yield "no measured setting of the loader is faster in every round: make the dataset itself faster"
 
 
-def sections(result: JsonObject) -> Iterator[ReportSection]:
+def sections(found: DataResult, _subject: ReportSubject) -> Iterator[ReportSection]:
     """Yield what the terminal shows."""
-    found = decode(DataResult, json.dumps(result))
     style = {"data": "red", "partly": "yellow", "step": "green"}.get(found.status, "")
     unclear = "" if found.is_clear else "; not clear: the rounds disagree"
     yield ReportSection(((found.status, found.headline + unclear),), style)
@@ -468,7 +294,7 @@ def sections(result: JsonObject) -> Iterator[ReportSection]:
                 ),
             )
         )
-    yield ReportSection(tuple(("missing", f"{each.what}: {each.why}") for each in found.missing), "yellow")
+    yield missing_section(found.missing)
 
 
 def _table(found: DataResult) -> ReportSection:
@@ -488,7 +314,7 @@ def _table(found: DataResult) -> ReportSection:
         cells.append((*number, *map(time_text, times), *own))
         bars.append(variant.typical_ns / longest_ns)
     heads = ("workers", "prefetch", "pinned", "per batch", "fastest", "waiting", "first batch", "")
-    return ReportSection(heads=heads, cells=tuple(cells), bars=tuple(bars))
+    return ReportSection(heads=heads, cells=tuple(cells), bars=tuple(bars), is_apart=True)
 
 
 def _lines_table(lines: DatasetLines) -> ReportSection:
@@ -505,18 +331,22 @@ def _lines_table(lines: DatasetLines) -> ReportSection:
             )
             for each in rows
         ),
+        is_apart=True,
     )
 
 
-def claims(result: JsonObject) -> Iterator[MeasuredClaim]:
+def claims(found: DataResult, _subject: ReportSubject) -> Iterator[MeasuredClaim]:
     """Yield a diagnostic for the most expensive line if the step waits for data."""
-    found = decode(DataResult, json.dumps(result))
     if found.status not in {"data", "partly"}:
         return
-    hot = found.hot
-    place = {"file": hot.file, "line": hot.line} if hot else {"file": found.loader.file, "line": found.loader.line}
-    witnesses = (_CLOCK, _LINES) if hot else (_CLOCK,)
-    yield MeasuredClaim(DATA_WAITS, place, found.headline, "; ".join(found.change), witnesses)
+    at = found.hot or found.loader
+    witnesses = (_CLOCK, _LINES) if found.hot else (_CLOCK,)
+    yield MeasuredClaim(DATA_WAITS, at.file, at.line, found.headline, "; ".join(found.change), witnesses)
+
+
+def outline(target: str, found: DataResult) -> MeasurementOutline:
+    """Return the most important part of a result."""
+    return MeasurementOutline(f"{target}: {found.headline}", {"status": found.status}, (_CLOCK,))
 
 
 MEASUREMENT = MeasurementDescriptor(
@@ -534,12 +364,15 @@ MEASUREMENT = MeasurementDescriptor(
     ),
     options=DataOptions,
     run=run,
-    explained=explained,
+    measured=DataTimes,
     result=DataResult,
+    explained=explained,
     sections=sections,
     claims=claims,
-    witnesses=(_CLOCK,),
+    outline=outline,
     compared=("status",),
-    failing=frozenset({"data"}),
+    is_against=lambda result: result.status == "data",
+    fail_on="warning",
     fail_help="Exit 3 if data loading is the bottleneck",
+    has_inputs=False,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.domain.codec import JsonObject
+    from esper_agents.torchlab.worker.profile.result import TimingRound
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +38,30 @@ class UnprofiledCall:
         return max(self.computing_ns + self.waiting_ns, 1)
 
 
-def call_of(measured: JsonObject) -> UnprofiledCall:
+def call_of(rounds: Sequence[TimingRound]) -> UnprofiledCall:
     """Return the cost of one call, from the rounds."""
-    rounds = measured["rounds"]
-    walls = [each["wall_ns"] // each["calls"] for each in rounds]
+    walls = [each.wall_ns // each.calls for each in rounds]
     return UnprofiledCall(
-        min(each["thread_ns"] // each["calls"] for each in rounds),
+        min(each.thread_ns // each.calls for each in rounds),
         _usual_waiting_ns(rounds),
         min(walls),
         int(median(walls)),
-        min(each["minor_faults"] / each["calls"] for each in rounds),
-        all(each.get("read_calls", 0) + each["major_faults"] >= each["calls"] for each in rounds),
+        min(each.minor_faults / each.calls for each in rounds),
+        all((each.read_calls or 0) + each.major_faults >= each.calls for each in rounds),
     )
 
 
-def _usual_waiting_ns(rounds: Sequence[JsonObject]) -> int:
+def _usual_waiting_ns(rounds: Sequence[TimingRound]) -> int:
     """Return the time for which a call waits for something other than a processor.
 
     If the kernel reports the time for which the thread was runnable but not running, the rest is waiting, and the
     median of the rounds is typical. Otherwise, only the minimum of the rounds is free of other processes' time.
     """
-    waited = [_waited_ns(each) // each["calls"] for each in rounds]
-    return int(median(waited)) if all("queued_ns" in each for each in rounds) else min(waited)
+    waited = [_waited_ns(each) // each.calls for each in rounds]
+    return int(median(waited)) if all(each.queued_ns is not None for each in rounds) else min(waited)
 
 
-def _waited_ns(one: JsonObject) -> int:
-    if not one["voluntary_switches"]:
+def _waited_ns(one: TimingRound) -> int:
+    if not one.voluntary_switches:
         return 0
-    return max(0, int(one["wall_ns"]) - int(one["thread_ns"]) - int(one.get("queued_ns", 0)))
+    return max(0, one.wall_ns - one.thread_ns - (one.queued_ns or 0))

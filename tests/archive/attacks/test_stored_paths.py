@@ -17,6 +17,7 @@ from esper_agents.errors import NotFoundError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.certified_tree import scratch_tree
 from esper_agents.torchlab.lab import Lab
+from esper_agents.torchlab.worker.results import WrittenFile
 from esper_agents.torchlab.worker_failure import WorkerError
 
 HOSTILE = [
@@ -80,7 +81,7 @@ def test_an_artifact_that_a_worker_names_is_a_file_of_its_scratch(canary, name):
     scratch.mkdir()
     (scratch / "link").symlink_to(canary.parent / "canary")
     with pytest.raises(WorkerError):
-        Lab._kept(SimpleNamespace(keep=canary), scratch, {"name": name, "media_type": "text/plain"})
+        Lab.kept(SimpleNamespace(keep=canary), scratch, WrittenFile(name, "text/plain"))
 
 
 def test_an_artifact_of_a_worker_is_not_written_through_a_link(canary):
@@ -88,5 +89,5 @@ def test_an_artifact_of_a_worker_is_not_written_through_a_link(canary):
     scratch.mkdir()
     (scratch / "plot.html").write_text("plot")
     (canary / "plot.html").symlink_to(canary.parent / "canary")
-    made = Lab._kept(SimpleNamespace(keep=canary), scratch, {"name": "plot.html", "media_type": "text/html"})
+    made = Lab.kept(SimpleNamespace(keep=canary), scratch, WrittenFile("plot.html", "text/html"))
     assert (made.path.is_symlink(), made.path.read_text()) == (False, "plot")

@@ -186,7 +186,12 @@ def test_an_override_that_a_stranger_signed_counts_for_nothing(judged, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": Status.GO}, {"status": "EMERGENCY_STOP"}, {"certificate_sha256": "0" * 64}]
+    "changes",
+    [
+        {"status": Status.GO},
+        {"status": "EMERGENCY_STOP"},
+        {"status": Status.REJECTED, "certificate_sha256": "0" * 64},
+    ],
 )
 def test_an_override_that_the_program_would_not_make_counts_for_nothing(judged, home, changes):
     made = replace(override(judged), id=new_id(Prefix.NOTICE), **changes)

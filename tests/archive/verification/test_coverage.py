@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from certificate_samples import evidence, measurement, of_status, ran_tests, source
 
+from esper_agents.archive.verification import coverage
 from esper_agents.archive.verification.coverage import (
     AGAINST,
     CoverageState,
@@ -17,7 +18,9 @@ from esper_agents.archive.verification.coverage import (
 from esper_agents.archive.verification.supersession import Override
 from esper_agents.archive.verification.verify import FreshnessState, VerificationResult
 from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.domain.change import TaskChange
 from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.status import Status
 from esper_agents.errors import ExitCode
 
@@ -76,6 +79,73 @@ def test_a_verdict_against_a_file_counts_whatever_todays_policy_says():
     issued = replace(against.verified.certificate, findings=())
     against = replace(against, verified=replace(against.verified, certificate=issued))
     assert standing(against).standing is CoverageState.AGAINST
+
+
+def of_change(base, *, digest=HERE, blob="after", status=Status.GO, **more):
+    """Return a certificate about a change, from content with one git object to content with another."""
+    found = judged(status, digest=digest, **more)
+    issued = found.verified.certificate
+    options = TaskChange("main", "c" * 40, "", "d" * 64).options
+    task = replace(issued.task, options={**issued.task.options, **options}, paths=(PATH,))
+    # The samples were executed, but not as what a change brings: see the tests of the policy.
+    issued = replace(issued, task=task, verdict=replace(issued.verdict, kind=issued.verdict.kind))
+    narrower = {PATH: f"reviewed for {issued.task.change.label} only"}
+    verified = replace(found.verified, certificate=issued)
+    return replace(found, verified=verified, narrower=narrower, bases={PATH: base}, blobs={PATH: frozenset({blob})})
+
+
+@pytest.fixture
+def lenient(monkeypatch):
+    """Let each recorded status count: what the policy allows for a change is tested with the policy."""
+    monkeypatch.setattr(coverage, "_excess", lambda _: "")
+
+
+@pytest.mark.usefixtures("lenient")
+def test_a_change_covers_a_file_that_it_added_or_whose_content_before_was_covered():
+    whole = replace(judged(digest=OLD, currency=FreshnessState.STALE), blobs={PATH: frozenset({"before"})})
+    assert standing(of_change("")).standing is CoverageState.COVERED
+    assert standing(of_change("before"), whole).standing is CoverageState.COVERED
+    between = of_change("before", digest="c" * 64, blob="between", currency=FreshnessState.STALE)
+    assert standing(of_change("between"), between, whole).standing is CoverageState.COVERED
+    found = standing(of_change("before"))
+    assert (
+        found.standing,
+        found.why.endswith("the file was reviewed for change ccccccccc..work tree (1 file) only"),
+    ) == (
+        CoverageState.UNCOVERED,
+        True,
+    )
+
+
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize(
+    "whole",
+    [
+        judged(Status.NEEDS_FURTHER_REVIEW, digest=OLD),
+        judged(digest=OLD, currency=FreshnessState.REVOKED),
+        judged(digest=OLD, genuine=CheckOutcome.CANNOT_DECIDE),
+        judged(Status.ADVISORY_ONLY, digest=OLD),
+    ],
+)
+def test_a_change_to_content_that_no_certificate_covered_covers_nothing(whole):
+    whole = replace(whole, blobs={PATH: frozenset({"before"})})
+    open_states = {CoverageState.UNCOVERED, CoverageState.NOT_CURRENT}
+    assert standing(of_change("before"), whole).standing in open_states
+
+
+@pytest.mark.usefixtures("lenient")
+def test_content_that_is_accepted_needs_no_certificate_and_changes_that_build_on_each_other_end():
+    found = coverage_of(PATH, HERE, "", [of_change("main")], ENOUGH, accepted="main")
+    assert found.standing is CoverageState.COVERED
+    loop = [of_change("one", blob="two"), of_change("two", blob="one")]
+    assert standing(*loop).standing is CoverageState.UNCOVERED
+
+
+@pytest.mark.usefixtures("lenient")
+def test_a_later_edit_makes_a_change_stale_with_the_reason():
+    found = standing(of_change("", digest=OLD, currency=FreshnessState.STALE))
+    assert found.standing is CoverageState.NOT_CURRENT
+    assert found.why == "the file has changed since change ccccccccc..work tree (1 file) was judged"
 
 
 def test_what_nobody_judged_is_uncovered():
@@ -295,4 +365,7 @@ def test_each_agent_that_is_asked_for_must_have_judged_it():
     ],
 )
 def test_the_worst_standing_decides_the_exit_code(standings, code):
-    assert exit_code([replace(standing(judged()), standing=each) for each in standings]) is code
+    found = [replace(standing(judged()), standing=each) for each in standings]
+    assert exit_code(found, GateLevel.UNCOVERED) is code
+    assert exit_code(found, GateLevel.AGAINST) is (code if {"tampered", "against"} & set(standings) else ExitCode.DONE)
+    assert exit_code(found, GateLevel.NEVER) is ExitCode.DONE

@@ -15,7 +15,7 @@ from esper_agents.certificates.statement import normal, parse, statement
 from esper_agents.certificates.views.markdown import layout, render_markdown
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.finding import Location
+from esper_agents.domain.finding import Location, Standing
 from esper_agents.domain.status import QuestionType, Stance, Status
 
 POLICY = policy_text()
@@ -191,6 +191,21 @@ def test_a_verdict_of_another_kind_than_the_task_fails():
 )
 def test_a_citation_of_what_was_not_read_fails(location, words):
     assert words in failing(certificate(findings=(finding(location=location),)))["citations"]
+
+
+def test_a_finding_marked_as_unverified_may_cite_what_is_not_there_and_a_located_one_may_not():
+    invented = replace(finding(), claim=replace(finding().claim, location=Location("gone.py", 12)), evidence=())
+    for standing, is_wrong in ((Standing.UNVERIFIED, False), (Standing.LOCATED, True)):
+        made = certificate(findings=(replace(invented, standing=standing),))
+        assert ("citations" in failing(made), "evidence" in failing(made)) == (is_wrong, is_wrong)
+
+
+def test_a_finding_recorded_by_the_program_has_no_standing_in_the_bytes():
+    made = certificate(findings=(finding(1), replace(finding(2), standing=Standing.LOCATED, checks=("found",))))
+    recorded, said = json.loads(statement(made))["predicate"]["findings"]
+    assert not {"standing", "checks"} & set(recorded)
+    assert (said["standing"], said["checks"]) == ("located", ["found"])
+    assert parse(statement(made)) == normal(made)
 
 
 def test_a_citation_of_the_last_line_holds():

@@ -113,6 +113,14 @@ def test_a_file_that_nobody_judged_is_uncovered(judged):
     assert gate("other.py") == (ExitCode.NOT_CURRENT, {"other.py": "uncovered"})
 
 
+def test_the_gate_fails_only_at_the_level_that_the_user_names(judged):
+    (judged.root / "other.py").write_text("import torch\n", encoding="utf-8")
+    uncovered, against = ("other.py", "--fail-on"), ("train.py", "--fail-on")
+    assert [gate(*uncovered, level)[0] for level in ("uncovered", "against", "never")] == [8, 0, 0]
+    assert [gate(*against, level)[0] for level in ("uncovered", "against", "never")] == [3, 3, 0]
+    assert gate("other.py", "train.py", "--fail-on", "never")[1] == {"other.py": "uncovered", "train.py": "against"}
+
+
 def test_a_file_that_has_changed_since_is_not_current(judged):
     judged.train.write_text(FAULTY + "\n# more\n", encoding="utf-8")
     assert gate("train.py") == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
@@ -126,18 +134,18 @@ def test_where_nobody_is_trusted_nothing_is_decided(clone):
 def test_a_key_that_is_named_for_this_time_counts_as_text_and_as_file(clone, key, tmp_path):
     (tmp_path / "key.pub").write_text(f"{key}\n", encoding="utf-8")
     for given in (key, str(tmp_path / "key.pub")):
-        assert gate("train.py", "--trust", given) == (ExitCode.AGAINST, {"train.py": "against"})
+        assert gate("train.py", "--trusted-key", given) == (ExitCode.AGAINST, {"train.py": "against"})
 
 
 def test_another_key_that_is_named_decides_nothing(clone, tmp_path):
     other = as_ssh(signing_key(tmp_path / "stranger").public_key)
-    assert gate("train.py", "--trust", other) == (ExitCode.UNDECIDED, {"train.py": "undecided"})
+    assert gate("train.py", "--trusted-key", other) == (ExitCode.UNDECIDED, {"train.py": "undecided"})
 
 
 def test_a_certificate_that_cannot_be_read_stops_the_gate(clone, key):
     record = next((clone / "docs").rglob("*.dsse.json"))
     record.write_bytes(record.read_bytes()[:-20])
-    code, standing = gate("train.py", "--trust", key)
+    code, standing = gate("train.py", "--trusted-key", key)
     assert code == ExitCode.TAMPERED
     assert set(standing.values()) == {"tampered", "uncovered"}
 
@@ -149,7 +157,7 @@ def test_what_was_imported_never_passes(clone, key):
     (clone / "freehand.md").write_text(page, encoding="utf-8")
     taken = CliRunner().invoke(build(), ["certificates", "import", "freehand.md"])
     assert taken.output.startswith("imported: 1,")
-    assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
+    assert gate("train.py", "--trusted-key", key) == (ExitCode.NOT_CURRENT, {"train.py": "uncovered"})
 
 
 def said_of(judged, *arguments):
@@ -160,7 +168,7 @@ def said_of(judged, *arguments):
 
 def test_an_override_counts_in_the_project_and_in_a_clone_where_it_is_accepted_and_not_else(judged, request):
     said_of(judged, "override", "--status", "approved", "--reason", "not shipped", "--yes")
-    for trust in ((), ("--trust", request.getfixturevalue("key"))):
+    for trust in ((), ("--trusted-key", request.getfixturevalue("key"))):
         if trust:
             request.getfixturevalue("clone")
         assert gate("train.py", *trust) == (ExitCode.AGAINST, {"train.py": "against"})
@@ -170,26 +178,42 @@ def test_an_override_counts_in_the_project_and_in_a_clone_where_it_is_accepted_a
 def test_a_revocation_counts_in_a_clone_by_the_key_that_is_named(judged, key, request):
     said_of(judged, "revoke", "--reason", "wrong data")
     request.getfixturevalue("clone")
-    assert gate("train.py", "--trust", key) == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
+    assert gate("train.py", "--trusted-key", key) == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
 
 
-def test_what_was_found_is_written_for_those_who_read_builds(judged, tmp_path):
-    names = {"--summary": "gate.md", "--sarif": "gate.sarif", "--junit": "gate.xml"}
-    places = [word for option, name in names.items() for word in (option, str(tmp_path / name))]
-    gate("train.py", *places)
-    assert "train.py" in (tmp_path / "gate.md").read_text(encoding="utf-8")
-    results = json.loads((tmp_path / "gate.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
-    assert [each["ruleId"] for each in results] == ["gate/against"]
-    assert ET.parse(tmp_path / "gate.xml").getroot().get("failures") == "1"  # noqa: S314 - our own
+def test_each_format_is_written_to_the_named_file(judged, tmp_path):
+    texts = {}
+    for style in ("text", "json", "markdown", "github", "junit", "sarif"):
+        file = tmp_path / style
+        done = CliRunner().invoke(build(), ["gate", "train.py", "--format", style, "--output", str(file)])
+        assert (done.exit_code, done.stdout) == (ExitCode.AGAINST, "")
+        texts[style] = file.read_text(encoding="utf-8")
+    assert "train.py for pytorch-code-reviewer: against" in texts["text"]
+    assert json.loads(texts["json"])["exit_code"] == ExitCode.AGAINST
+    assert "| train" in texts["markdown"]
+    assert texts["github"].startswith("::error file=train.py,line=1,title=esper gate%3A against::")
+    assert ET.fromstring(texts["junit"]).get("failures") == "1"  # noqa: S314 - our own
+    assert [each["ruleId"] for each in json.loads(texts["sarif"])["runs"][0]["results"]] == ["gate/against"]
+
+
+def test_the_next_command_names_the_files_without_coverage(judged):
+    (judged.root / "other.py").write_text("import torch\n", encoding="utf-8")
+    done = CliRunner().invoke(build(), ["gate", "other.py"])
+    assert done.stdout.splitlines()[-1] == 'next: esper submit "review this training code" other.py'
+
+
+def test_the_old_options_still_write_their_files(judged, tmp_path):
+    gate("train.py", "--sarif", str(tmp_path / "gate.sarif"), "--summary", str(tmp_path / "gate.md"))
+    assert {each.name for each in tmp_path.iterdir()} >= {"gate.sarif", "gate.md"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--require", "APPROVD"), "there is no status 'APPROVD'"),
-        (("--trust", "nonsense"), "neither a key nor a file"),
+        (("--trusted-key", "nonsense"), "neither a key nor a file"),
         (("nowhere",), "no such path"),
-        (("--summary", "no/such/folder/gate.md"), "cannot be written"),
+        (("--output", "no/such/folder/gate.md"), "cannot be written"),
     ],
 )
 def test_wrong_usage_is_said(judged, arguments, said):

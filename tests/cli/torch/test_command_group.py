@@ -11,7 +11,7 @@ from command_line import build
 
 from esper_agents.cli.main import keep_examples
 
-COMMANDS = ["data", "explain", "export", "memory", "nan", "profile", "environment", "recheck", "watch"]
+COMMANDS = ["data", "explain", "export", "memory", "nan", "profile", "environment", "verify", "watch"]
 
 
 @pytest.fixture

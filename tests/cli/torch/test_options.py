@@ -6,8 +6,11 @@ import shlex
 
 import pytest
 import typer
+from command_line import build
 
-from esper_agents.cli.torch.options import MeasurementOptions, Target, bytes_of, measuring
+from esper_agents.api import measurements
+from esper_agents.cli.torch.options import MeasurementOptions, Target, measuring
+from esper_agents.domain.quantities import size_in_bytes
 from esper_agents.errors import UsageError
 
 
@@ -37,7 +40,7 @@ def test_shared_options_and_a_commands_own_are_told_apart(parse):
 
 
 def test_the_lab_is_run_as_the_options_say(parse):
-    _, asked, _ = parse("m.py:f --threads 4 --memory 512M --timeout 9 --python /usr/bin/python3 --no-sandbox")
+    _, asked, _ = parse("m.py:f --threads 4 --max-memory 512M --timeout 9 --python /usr/bin/python3 --no-sandbox")
     settings = asked.settings()
     assert (settings.threads, settings.memory_bytes, settings.timeout_s) == (4, 512 << 20, 9.0)
     assert (settings.python, settings.is_unconfined) == ("/usr/bin/python3", True)
@@ -59,16 +62,23 @@ def test_inputs_come_from_one_place(parse):
     ("size", "counted"), [("16G", 16 << 30), ("0.5 GiB", 512 << 20), ("500MB", 500 << 20), ("4096", 4096), ("1k", 1024)]
 )
 def test_a_size_is_written_as_people_write_it(size, counted):
-    assert bytes_of(size) == counted
+    assert size_in_bytes(size) == counted
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "16X", "G", "1e9", "9" * 400])
 def test_what_is_no_size_is_refused(size):
     with pytest.raises(UsageError, match="invalid size"):
-        bytes_of(size)
+        size_in_bytes(size)
 
 
 @pytest.mark.parametrize("line", ["", "m.py:f --threads 0", "m.py:f --timeout 0", "m.py:f --seed -1"])
 def test_what_cannot_be_meant_is_refused(parse, line):
     with pytest.raises(typer.TyperException):
         parse(line)
+
+
+@pytest.mark.parametrize("measurement", measurements(), ids=lambda measurement: measurement.kind)
+def test_the_option_of_the_backward_pass_is_one_of_the_measurements_that_use_it(measurement):
+    command = typer.main.get_command(build()).get_command(None, "torch").get_command(None, measurement.command)
+    has_train = any("--train" in each.opts for each in command.params)
+    assert has_train == any(each.name == "train" for each in measurement.option_list())

@@ -22,7 +22,7 @@ def test_list_keeps_to_every_filter(desk, ids) -> None:
     assert listed(desk, "--file", "train.py", "--since", "2020", "--until", "2199-12") == ids
     assert listed(desk, "--rule", "ESP101", "--component", "train") == ids
     assert listed(desk, "--since", "2199") == listed(desk, "--rule", "ESP000") == []
-    assert listed(desk, "--before", explained[-12:]) == [reviewed]
+    assert listed(desk, "--cursor", explained[-12:]) == [reviewed]
     (commit,) = desk.rows("SELECT DISTINCT revision FROM certificate")
     assert listed(desk, "--commit", commit[0][:7]) == ids
 
@@ -38,7 +38,7 @@ REFUSED = {
     ("list", "--status", "APROVED"): ("no status named 'APROVED'", "did you mean 'APPROVED'"),
     ("list", "--since", "soon"): ("'soon' is not a date", "UTC"),
     ("list", "--commit", "HEAD"): ("'HEAD' is not a commit", "hex digits"),
-    ("list", "--before", "crt_000000000000"): ("no certificate named", "esper certificates list"),
+    ("list", "--cursor", "crt_000000000000"): ("no certificate named", "esper certificates list"),
     ("search", "***"): ("no search word in '***'", "letters or digits"),
     ("search", "loss", "--agent", "pytorch-code-reviewr"): ("no agent named", "did you mean 'pytorch-code-reviewer'"),
     ("trend", "finding.critical"): ("no metric named", "'findings.critical'"),
@@ -59,7 +59,7 @@ def test_what_cannot_be_asked_is_refused_in_two_lines(desk, command) -> None:
 def test_search_shows_where_it_was_said_and_cannot_steer_the_terminal(desk, ids) -> None:
     done = desk.esper("certificates", "search", "gradients", "steps", code=0)
     assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith("crt_")] == ids
-    assert "ESP101 at train.py:8: " in done.stdout
+    assert "train.py:8" in done.stdout
     explained = desk.esper("certificates", "search", "explain", code=0).stdout
     assert "  request: " in explained
     assert not {"\x1b", "\u202e"} & set(explained)

@@ -42,7 +42,7 @@ def test_list_of_an_agent_that_does_not_exist_offers_the_nearest(desk) -> None:
 
 @pytest.mark.slow
 def test_what_a_person_typed_cannot_steer_the_terminal(desk, ids) -> None:
-    for command in (("list",), ("show", ids[0]), ("show", ids[0], "--markdown"), ("verify", ids[0])):
+    for command in (("list",), ("show", ids[0]), ("show", ids[0], "--format", "html"), ("verify", ids[0])):
         said = desk.esper("certificates", *command).stdout
         assert "\x1b" not in said
         assert "\u202e" not in said
@@ -58,12 +58,22 @@ def test_show_prints_the_latest_certificate_and_any_by_the_end_of_its_identifier
     assert "Status: REQUIRES_REMEDIATION" in shown
 
 
-def test_show_markdown_prints_the_published_view_byte_for_byte(desk, ids, view) -> None:
-    assert desk.esper("certificates", "show", ids[1], "--markdown", code=0).stdout == view.read_text("utf-8")
+@pytest.mark.parametrize(
+    ("options", "suffix"),
+    [
+        (("--format", "markdown"), ".md"),
+        (("--markdown",), ".md"),
+        (("--format", "html"), ".html"),
+    ],
+)
+def test_show_prints_each_published_view_byte_for_byte(desk, ids, view, options, suffix) -> None:
+    done = desk.esper("certificates", "show", ids[1], *options, code=0, env={"FORCE_COLOR": "1"})
+    assert done.stdout == view.with_suffix(suffix).read_text("utf-8")
 
 
-def test_show_json_prints_the_record(desk, ids, record) -> None:
-    assert desk.esper("certificates", "show", ids[1], "--json", code=0).json == json.loads(
+@pytest.mark.parametrize("options", [("--json",), ("--format", "json")])
+def test_show_json_prints_the_record(desk, ids, record, options) -> None:
+    assert desk.esper("certificates", "show", ids[1], *options, code=0).json == json.loads(
         read_envelope(record.read_bytes()).payload
     )
 
@@ -79,6 +89,8 @@ def test_show_of_a_certificate_that_was_changed_in_the_archive_exits_with_7(desk
     spoil(desk, ids[1])
     problem, _ = desk.esper("certificates", "show", ids[1]).problem(7)
     assert problem == f"archived certificate {ids[1]} was changed after it was issued"
+    error = json.loads(desk.esper("certificates", "show", ids[1], "--json", code=7).stderr)["error"]
+    assert (error["problem"], error["kind"], error["exit"]) == (problem, "integrity", 7)
 
 
 def test_path_names_the_published_view_and_its_record(desk, ids, view, record) -> None:

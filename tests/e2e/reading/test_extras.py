@@ -10,7 +10,7 @@ from esper_agents.extras import Extra
 WITHOUT = {
     Extra.AGENTS: (
         ("submit", "review this training code", "train.py"),
-        ("submit", "--plan", "review this training code", "train.py"),
+        ("submit", "--dry-run", "review this training code", "train.py"),
         ("resume", "ses_1"),
         ("worker", "--once"),
         ("sessions", "replay", "latest"),

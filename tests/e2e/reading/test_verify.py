@@ -79,7 +79,7 @@ def test_code_that_moved_on_exits_with_8_and_says_what_to_do(desk, ids) -> None:
     said = desk.esper("certificates", "verify", ids[1], code=8).stdout
     assert "train.py is stale" in said
     assert "ESP101 at train.py:8: cited line moved to 9" in said
-    assert f"next: esper submit --again {ids[1]}" in said
+    assert f"next: esper submit --rerun {ids[1]}" in said
 
 
 def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids, tmp_path) -> None:

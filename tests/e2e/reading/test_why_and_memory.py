@@ -60,7 +60,7 @@ def test_memory_of_one_agent_and_one_kind_as_json(desk) -> None:
     assert {(each["agent"], each["kind"], each["state"]) for each in notes} == {
         ("pytorch-code-reviewer", "next-actions", "current")
     }
-    assert any(each["command"].startswith("esper submit --again crt_") for each in notes)
+    assert any(each["command"].startswith("esper submit --rerun crt_") for each in notes)
 
 
 def test_memory_says_that_there_is_more_than_the_limit(desk) -> None:

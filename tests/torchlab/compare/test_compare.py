@@ -10,11 +10,11 @@ import pytest
 
 from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab.compare.change_control import BaseRevision, ChangeControl
-from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare, recheck
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
 from esper_agents.torchlab.compare.correctness import OutputMetric
 from esper_agents.torchlab.compare.measure import Arm, _children
 from esper_agents.torchlab.lab import Lab, LabSettings
-from esper_agents.torchlab.recheck import recheck as whole
+from esper_agents.torchlab.recheck import recheck
 from esper_agents.torchlab.report import MeasurementReport, read
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
@@ -164,37 +164,38 @@ def test_a_report_says_what_else_changed_and_the_way_back(faster):
 
 def test_the_verdict_is_recomputed_from_the_file_alone(faster, tmp_path):
     (tmp_path / "report.json").write_text(faster.text())
-    assert recheck(read(tmp_path / "report.json")) == faster.result["verdict"]
+    says = recheck(read(tmp_path / "report.json"), tmp_path).says
+    assert says == f"faster as claimed: {faster.result['verdict']['because'][0]}"
 
 
-def test_a_report_with_another_verdict_is_refused(faster):
+def test_a_report_with_another_verdict_is_refused(faster, tmp_path):
     body = copy.deepcopy(dict(faster.body))
     body["result"]["verdict"]["speedup"]["estimate"] = 99.0
-    with pytest.raises(IntegrityError, match="its measurements give"):
-        recheck(MeasurementReport("compare", body))
+    with pytest.raises(IntegrityError, match="do not follow from its measurements: verdict"):
+        recheck(MeasurementReport("compare", body), tmp_path)
 
 
-def test_a_report_with_another_sample_is_refused(faster):
+def test_a_report_with_another_sample_is_refused(faster, tmp_path):
     body = json.loads(faster.text())
     for sample in body["result"]["samples"]:
         sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
     with pytest.raises(IntegrityError):
-        recheck(MeasurementReport("compare", body))
+        recheck(MeasurementReport("compare", body), tmp_path)
 
 
 @pytest.mark.parametrize(("name", "forged"), [("threshold", 1.01), ("allow", ["waiting"])])
-def test_a_report_judged_by_what_nobody_asked_for_is_refused(faster, name, forged):
+def test_a_report_judged_by_what_nobody_asked_for_is_refused(faster, name, forged, tmp_path):
     body = json.loads(faster.text())
     body["result"][name] = forged
     with pytest.raises(IntegrityError, match="but the verdict used"):
-        recheck(MeasurementReport("compare", body))
+        recheck(MeasurementReport("compare", body), tmp_path)
 
 
 def test_a_report_with_rules_of_its_own_says_so(faster, tmp_path):
     body = json.loads(faster.text())
-    assert "that are not those of here" not in whole(MeasurementReport("compare", body), tmp_path).says
+    assert "that are not those of here" not in recheck(MeasurementReport("compare", body), tmp_path).says
     body["result"]["rules"]["witnesses"]["most_idle_share"] = 1.0
-    assert "that are not those of here" in whole(MeasurementReport("compare", body), tmp_path).says
+    assert "that are not those of here" in recheck(MeasurementReport("compare", body), tmp_path).says
 
 
 def test_a_process_that_a_second_thread_started_is_counted():

@@ -38,7 +38,7 @@ def failed(lab, name, allow=()):
     with Correctness(lab, arms, seed=4, train=name in TRAINED, allow=allow) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
     assert checks
-    return {(each["check"], each["variant"]) for each in checks if not each["is_passed"]}
+    return {(each.check, each.variant) for each in checks if not each.is_passed}
 
 
 @pytest.mark.sample(4)

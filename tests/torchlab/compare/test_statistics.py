@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from esper_agents.torchlab.compare.acceptance_rules import acceptance
 from esper_agents.torchlab.compare.statistics import confidence, speedup_interval
 
-LOOKS = list(zip(acceptance()["looks"]["replicates"], acceptance()["looks"]["ranks"], strict=True))
+LOOKS = list(zip(acceptance().looks.replicates, acceptance().looks.ranks, strict=True))
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 10])

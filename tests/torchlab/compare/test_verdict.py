@@ -5,10 +5,25 @@ import json
 
 import pytest
 
+from esper_agents.domain.codec import parsed, plain
 from esper_agents.torchlab.compare.acceptance_rules import acceptance
-from esper_agents.torchlab.compare.verdict import judge
+from esper_agents.torchlab.compare.result import ComparisonMeasurements
+from esper_agents.torchlab.compare.verdict import judge as judged
 
 CALLS, LEAD_IN, BESIDE_NS = 4, 1, 300_000
+PLAN = {
+    "calls": [CALLS, CALLS],
+    "lead_in": [LEAD_IN, LEAD_IN],
+    "quads": 3,
+    "warm_calls": 3,
+    "train": False,
+    "remembers": False,
+}
+
+
+def judge(found):
+    """Return the verdict on measurements as they stand in a report."""
+    return plain(judged(parsed(ComparisonMeasurements, found)))
 
 
 def arm(call_ns, *, outside_call_ns=None, processor_call_ns=None, idle=0.0, processes=0, queued_ns=0):
@@ -33,6 +48,9 @@ def measured(baseline_ns, candidate_ns, *, replicates=8, wobble=0.002, **candida
         factor = 1 + wobble * (number % 5 - 2)
         samples.append(
             {
+                "seed": number,
+                "order": "ABBA",
+                "processor": 0,
                 "calls": [CALLS, CALLS],
                 "lead_in": [LEAD_IN, LEAD_IN],
                 "baseline": arm(int(baseline_ns * factor)),
@@ -43,12 +61,12 @@ def measured(baseline_ns, candidate_ns, *, replicates=8, wobble=0.002, **candida
     return {
         "checks": [{"check": "values", "variant": "plain", "is_passed": True, "detail": "the same"}],
         "samples": samples,
-        "rules": copy.deepcopy(acceptance()),
+        "rules": copy.deepcopy(dict(plain(acceptance()))),
         "threshold": 1.25,
         "threads": 1,
         "device": "cpu",
         "allow": [],
-        "plan": {"remembers": False},
+        "plan": PLAN,
     }
 
 
@@ -100,7 +118,10 @@ def test_a_wrong_answer_of_a_timed_call_is_wrong():
 
 
 def test_a_worker_that_failed_is_an_error_and_not_a_speedup():
-    found = {**measured(500_000, 100_000), "error": {"problem": "c.py:f crashed with SIGSEGV"}}
+    found = {
+        **measured(500_000, 100_000),
+        "error": {"outcome": "crashed", "problem": "c.py:f crashed with SIGSEGV", "where": "", "said": ""},
+    }
     assert judge(found) == {"outcome": "error", "because": ["c.py:f crashed with SIGSEGV"], "is_final": True}
 
 
@@ -153,7 +174,7 @@ def test_a_baseline_that_waits_is_believed_where_a_person_allows_it():
 
 
 def test_inputs_that_never_change_show_no_speedup():
-    found = {**measured(500_000, 250_000), "plan": {"remembers": True}}
+    found = {**measured(500_000, 250_000), "plan": {**PLAN, "remembers": True}}
     assert judge(found)["outcome"] == "not shown"
 
 
@@ -181,3 +202,28 @@ def test_a_first_look_that_decided_stands_whatever_came_after_it():
         each["candidate"] = arm(500_000)
     verdict = judge(found)
     assert (verdict["outcome"], verdict["replicates"]) == ("faster as claimed", 8)
+
+
+def different(*failed, **more):
+    """Return measurements of two alternatives of which some checks failed."""
+    checks = [{"variant": "plain 1", "is_passed": False, "detail": "off", "check": "values", **each} for each in failed]
+    return {**measured(2_000_000, 1_000_000), "checks": checks, "threshold": 1.0, **more}
+
+
+def test_alternatives_with_different_results_are_timed_and_neither_is_wrong():
+    verdict = judge(different({}, is_timed_anyway=True))
+    assert (verdict["outcome"], verdict["because"]) == ("different results", ["values on plain 1: off"])
+    assert verdict["speedup"]["lower"] > 1.9
+    assert judge(different({}))["outcome"] == "wrong"
+
+
+def test_alternatives_that_agree_up_to_rounding_are_judged_by_their_time():
+    verdict = judge(different({"numbers": {"is_close": True}}, is_timed_anyway=True))
+    assert verdict["outcome"] == "faster as claimed"
+    assert judge(different({"numbers": {"is_close": True}}, {"check": "form"}, is_timed_anyway=True))["outcome"] == (
+        "different results"
+    )
+
+
+def test_an_alternative_that_does_not_take_the_inputs_is_an_error_and_not_wrong():
+    assert judge(different({"check": "runs"}, is_timed_anyway=True, samples=[]))["outcome"] == "error"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import TypeAdapter
 
 from esper_agents.domain.codec import decode
 from esper_agents.errors import IntegrityError, UsageError
 from esper_agents.torchlab import report as reports
+from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.lab import Lab
-from esper_agents.torchlab.measurement import measurement
-from esper_agents.torchlab.measurements.data import DataOptions, DataResult, explained, run
+from esper_agents.torchlab.measurements import data
+from esper_agents.torchlab.measurements.data import MEASUREMENT, DataOptions, DataResult, run
 from esper_agents.torchlab.recheck import recheck
 from esper_agents.torchlab.report import MeasurementReport
 from esper_agents.torchlab.target import TargetSpec
@@ -42,7 +43,7 @@ def measured(lab):
 
     def measured(name, step="make_fast_step"):
         if (name, step) not in known:
-            options = DataOptions(step=f"loaders.py:{step}" if step else "", quick=True)
+            options = DataOptions(step=f"loaders.py:{step}" if step else "", effort=Effort.QUICK)
             known[name, step] = run(lab, TargetSpec(f"loaders.py:{name}"), options, None)
         return known[name, step]
 
@@ -83,6 +84,13 @@ def test_the_most_expensive_line_is_that_of_the_decoding_and_not_its_caller(meas
     assert caller.own_ns < result.lines.rows[0].own_ns < caller.total_ns
 
 
+@pytest.mark.parametrize(("share", "status"), [(0.0, "step"), (0.9, "data"), (1.0, "data")])
+def test_the_share_of_the_time_that_the_step_waits_says_what_the_bottleneck_is(share, status):
+    assert data._status(share, SimpleNamespace(step="loaders.py:make_fast_step")) == status
+    assert data._status(share, SimpleNamespace(step=None)) == "no-step"
+
+
+@pytest.mark.slow
 def test_a_slow_step_makes_the_step_the_bottleneck(measured):
     result = measured("fast_data", "make_slow_step")
     assert (result.status, result.gain) == ("step", None)
@@ -113,12 +121,12 @@ def test_a_stream_that_workers_divide_may_be_given_more(measured):
 
 def test_a_lambda_that_cannot_be_sent_to_workers_fails_with_its_own_settings_by_name(lab):
     with pytest.raises(WorkerError, match=r"pickle|lambda"):
-        run(lab, TargetSpec("loaders.py:with_lambda"), DataOptions(quick=True), None)
+        run(lab, TargetSpec("loaders.py:with_lambda"), DataOptions(effort=Effort.QUICK), None)
 
 
 def test_a_dataset_that_raises_is_reported_at_its_line(lab):
     with pytest.raises(WorkerError, match="sample 0 is damaged") as caught:
-        run(lab, TargetSpec("loaders.py:broken"), DataOptions(quick=True), None)
+        run(lab, TargetSpec("loaders.py:broken"), DataOptions(effort=Effort.QUICK), None)
     line = next(number for number, text in enumerate(SOURCE.splitlines(), 1) if "is damaged" in text)
     assert caught.value.where.startswith(f"loaders.py:{line}")
 
@@ -126,7 +134,12 @@ def test_a_dataset_that_raises_is_reported_at_its_line(lab):
 @pytest.mark.slow
 def test_a_step_that_raises_is_reported_at_its_line(lab):
     with pytest.raises(WorkerError, match="label") as caught:
-        run(lab, TargetSpec("loaders.py:fast_data"), DataOptions(step="loaders.py:broken_step", quick=True), None)
+        run(
+            lab,
+            TargetSpec("loaders.py:fast_data"),
+            DataOptions(step="loaders.py:broken_step", effort=Effort.QUICK),
+            None,
+        )
     assert caught.value.where.startswith("loaders.py:")
 
 
@@ -140,7 +153,7 @@ def test_a_setting_that_raises_leaves_the_others(measured):
 
 @pytest.mark.slow
 def test_a_dataset_is_wrapped_in_a_loader(lab):
-    report = run(lab, TargetSpec("loaders.py:Slow"), DataOptions(batch_size=3, quick=True), None)
+    report = run(lab, TargetSpec("loaders.py:Slow"), DataOptions(batch_size=3, effort=Effort.QUICK), None)
     loader = report.result["loader"]
     assert (loader["is_wrapped"], loader["batch_size"], loader["kind"]) == (True, 3, "map")
     assert (report.body["target"]["file"], report.body["target"]["kind"]) == ("loaders.py", "loader")
@@ -148,7 +161,7 @@ def test_a_dataset_is_wrapped_in_a_loader(lab):
 
 @pytest.mark.slow
 def test_of_two_loaders_the_first_is_measured(lab):
-    report = run(lab, TargetSpec("loaders.py:two_loaders"), DataOptions(quick=True), None)
+    report = run(lab, TargetSpec("loaders.py:two_loaders"), DataOptions(effort=Effort.QUICK), None)
     assert report.result["loader"]["dataset"] == "Slow"
     assert "other loaders" in [each["what"] for each in report.result["missing"]]
 
@@ -162,7 +175,7 @@ def test_a_generator_is_measured_as_it_is(measured):
 
 @pytest.mark.slow
 def test_a_loader_object_needs_no_factory(lab):
-    report = run(lab, TargetSpec("loaders.py:loader"), DataOptions(quick=True), None)
+    report = run(lab, TargetSpec("loaders.py:loader"), DataOptions(effort=Effort.QUICK), None)
     assert report.result["loader"]["dataset"] == "Slow"
 
 
@@ -183,12 +196,7 @@ def test_pinning_is_not_measured_without_a_gpu_and_the_report_says_so(measured):
 )
 def test_what_is_no_pipeline_is_refused(lab, name, problem):
     with pytest.raises(UsageError, match=problem):
-        run(lab, TargetSpec(f"loaders.py:{name}"), DataOptions(quick=True), None)
-
-
-def test_two_efforts_are_refused(lab):
-    with pytest.raises(UsageError, match="mutually exclusive"):
-        run(lab, TargetSpec("loaders.py:slow_data"), DataOptions(quick=True, thorough=True), None)
+        run(lab, TargetSpec(f"loaders.py:{name}"), DataOptions(effort=Effort.QUICK), None)
 
 
 def test_a_report_is_rechecked_and_a_changed_one_is_refused(measured, tmp_path):
@@ -208,24 +216,19 @@ def test_a_report_is_what_the_schema_says(measured):
         assert list(Draft202012Validator(SCHEMA).iter_errors(body)) == []
 
 
-def test_the_schema_follows_from_the_classes():
-    result = measurement("data").result
-    made = TypeAdapter(result).json_schema(ref_template="#/$defs/{model}")
-    definitions = made.pop("$defs")
-    assert SCHEMA["$defs"][result.__name__] == made
-    assert {name: SCHEMA["$defs"][name] for name in definitions} == definitions
-
-
 def test_conclusions_are_made_from_the_measured_part_alone(measured):
     report = measured.report("slow_data")
     own = ("status", "is_clear", "share", "headline", "gain", "hot", "change")
-    assert explained({name: each for name, each in report.result.items() if name not in own}) == report.result
+    assert (
+        MEASUREMENT.conclusions({"result": {n: each for n, each in report.result.items() if n not in own}})
+        == report.result
+    )
 
 
 def test_a_setting_is_not_recommended_if_one_round_is_not_faster(measured):
     times = deepcopy(measured.report("slow_data").result)
     for variant in times["variants"][1:]:
         variant["rounds"][0]["batch_ns"] = times["variants"][0]["rounds"][0]["batch_ns"]
-    result = explained(times)
+    result = MEASUREMENT.conclusions({"result": times})
     assert result["gain"] is None
     assert any("no measured setting of the loader is faster" in each for each in result["change"])

@@ -50,7 +50,7 @@ def load(folder):
     spec.loader.exec_module(module)
     return [
         importlib.import_module(f"esper_worker.{each}")
-        for each in ("process.devices", "target.input_spec", "target.target", "jobs.timing")
+        for each in ("process.devices", "target.input_spec", "target.target", "compare.timing_job")
     ]
 
 

@@ -29,7 +29,7 @@ def _package():
 
 def _answer(asked):
     load = importlib.import_module("esper_worker.target.target").load
-    job = importlib.import_module(f"esper_worker.jobs.{asked['job']}")
+    job = importlib.import_module(importlib.import_module("esper_worker.jobs").MODULES[asked["job"]], "esper_worker")
     request = {**asked["request"], "scratch": SCRATCH}
     if asked["job"] == "memory_estimate":
         return job.run(None, {**request, "root": asked["root"], "target": asked["target"]}, lambda *_: None)
@@ -40,14 +40,14 @@ def main():
     torch.set_num_threads(1)
     _package()
     # The worker's own modules too are no concern of a leak's.
-    importlib.import_module("esper_worker.jobs.memory")
+    importlib.import_module("esper_worker.memory.job")
     for line in sys.stdin:
         # Each target finds a process with as little in it as a worker that was just forked.
         gc.collect()
         gc.freeze()
         asked = json.loads(line)
         try:
-            told = {"result": _answer(asked)}
+            told = {"result": importlib.import_module("esper_worker.results").described(_answer(asked))}
         except Exception as error:  # noqa: BLE001 - what the job raised is the answer
             told = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
         sys.__stdout__.write(json.dumps(told, allow_nan=False) + "\n")

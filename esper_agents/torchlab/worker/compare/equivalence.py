@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,16 @@ import torch
 from . import side_effects
 from .numeric_error import largest_gap
 from .observations import ComparisonObservations, ObservedRun, read_case
+from .plan_step import ObservedStep, PlannedStep, RaisedError
 from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of
+from .result import (
+    BaselineRefusal,
+    ComparisonNote,
+    EquivalenceCheck,
+    EquivalenceJudgement,
+    MatchedParameters,
+    UnstableOutput,
+)
 from .tensor_bundle import Bundle, Piece
 from .tensor_bytes import BundleError
 from .tolerance import Runs, ToleranceFit, fit
@@ -23,23 +33,18 @@ _ROUNDED = {"values", "gradients", "state", "mutation", "fresh-parameters"}
 _MOST_TEXTS = 3
 
 
-def judge(request: _Json) -> _Json:
+def judge(request: _Json) -> EquivalenceJudgement:
     """Judge the equivalence of a candidate.
 
     Args:
         request: `files`: descriptors of bundles, with their `roles`: `plan`, `baseline`, `again`, `candidate`,
             `reference`, any number of `shifted`. `allow`: names of checks or variants. `readings` and `tolerance` of
             a metric.
-
-    Returns:
-        `checks`: a list of `check`, `variant`, `is_passed`, `detail`, and numbers; `is_settled`: whether runs of the
-        baseline with rounding noise could no longer change the result; `nondeterministic`: outputs of the baseline that
-        are not repeatable; `notes`; `refused` and `missing`; `parameters`; `scales`, which `judge_timed` takes.
     """
     return _Judgement(read_case(request)).result()
 
 
-def judge_timed(request: _Json) -> list[_Json]:
+def judge_timed(request: _Json) -> tuple[EquivalenceCheck, ...]:
     """Compare both outputs of a timed call.
 
     Args:
@@ -53,75 +58,81 @@ def judge_timed(request: _Json) -> list[_Json]:
     try:
         one, other = (Bundle(each).pieces["output"] for each in request["files"])
     except (BundleError, KeyError) as error:
-        return [_check("comparable", variant, f"what was returned cannot be read: {error}", is_allowed=False)]
+        return (_check("comparable", variant, f"what was returned cannot be read: {error}", is_allowed=False),)
     found = compared(one, other, lambda leaf, runs: _timed_fit(runs, scales.get(str(leaf.number))))
-    return [_check(each.check, variant, each.detail, each.numbers, is_allowed=each.check in allow) for each in found]
+    return tuple(
+        _check(each.check, variant, each.detail, each.numbers, is_allowed=each.check in allow) for each in found
+    )
 
 
 class _Judgement:
     def __init__(self, case: ComparisonObservations) -> None:
         self._case = case
-        self._checks: list[_Json] = []
-        self._notes: list[_Json] = []
+        self._checks: list[EquivalenceCheck] = []
+        self._notes: list[ComparisonNote] = []
         self._is_settled = True
         self._known: dict[tuple[str, ...], list[LeafDifference]] = {}
-        self._names = [step["name"] for step in case.steps]
+        self._names = [step.name for step in case.steps]
 
-    def result(self) -> _Json:
+    def result(self) -> EquivalenceJudgement:
         case = self._case
         for number, step in enumerate(case.steps):
             self._judge_step(number, step)
         self._judge_process()
         is_settled = self._is_settled or any(_is_final(each) for each in self._checks)
-        return {
-            "checks": _in_a_row(self._checks, {step["name"] for step in case.steps if step["is_repeat"]}),
-            "is_settled": is_settled,
-            "nondeterministic": list(self._nondeterministic()),
-            "notes": self._notes,
-            "refused": case.plan.about["refused"],
-            "missing": case.missing(),
-            "parameters": case.candidate.bundle.about.get("parameters"),
-            "scales": self._scales(),
-        }
+        about = case.plan.about
+        parameters = case.candidate.bundle.about.get("parameters")
+        return EquivalenceJudgement(
+            checks=_in_a_row(self._checks, {step.name for step in case.steps if step.is_repeat}),
+            is_settled=is_settled,
+            nondeterministic=tuple(self._nondeterministic()),
+            notes=tuple(self._notes),
+            refused=tuple(BaselineRefusal(**each) for each in about["refused"]),
+            missing=tuple(case.missing()),
+            parameters=parameters and MatchedParameters(**parameters),
+            scales=self._scales(),
+        )
 
-    def _judge_step(self, number: int, step: _Json) -> None:
+    def _judge_step(self, number: int, step: PlannedStep) -> None:
         one, other = self._case.baseline.steps.get(number), self._case.candidate.steps.get(number)
         if one is None or other is None:
             return
-        name = step["name"]
-        if "raised" in one or "raised" in other:
-            self._judge_raised(name, one.get("raised"), other.get("raised"))
+        name = step.name
+        if one.raised is not None or other.raised is not None:
+            self._judge_raised(name, one.raised, other.raised)
             return
-        self._compare(number, name, "output", "fresh-parameters" if step["group"] == "parameters" else "values")
+        self._compare(number, name, "output", "fresh-parameters" if step.group == "parameters" else "values")
         self._judge_gradients(number, name, one, other)
-        if step["is_close"] and step["after"] != "overwrite inputs":
+        if step.is_close and step.after != "overwrite inputs":
             self._judge_mutation(number, name)
             self._compare(number, name, "state_after", "state")
-            self._say("generators", name, side_effects.generators_text(one["generators"], other["generators"]))
-        self._say("aliasing", name, side_effects.relations_text(one["relations"], other["relations"], self._names))
-        if step["after"]:
-            is_late = other.get("is_unfinished") and not one.get("is_unfinished")
+            generators = side_effects.generators_text(one.generators or {}, other.generators or {})
+            self._say("generators", name, generators)
+        relations = side_effects.relations_text(one.relations or [], other.relations or [], self._names)
+        self._say("aliasing", name, relations)
+        if step.after:
+            is_late = other.is_unfinished and not one.is_unfinished
             self._say("finished", name, "what it returned changed after it had returned" if is_late else "")
-        if "modes" in other:
-            self._say("global-state", name, other["modes"])
+        if other.modes:
+            self._say("global-state", name, other.modes)
 
-    def _judge_raised(self, name: str, one: _Json | None, other: _Json | None) -> None:
+    def _judge_raised(self, name: str, one: RaisedError | None, other: RaisedError | None) -> None:
         if one is None and other is not None:
-            self._say("raises", name, _raised_text(other))
+            self._say("raises", name, f"the candidate raises {other}")
         elif one is not None and other is None:
-            text = f"the baseline raises {one['type']}: {one['message']}; the candidate returns"
-            if one["is_deliberate"]:
+            text = f"the baseline raises {one.type}: {one.message}; the candidate returns"
+            if one.is_deliberate:
                 self._say("raises", name, text)
             else:
                 self._note(name, text)
-        elif one is not None and other is not None and one["is_deliberate"] and one["type"] != other["type"]:
-            self._note(name, f"the baseline raises {one['type']}, the candidate {other['type']}")
+        elif one is not None and other is not None and one.is_deliberate and one.type != other.type:
+            self._note(name, f"the baseline raises {one.type}, the candidate {other.type}")
 
-    def _judge_gradients(self, number: int, name: str, one: _Json, other: _Json) -> None:
-        if "backward_raised" in one:
-            self._note(name, f"the baseline's backward raises {one['backward_raised']['type']}")
-        elif "backward_raised" in other:
-            self._say("gradients", name, _raised_text(other["backward_raised"]))
+    def _judge_gradients(self, number: int, name: str, one: ObservedStep, other: ObservedStep) -> None:
+        if one.backward_raised is not None:
+            self._note(name, f"the baseline's backward raises {one.backward_raised.type}")
+        elif other.backward_raised is not None:
+            self._say("gradients", name, f"the candidate raises {other.backward_raised}")
         else:
             self._compare(number, name, "gradients", "gradients")
 
@@ -129,7 +140,7 @@ class _Judgement:
         one, other = self._case.baseline.piece(number, what), self._case.candidate.piece(number, what)
         if one is None and other is None:
             return
-        if other is None and what == "state_after" and not self._case.baseline.steps[number].get("changes_state"):
+        if other is None and what == "state_after" and not self._case.baseline.steps[number].changes_state:
             return
         if one is None or other is None:
             who = "the candidate" if other is None else "the baseline"
@@ -143,7 +154,7 @@ class _Judgement:
 
     def _take(self, number: int, variant: str, what: str, values: str, found: LeafDifference) -> None:
         """Turn a difference into a check, a note, or nothing."""
-        is_layout = self._case.steps[number]["group"] == "layout"
+        is_layout = self._case.steps[number].group == "layout"
         if found.check in FORM and not found.detail:
             return
         if found.check == "strides" and what == "output" and is_layout:
@@ -160,7 +171,7 @@ class _Judgement:
 
     def _differences(self, number: int, what: str, one: Piece, other: Piece) -> list[LeafDifference]:
         arms = (self._case.baseline, self._case.candidate)
-        key = (what, *(str(each.steps[number].get(what)) for each in arms))
+        key = (what, *(str(each.steps[number].piece(what)) for each in arms))
         if key not in self._known:
             self._known[key] = list(compared(one, other, lambda leaf, runs: self._fit(number, what, leaf, runs)))
         return self._known[key]
@@ -190,21 +201,21 @@ class _Judgement:
         self._say(check, variant, "" if is_near else text, {"baseline_metric": one, "candidate_metric": other})
 
     def _judge_process(self) -> None:
-        one, other = self._case.baseline.bundle.about, self._case.candidate.bundle.about
-        changed = set(other["end"]["changed_outputs"]) - set(one["end"]["changed_outputs"])
-        names = ", ".join(self._case.steps[each]["name"] for each in sorted(changed)[:_MOST_TEXTS])
+        one, other = self._case.baseline.process, self._case.candidate.process
+        changed = {*other.end.changed_outputs} - {*one.end.changed_outputs}
+        names = ", ".join(self._case.steps[each].name for each in sorted(changed)[:_MOST_TEXTS])
         self._say("earlier-outputs", "all calls", f"what it returned changed later: {names}" if names else "")
-        is_one_file = self._case.plan.about["file"] == other["file"]
+        is_one_file = self._case.plan.about["file"] == other.file
         for check, text in side_effects.of_process(one, other, is_one_file=is_one_file):
             self._say(check, "all calls", text)
         if not side_effects.pool_of(one, other):
             idle, own = (_idle(each) for each in (self._case.candidate, self._case.baseline))
             self._say("finished", "all calls", side_effects.idle_text(idle, own))
 
-    def _nondeterministic(self) -> Iterator[_Json]:
+    def _nondeterministic(self) -> Iterator[UnstableOutput]:
         """Yield outputs in which two runs of the baseline on the same inputs and seeds differ."""
         case = self._case
-        plain = [number for number, step in enumerate(case.steps) if step["group"] == "plain"]
+        plain = [number for number, step in enumerate(case.steps) if step.group == "plain"]
         for number, what in ((number, what) for number in plain for what in ("output", "gradients")):
             one = case.baseline.piece(number, what)
             other = case.again.piece(number, what) if case.again is not None and case.readings is None else one
@@ -213,7 +224,7 @@ class _Judgement:
             # Not by its float64 run: that of a random baseline would excuse any difference.
             for each in compared(one, other, lambda _, runs: fit(runs)):
                 if each.detail and each.check != "strides":
-                    yield {"variant": case.steps[number]["name"], "check": each.check, "detail": each.detail}
+                    yield UnstableOutput(case.steps[number].name, each.check, each.detail)
 
     def _scales(self) -> _Json:
         """Return, for each leaf of the output, the difference of the runs on plain inputs."""
@@ -232,7 +243,7 @@ class _Judgement:
         case = self._case
         for number, step in enumerate(case.steps):
             one, other = case.baseline.piece(number, "output"), case.candidate.piece(number, "output")
-            if step["group"] != "plain" or one is None or other is None:
+            if step.group != "plain" or one is None or other is None:
                 continue
             try:
                 leaves = list(leaves_of(one, other))
@@ -249,34 +260,35 @@ class _Judgement:
         self._checks.append(_check(check, variant, problem, numbers, is_allowed=is_allowed))
 
     def _note(self, variant: str, text: str) -> None:
-        note = {"variant": variant, "text": text}
+        note = ComparisonNote(variant, text)
         if note not in self._notes:
             self._notes.append(note)
 
 
-def _check(check: str, variant: str, problem: str, numbers: _Json | None = None, *, is_allowed: bool) -> _Json:
-    made = {"check": check, "variant": variant, "is_passed": not problem or is_allowed, "detail": problem or "the same"}
-    return {**made, "numbers": numbers} if numbers else made
+def _check(
+    check: str, variant: str, problem: str, numbers: _Json | None = None, *, is_allowed: bool
+) -> EquivalenceCheck:
+    return EquivalenceCheck(check, variant, not problem or is_allowed, problem or "the same", numbers or None)
 
 
-def _is_final(check: _Json) -> bool:
+def _is_final(check: EquivalenceCheck) -> bool:
     """Return whether a check failed for reasons other than rounding."""
-    return not check["is_passed"] and check["check"] not in _ROUNDED
+    return not check.is_passed and check.check not in _ROUNDED
 
 
-def _in_a_row(checks: list[_Json], repeats: set[str]) -> list[_Json]:
+def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[EquivalenceCheck, ...]:
     """Return the checks with those of consecutive calls merged: the first failed one represents all of them."""
-    kept, rows = [], dict[str, list[_Json]]()
+    kept, rows = [], dict[str, list[EquivalenceCheck]]()
     for each in checks:
-        if each["variant"] in repeats:
-            rows.setdefault(each["check"], []).append(each)
+        if each.variant in repeats:
+            rows.setdefault(each.check, []).append(each)
         else:
             kept.append(each)
     for name, row in rows.items():
-        failed = [each for each in row if not each["is_passed"]]
+        failed = [each for each in row if not each.is_passed]
         together = failed[0] if failed else _check(name, f"{len(row)} calls in a row", "", is_allowed=False)
-        kept.append({**together, "calls": len(row), "failed_calls": len(failed)})
-    return kept
+        kept.append(replace(together, calls=len(row), failed_calls=len(failed)))
+    return tuple(kept)
 
 
 def _timed_fit(runs: Runs, scale: dict[str, float] | None) -> ToleranceFit:
@@ -291,10 +303,5 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def _idle(seen: ObservedRun) -> int:
-    watched = [int(each["work_while_idle_ns"]) for each in seen.steps.values() if "work_while_idle_ns" in each]
-    return max([int(seen.bundle.about["end"]["work_while_idle_ns"]), *watched])
-
-
-def _raised_text(raised: _Json) -> str:
-    where = f" at {raised['file']}:{raised['line']}" if raised.get("file") else ""
-    return f"the candidate raises {raised['type']}: {raised['message']}{where}"
+    watched = [each.work_while_idle_ns or 0 for each in seen.steps.values()]
+    return max([seen.process.end.work_while_idle_ns, *watched])

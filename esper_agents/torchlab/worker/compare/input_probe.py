@@ -13,6 +13,7 @@ from ..target.backward import run_backward
 from ..target.call_results import described
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
+from .result import BaselineRefusal
 from .tensor_bytes import address
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ..target.target import LoadedTarget
+    from .plan_step import PlannedStep
     from .tensor_bundle import Piece
 
 Inputs = tuple[Any, dict[str, Any]]
@@ -43,7 +45,7 @@ class Probe:
         """Create a probe of a baseline."""
         self.target, self.pieces, self.ends = target, pieces, ends
 
-    def run(self, step: dict[str, Any]) -> tuple[Any, Inputs]:
+    def run(self, step: PlannedStep) -> tuple[Any, Inputs]:
         """Run the baseline on a step's inputs; return its output and its arguments.
 
         Args:
@@ -54,43 +56,46 @@ class Probe:
         """
         args, kwargs = inputs = self.inputs(step)
         module = self.target.module
-        if module is not None and step["state"] is not None:
-            values = parameters.prepared(self.pieces[step["state"]].restore(), is_wide=False)
+        if module is not None and step.state is not None:
+            values = parameters.prepared(self.pieces[step.state].restore(), is_wide=False)
             everything = parameters.Matching({name: name for name in parameters.state_of(module)})
-            parameters.write(module, everything, values, step["set"])
-        aftermath.seed(step["seed"])
+            parameters.write(module, everything, values, step.set)
+        aftermath.seed(step.seed)
         # Time on the baseline's own inputs is not limited.
-        seconds = max(self.ends - time.monotonic(), 1.0) if step["group"] != "plain" else 0.0
-        with _at_most(seconds), self._in_mode(step["mode"]):
+        seconds = max(self.ends - time.monotonic(), 1.0) if step.group != "plain" else 0.0
+        with _at_most(seconds), self._in_mode(step.mode):
             given = self.target.call(*args, **kwargs)
-            if step["has_backward"]:
-                run_backward(module, None, given, inputs, step["seed"])
+            if step.has_backward:
+                run_backward(module, None, given, inputs, step.seed)
         return given, inputs
 
-    def refusal(self, step: dict[str, Any]) -> dict[str, Any] | None:
+    def refusal(self, step: PlannedStep) -> BaselineRefusal | None:
         """Return the baseline's error for a step's inputs; None if it accepts them."""
         try:
             self.run(step)
         except _TooLongError:
-            return {"type": "TimeoutError", "message": "it takes too long", "is_deliberate": False}
+            return BaselineRefusal(step.name, "TimeoutError", "it takes too long", is_deliberate=False)
         except Exception as error:  # noqa: BLE001 - the baseline's error is recorded, whatever its type
-            return described(self.target, error)
+            raised = described(self.target, error)
+            return BaselineRefusal(
+                step.name, raised.type, raised.message, raised.is_deliberate, raised.file, raised.line
+            )
         return None
 
-    def inputs(self, step: dict[str, Any]) -> Inputs:
+    def inputs(self, step: PlannedStep) -> Inputs:
         """Return a step's inputs, newly made."""
         template = None
-        if step["needs_template"]:
-            made = self.target.inputs(step["template_seed"])
+        if step.needs_template:
+            made = self.target.inputs(step.template_seed)
             template = (made.args, made.kwargs)
-        args, kwargs = self.pieces[step["input"]].restore(template)
-        if step["asks_for_gradients"]:
+        args, kwargs = self.pieces[step.input].restore(template)
+        if step.asks_for_gradients:
             for each in tensors_of((args, kwargs)):
                 if each.is_floating_point() or each.is_complex():
                     each.requires_grad_(True)
         return args, kwargs
 
-    def ownership(self, step: dict[str, Any]) -> dict[str, bool]:
+    def ownership(self, step: PlannedStep) -> dict[str, bool]:
         """Return whether a caller may write into outputs and inputs without changing the target's own data.
 
         Args:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..results import MissingPart
 from .numeric_error import relative_error, typical_gap
+from .plan_step import ObservedEnd, ObservedProcess, ObservedStep, PlannedStep
 from .pytree_diff import number_at, without
 from .tensor_bundle import Bundle, Piece
 
@@ -30,18 +32,21 @@ class ObservedRun:
     Attributes:
         bundle: Observations of the run.
         steps: Steps by their number in the plan.
+        process: Observations of its process.
         hidden: Parameters without a counterpart in the candidate.
     """
 
     bundle: Bundle
-    steps: dict[int, _Json]
+    steps: dict[int, ObservedStep]
+    process: ObservedProcess
     hidden: set[str] = field(default_factory=set)
     _reduced: dict[str, Piece] = field(default_factory=dict)
 
     def piece(self, step: int, what: str) -> Piece | None:
         """Return the pytree of a step under a name, without hidden parameters; None if there is none."""
-        name = self.steps.get(step, {}).get(what)
-        if not isinstance(name, str) or name not in self.bundle.pieces:
+        seen = self.steps.get(step)
+        name = seen.piece(what) if seen is not None else None
+        if name is None or name not in self.bundle.pieces:
             return None
         piece = self.bundle.pieces[name]
         if not self.hidden or what not in _OF_PARAMETERS:
@@ -79,10 +84,10 @@ class ComparisonObservations:
 
     def __post_init__(self) -> None:
         """Find the steps with a float64 reference, and the references that cannot be trusted."""
-        self.steps: list[_Json] = self.plan.about["steps"]
+        self.steps = planned_steps(self.plan)
         self._same: dict[tuple[str, str | None, str], int] = {}
         for number, step in enumerate(self.steps):
-            self._same.setdefault(_key(step), number)
+            self._same.setdefault(step.key, number)
         parameters = self.candidate.bundle.about.get("parameters") or {}
         hidden = {*(parameters.get("unmatched") or ()), *(parameters.get("moved") or ())}
         for each in (self.baseline, self.candidate, self.again, self.reference, *self.shifted):
@@ -103,7 +108,7 @@ class ComparisonObservations:
     ) -> torch.Tensor | None:
         if seen is None:
             return None
-        piece = seen.piece(number, what) or seen.piece(self._same[_key(self.steps[number])], what)
+        piece = seen.piece(number, what) or seen.piece(self._same[self.steps[number].key], what)
         found = number_at(piece, leaf, like if not like.dim() else None) if piece is not None else None
         return found if found is not None and found.shape == like.shape else None
 
@@ -112,7 +117,7 @@ class ComparisonObservations:
         coarsest = getattr(torch, self.plan.about["coarsest"], torch.float32)
         limit = torch.finfo(coarsest).eps ** _HALF
         found: set[tuple[str, int]] = set()
-        plain = [number for number, step in enumerate(self.steps) if step["group"] == "plain"]
+        plain = [number for number, step in enumerate(self.steps) if step.group == "plain"]
         for number, what in ((number, what) for number in plain for what in _WITH_NUMBERS):
             piece = self.baseline.piece(number, what) if self.reference is not None else None
             for leaf in range(len(piece.leaves())) if piece is not None else ():
@@ -132,24 +137,37 @@ class ComparisonObservations:
         gaps = [typical_gap(own, each) for each in found if each is not None]
         return bool(gaps) and typical_gap(own, wide) <= _TIMES_SHIFT * max(gaps)
 
-    def missing(self) -> list[_Json]:
+    def missing(self) -> list[MissingPart]:
         """Return the checks that could not be made, with the reasons."""
-        missing: list[_Json] = list(self.plan.about["missing"])
+        missing = [MissingPart(**each) for each in self.plan.about["missing"]]
         if self.reference is None:
-            missing.append({"what": "float64 reference", "why": "the baseline could not be run in float64"})
+            missing.append(MissingPart("float64 reference", "the baseline could not be run in float64"))
         for number, step in enumerate(self.steps):
-            wide = self.reference.steps.get(number, {}) if self.reference is not None else {}
-            if "raised" in wide and step["is_distinct"]:
-                why = f"the baseline raises {wide['raised']['type']} in float64: {wide['raised']['message']}"
-                missing.append({"what": f"float64 reference of {step['name']}", "why": why})
+            wide = self.reference.steps.get(number) if self.reference is not None else None
+            if wide is not None and wide.raised is not None and step.is_distinct:
+                why = f"the baseline raises {wide.raised.type} in float64: {wide.raised.message}"
+                missing.append(MissingPart(f"float64 reference of {step.name}", why))
         if self.distrusted:
             what = ", ".join(sorted({each for each, _ in self.distrusted}))
             why = "it differs from the baseline by more than rounding"
-            missing.append({"what": f"float64 reference of {what}", "why": why})
+            missing.append(MissingPart(f"float64 reference of {what}", why))
         unmatched = (self.candidate.bundle.about.get("parameters") or {}).get("unmatched")
         why = f"it has no place for {', '.join(unmatched[:3])}" if unmatched else "it has no parameters that are known"
-        not_run = [step["name"] for number, step in enumerate(self.steps) if number not in self.candidate.steps]
-        return missing + [{"what": f"the candidate with {each}", "why": why} for each in not_run]
+        not_run = [step.name for number, step in enumerate(self.steps) if number not in self.candidate.steps]
+        return missing + [MissingPart(f"the candidate with {each}", why) for each in not_run]
+
+
+def planned_steps(plan: Bundle) -> list[PlannedStep]:
+    """Return the steps of a plan."""
+    return [PlannedStep(**each) for each in plan.about["steps"]]
+
+
+def observed_run(bundle: Bundle) -> ObservedRun:
+    """Return the run that a bundle holds."""
+    about = bundle.about
+    steps = {int(number): ObservedStep.read(step) for number, step in about["steps"].items()}
+    own = {each.name: about[each.name] for each in fields(ObservedProcess)}
+    return ObservedRun(bundle, steps, ObservedProcess(**{**own, "end": ObservedEnd(**about["end"])}))
 
 
 def read_case(request: _Json) -> ComparisonObservations:
@@ -168,8 +186,7 @@ def read_case(request: _Json) -> ComparisonObservations:
         if role == "plan":
             plan = bundle
         else:
-            steps = {int(number): step for number, step in bundle.about["steps"].items()}
-            seen.setdefault(role, []).append(ObservedRun(bundle, steps))
+            seen.setdefault(role, []).append(observed_run(bundle))
     if plan is None:
         raise KeyError("plan")
     return ComparisonObservations(
@@ -183,7 +200,3 @@ def read_case(request: _Json) -> ComparisonObservations:
         readings=request.get("readings"),
         tolerance=float(request.get("tolerance") or 0.0),
     )
-
-
-def _key(step: _Json) -> tuple[str, str | None, str]:
-    return step["input"], step["state"], step["mode"]

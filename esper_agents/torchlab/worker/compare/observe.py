@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..target import module_state as parameters
+from ..results import described
+from ..target import module_state
 from . import background_work as aftermath
 from . import process_fingerprint as fingerprint
+from .observations import planned_steps
 from .patched_functions import is_by_user, replaced_of_ours
+from .plan_step import ObservedProcess
 from .step_runner import Stage
 from .tensor_bundle import Bundle
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..target.target import LoadedTarget
+    from .plan_step import ObservedEnd, PlannedStep
 
 
 def observe(
@@ -34,22 +38,18 @@ def observe(
     """
     plan = Bundle(request["files"][0])
     stage = Stage(target, plan, is_wide=request.get("precision") == "float64", jitter_seed=request.get("jitter"))
-    steps = list(enumerate(plan.about["steps"]))
+    steps = list(enumerate(planned_steps(plan)))
     if request.get("distinct") and plan.about["is_stateless"]:
-        steps = [(number, each) for number, each in steps if each["is_distinct"]]
+        steps = [(number, each) for number, each in steps if each.is_distinct]
     seen = {}
     for count, (number, step) in enumerate(steps):
-        tell(f"{step['name']}", count / len(steps))
+        tell(step.name, count / len(steps))
         if _is_possible(step, stage.matching):
-            seen[str(number)] = stage.run(number, step)
-    about = {
-        "steps": seen,
-        "end": stage.finish(),
-        "parameters": stage.matching.described() if stage.matching is not None else None,
-        "file": own_path(target),
-        **_global_state(target, request["scratch"]),
-    }
-    return {"steps": len(seen), "parameters": about["parameters"]}, (stage.bundle(about),)
+            seen[str(number)] = described(stage.run(number, step))
+    process = _observed(target, stage.finish(), request["scratch"])
+    parameters = stage.matching.described() if stage.matching is not None else None
+    about = {"steps": seen, "parameters": parameters, **described(process)}
+    return {"steps": len(seen), "parameters": parameters}, (stage.bundle(about),)
 
 
 def own_path(target: LoadedTarget) -> str:
@@ -57,16 +57,18 @@ def own_path(target: LoadedTarget) -> str:
     return f"{target.root}/{target.file}" if target.file is not None else ""
 
 
-def _global_state(target: LoadedTarget, scratch: str) -> dict[str, Any]:
+def _observed(target: LoadedTarget, end: ObservedEnd, scratch: str) -> ObservedProcess:
     state = fingerprint.global_state()
     ours = replaced_of_ours()
-    return {
-        "after": {**state["flags"], **aftermath.surroundings(scratch)},
-        "replaced": {**state["replaced"], **ours},
-        "replaced_by_user": [*ours, *(name for name in state["replaced"] if is_by_user(target, name))],
-    }
+    return ObservedProcess(
+        end,
+        own_path(target),
+        {**state["flags"], **aftermath.surroundings(scratch)},
+        {**state["replaced"], **ours},
+        [*ours, *(name for name in state["replaced"] if is_by_user(target, name))],
+    )
 
 
-def _is_possible(step: dict[str, Any], matching: parameters.Matching | None) -> bool:
+def _is_possible(step: PlannedStep, matching: module_state.Matching | None) -> bool:
     """Return whether a step can run: changing parameters requires that all of them have a counterpart."""
-    return step["group"] != "parameters" or (matching is not None and not matching.unmatched)
+    return step.group != "parameters" or (matching is not None and not matching.unmatched)

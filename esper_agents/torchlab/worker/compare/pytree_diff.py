@@ -82,6 +82,7 @@ def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFi
         return
     wrong: dict[str, list[str]] = {}
     numbers: _Json = {}
+    failed: list[ToleranceFit] = []
     for leaf in leaves:
         for name, detail in _leaf_differences(leaf.one, leaf.other):
             wrong.setdefault(name, []).append(f"{leaf.path} {detail}")
@@ -89,13 +90,20 @@ def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFi
             found = judge(leaf, leaf.runs)
             if not found.is_passed:
                 wrong.setdefault("values", []).append(f"{leaf.path}: {found.detail}")
+                failed.append(found)
             numbers = numbers if found.is_passed and numbers else found.numbers or numbers
+    numbers = {**numbers, "is_close": bool(failed) and all(each.is_close for each in failed)}
     if _sharing(one) != _sharing(other):
         wrong["aliasing"] = ["what it returns shares memory in another way among itself"]
     for name in _ORDER:
         if name in wrong or name in _ALWAYS:
             texts = "; ".join(wrong.get(name, [])[:_MOST_TEXTS])
-            yield LeafDifference(name, texts, numbers if name == "values" else {})
+            yield LeafDifference(name, texts, _told(numbers) if name == "values" else {})
+
+
+def _told(numbers: _Json) -> _Json:
+    """Return numbers without what is not so."""
+    return {name: each for name, each in numbers.items() if each is not False}
 
 
 def leaves_of(one: Piece, other: Piece) -> Iterator[Leaf]:

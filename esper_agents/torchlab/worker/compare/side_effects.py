@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .plan_step import ObservedEnd, ObservedProcess
+
 _Json = dict[str, Any]
 # In a pause of 4 ms: processor time that other threads may use.
 _IDLE_NS = 1_000_000
@@ -16,7 +18,7 @@ _OTHERS_SHARE = 0.1
 _MOST_TEXTS = 3
 
 
-def of_process(one: _Json, other: _Json, *, is_one_file: bool) -> Iterator[tuple[str, str]]:
+def of_process(one: ObservedProcess, other: ObservedProcess, *, is_one_file: bool) -> Iterator[tuple[str, str]]:
     """Yield checks of the process state, with the differences.
 
     Args:
@@ -24,28 +26,28 @@ def of_process(one: _Json, other: _Json, *, is_one_file: bool) -> Iterator[tuple
         other: Observations of the candidate.
         is_one_file: Whether both are in one file, so that both have its import side effects.
     """
-    starts = other["end"]["has_children"] and not one["end"]["has_children"]
+    starts = other.end.has_children and not one.end.has_children
     yield "processes", "it starts processes" if starts else ""
-    yield "threads", "" if pool_of(one, other) else _threads_text(one["end"], other["end"])
-    yield "global-state", state_text(one["after"], other["after"])
+    yield "threads", "" if pool_of(one, other) else _threads_text(one.end, other.end)
+    yield "global-state", state_text(one.after, other.after)
     # Replacements by libraries occur in both arms; those in a file of both arms are the user's.
-    suspects = set(other["replaced_by_user"]) if is_one_file else set()
-    known, found = one["replaced"], other["replaced"]
+    suspects = set(other.replaced_by_user) if is_one_file else set()
+    known, found = one.replaced, other.replaced
     names = sorted(name for name in found if name in suspects or found[name] != known.get(name))
     yield "patched", "; ".join(f"{name} is now {found[name]}" for name in names[:_MOST_TEXTS])
 
 
-def _threads_text(one: _Json, other: _Json) -> str:
-    others_ns, own = other["others_ns"], other["others_ns"] / max(other["own_ns"], 1)
-    baseline = one["others_ns"] / max(one["own_ns"], 1)
+def _threads_text(one: ObservedEnd, other: ObservedEnd) -> str:
+    others_ns, own = other.others_ns, other.others_ns / max(other.own_ns, 1)
+    baseline = one.others_ns / max(one.own_ns, 1)
     if others_ns < _OTHERS_NS or own < max(_OTHERS_SHARE, 2 * baseline):
         return ""
-    return f"threads of its own compute for {others_ns / 1e6:.3g} ms in calls of {other['own_ns'] / 1e6:.3g} ms"
+    return f"threads of its own compute for {others_ns / 1e6:.3g} ms in calls of {other.own_ns / 1e6:.3g} ms"
 
 
-def pool_of(one: _Json, other: _Json) -> int:
+def pool_of(one: ObservedProcess, other: ObservedProcess) -> int:
     """Return the number of torch's own threads that the user allowed; they spin for a while after each operation."""
-    return int(other["after"].get("num_threads", 1)) - 1 if one["after"] == other["after"] else 0
+    return int(other.after.get("num_threads", 1)) - 1 if one.after == other.after else 0
 
 
 def idle_text(idle_ns: int, own_ns: int) -> str:

@@ -14,6 +14,7 @@ from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
 from .float64_reference import Float64Mode, eagerly, widen
+from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
 from .step_state import Sequence
 from .tensor_bundle import Bundle, Piece, capture, write
@@ -64,38 +65,38 @@ class Stage:
             values = jitter(values, self._noise(name))
         return parameters.prepared(values, is_wide=self._is_wide)
 
-    def run(self, number: int, step: dict[str, Any]) -> dict[str, Any]:
+    def run(self, number: int, step: PlannedStep) -> ObservedStep:
         """Run one step and return its observations.
 
         Args:
             number: Number of the step in the plan.
-            step: The step; see `test_plan`.
+            step: The step.
         """
-        if step["before"] == "overwrite outputs":
+        if step.before == "overwrite outputs":
             overwrite(self._sequence.given)
             self._sequence.kept = [each for each in self._sequence.kept if each.step != number - 1]
         self._set_state(step)
         inputs = self._inputs(step)
         before = capture(inputs, is_whole=True)
-        aftermath.seed(step["seed"])
-        with self._precision(step["name"]):
+        aftermath.seed(step.seed)
+        with self._precision(step.name):
             modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
                 given = self._call(step, *inputs)
             except BaseException as error:  # noqa: BLE001 - any error of user code is an observation
                 self._sequence.held = None
-                return {"name": step["name"], "raised": described(self.target, error)}
+                return ObservedStep(step.name, described(self.target, error))
             # Before anything else: output that appears after a call returned was not returned by it.
             output = capture(given)
-            if step["is_repeat"]:
+            if step.is_repeat:
                 self._count(clocks)
-            seen = {"name": step["name"], **self._look(number, step, given, output, inputs)}
+            seen = self._look(number, step, given, output, inputs)
             if aftermath.modes() != modes:
-                seen["modes"] = "it leaves a mode of torch on that rewrites operations"
-            if step["is_close"] and step["after"] != "overwrite inputs":
-                seen |= self._effects(number, before, inputs)
-            if step["has_backward"]:
-                seen |= self._gradients(number, step, given, inputs)
+                seen.modes = "it leaves a mode of torch on that rewrites operations"
+            if step.is_close and step.after != "overwrite inputs":
+                self._effects(seen, number, before, inputs)
+            if step.has_backward:
+                self._gradients(seen, number, step, given, inputs)
         self._sequence.remember(number, given, output, inputs)
         return seen
 
@@ -105,19 +106,19 @@ class Stage:
         self._sequence.others_ns += after[1] - before[1]
 
     def _look(
-        self, number: int, step: dict[str, Any], given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
-    ) -> dict[str, Any]:
+        self, number: int, step: PlannedStep, given: Any, output: Piece, inputs: tuple[Any, dict[str, Any]]
+    ) -> ObservedStep:
         """Return the observations of an output, now and after a pause."""
-        seen: dict[str, Any] = {"output": self._sequence.keep(number, step, output)}
-        seen["generators"] = aftermath.generators() if step["is_close"] else {}
-        seen["relations"] = self._relations(given, inputs)
-        if step["after"] == "watch":
-            seen["work_while_idle_ns"] = aftermath.work_while_idle_ns()
-        if step["after"] == "overwrite inputs":
+        seen = ObservedStep(step.name, output=self._sequence.keep(number, step, output))
+        seen.generators = aftermath.generators() if step.is_close else {}
+        seen.relations = self._relations(given, inputs)
+        if step.after == "watch":
+            seen.work_while_idle_ns = aftermath.work_while_idle_ns()
+        if step.after == "overwrite inputs":
             overwrite(inputs)
             aftermath.work_while_idle_ns(1)
-        if step["after"] and capture(given) != output:
-            seen["is_unfinished"] = True
+        if step.after and capture(given) != output:
+            seen.is_unfinished = True
         return seen
 
     @contextlib.contextmanager
@@ -131,9 +132,9 @@ class Stage:
         else:
             yield
 
-    def _call(self, step: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
         module = self.target.module
-        if step["mode"] == "given" or module is None:
+        if step.mode == "given" or module is None:
             return self.target.call(*args, **kwargs)
         # Flags are restored one by one: a frozen part of a module in training stays in evaluation mode.
         flags = [(each, each.training) for each in module.modules()]
@@ -144,46 +145,46 @@ class Stage:
             for each, flag in flags:
                 each.training = flag
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> ObservedEnd:
         """Return the final observations: outputs that changed later, and the process state."""
         changed = [each.step for each in self._sequence.kept if capture(each.given) != each.piece]
-        return {
-            "changed_outputs": changed,
-            "own_ns": self._sequence.own_ns,
-            "others_ns": self._sequence.others_ns,
-            "has_children": aftermath.has_children(),
-            "work_while_idle_ns": aftermath.work_while_idle_ns(),
-        }
+        return ObservedEnd(
+            changed,
+            self._sequence.own_ns,
+            self._sequence.others_ns,
+            aftermath.has_children(),
+            aftermath.work_while_idle_ns(),
+        )
 
     def bundle(self, about: dict[str, Any]) -> int:
         """Return the descriptor of a bundle with all observations."""
         return write(self._sequence.pieces, about)
 
-    def _inputs(self, step: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        piece = self.plan.pieces[step["input"]]
+    def _inputs(self, step: PlannedStep) -> tuple[Any, dict[str, Any]]:
+        piece = self.plan.pieces[step.input]
         template = None
-        if step["needs_template"]:
-            made = self.target.inputs(step["template_seed"])
+        if step.needs_template:
+            made = self.target.inputs(step.template_seed)
             template = (made.args, made.kwargs)
         fresh = piece.restore(template)
         if self._jitter_seed is not None:
-            fresh = jitter(fresh, self._noise(step["input"]))
+            fresh = jitter(fresh, self._noise(step.input))
         if self._is_wide:
             fresh = widen(fresh)
-        if step["asks_for_gradients"]:
+        if step.asks_for_gradients:
             for each in tensors_of(fresh):
                 if each.is_leaf and (each.is_floating_point() or each.is_complex()):
                     each.requires_grad_(True)
-        if step["make"] != "fresh" and self._sequence.last is not None:
-            fresh = reused(self._sequence.last, fresh, is_new_object=step["make"] == "same memory")
+        if step.make != "fresh" and self._sequence.last is not None:
+            fresh = reused(self._sequence.last, fresh, is_new_object=step.make == "same memory")
         return fresh[0], fresh[1]
 
-    def _set_state(self, step: dict[str, Any]) -> None:
-        module, name = self.target.module, step["state"]
+    def _set_state(self, step: PlannedStep) -> None:
+        module, name = self.target.module, step.state
         if module is None or self.matching is None or name is None:
             return
-        if self._sequence.held != name or step["set"] != "copy":
-            parameters.write(module, self.matching, self._values(name), step["set"])
+        if self._sequence.held != name or step.set != "copy":
+            parameters.write(module, self.matching, self._values(name), step.set)
             self._hold(name)
 
     def _hold(self, name: str) -> None:
@@ -217,31 +218,29 @@ class Stage:
                 relations += [[index, *what] for what, other in spans if span[0] < other[1] and other[0] < span[1]]
         return relations
 
-    def _effects(self, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-        """Return the names of pieces with the inputs and parameters after the step."""
-        seen: dict[str, Any] = {}
+    def _effects(self, seen: ObservedStep, number: int, before: Piece, inputs: tuple[Any, dict[str, Any]]) -> None:
+        """Record the inputs and parameters after the step."""
         pieces = self._sequence.pieces
         after = capture(inputs, is_whole=True)
         if after != before:
-            seen["inputs_after"] = f"inputs after {number}"
-            pieces[seen["inputs_after"]] = after
+            seen.inputs_after = f"inputs after {number}"
+            pieces[seen.inputs_after] = after
         now = self._state()
         if now is not None:
-            seen["state_after"] = f"state after {number}"
-            pieces[seen["state_after"]] = now
+            seen.state_after = f"state after {number}"
+            pieces[seen.state_after] = now
         if now is None or now != self._sequence.held_piece:
             self._sequence.held = None
-            seen["changes_state"] = now is not None
-        return seen
+            seen.changes_state = now is not None
 
     def _gradients(
-        self, number: int, step: dict[str, Any], given: Any, inputs: tuple[Any, dict[str, Any]]
-    ) -> dict[str, Any]:
+        self, seen: ObservedStep, number: int, step: PlannedStep, given: Any, inputs: tuple[Any, dict[str, Any]]
+    ) -> None:
         try:
-            gradients = run_backward(self.target.module, self.matching, given, inputs, step["seed"])
+            gradients = run_backward(self.target.module, self.matching, given, inputs, step.seed)
         except BaseException as error:  # noqa: BLE001 - the user's backward is observed like the user's forward
-            return {"backward_raised": described(self.target, error)}
-        if gradients is None:
-            return {}
-        self._sequence.pieces[f"gradients {number}"] = capture(gradients)
-        return {"gradients": f"gradients {number}"}
+            seen.backward_raised = described(self.target, error)
+            return
+        if gradients is not None:
+            seen.gradients = f"gradients {number}"
+            self._sequence.pieces[seen.gradients] = capture(gradients)

@@ -9,6 +9,7 @@ from ..target.pytrees import tensors_of
 from .tensor_bytes import address
 
 if TYPE_CHECKING:
+    from .plan_step import PlannedStep
     from .tensor_bundle import Piece
 
 # Bytes of earlier outputs that are kept alive to detect whether a later call changes them.
@@ -60,9 +61,9 @@ class Sequence:
     own_ns: int = 0
     others_ns: int = 0
 
-    def keep(self, number: int, step: dict[str, Any], piece: Piece) -> str:
+    def keep(self, number: int, step: PlannedStep, piece: Piece) -> str:
         """Return the name of the piece with an output: an existing one for the same inputs if it is equal."""
-        earlier = self.names.get(step["same_as"]) if step["same_as"] is not None else None
+        earlier = self.names.get(step.same_as) if step.same_as is not None else None
         if earlier is not None and self.pieces[earlier] == piece:
             name = earlier
         else:

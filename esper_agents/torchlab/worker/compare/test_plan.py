@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..results import MissingPart, described
 from ..target import module_state as parameters
 from ..target.input_spec import TargetError
 from .edge_cases import derive
 from .float64_reference import coarsest_of
 from .input_probe import Probe, chance_of, needs_template
 from .observe import own_path
+from .plan_step import PlannedStep
+from .result import BaselineRefusal, PlannedCalls
 from .tensor_bundle import Piece, capture, write
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ _REAL = {"float16", "bfloat16", "float32", "float64"}
 
 def prepare(
     target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]
-) -> tuple[dict[str, Any], tuple[int, ...]]:
+) -> tuple[PlannedCalls, tuple[int, ...]]:
     """Plan a comparison by trying it on the baseline, in a separate process whose state changes end with it.
 
     Args:
@@ -44,8 +47,7 @@ def prepare(
         tell: Progress callback.
 
     Returns:
-        A summary (`steps`, `refused`, `missing`, and `needs_compiler`: whether the lab should warm up
-        `observe` first), and the descriptor of the plan's bundle: inputs and states of
+        A summary, and the descriptor of the plan's bundle: inputs and states of
         parameters, no outputs of the baseline, so that the candidate may read it.
 
     Raises:
@@ -66,10 +68,10 @@ class _Plan:
         seeds: Seed of a call on each input.
     """
 
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[PlannedStep] = field(default_factory=list)
     pieces: dict[str, Piece] = field(default_factory=dict)
-    refused: list[dict[str, Any]] = field(default_factory=list)
-    missing: list[dict[str, str]] = field(default_factory=list)
+    refused: list[BaselineRefusal] = field(default_factory=list)
+    missing: list[MissingPart] = field(default_factory=list)
     seeds: dict[str, int] = field(default_factory=dict)
 
     def nbytes(self) -> int:
@@ -92,7 +94,7 @@ class _Planner:
         self._state = "state 0" if target.module is not None else None
         self._ownership = {"outputs": False, "inputs": False, "is_same": False}
 
-    def make(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def make(self) -> tuple[PlannedCalls, tuple[int, ...]]:
         """Make the plan; return its summary, and the descriptor of its bundle."""
         self._make_states()
         self._make_inputs()
@@ -105,20 +107,26 @@ class _Planner:
         self._add("as at first, at the end", "history", "plain 1", same_as=0, has_backward=False)
         module = self._target.module
         about = {
-            "steps": self._plan.steps,
-            "refused": self._plan.refused,
-            "missing": self._plan.missing,
+            "steps": described(self._plan.steps),
+            "refused": described(self._plan.refused),
+            "missing": described(self._plan.missing),
             "saved": parameters.saved_names(module) if module is not None else [],
             "working": self._working(),
             "coarsest": self._coarsest,
             "is_stateless": self._ownership["is_same"],
             "file": own_path(self._target),
         }
-        summary = {name: about[name] for name in ("refused", "missing", "working", "coarsest", "is_stateless")}
-        summary["steps"] = [each["name"] for each in self._plan.steps]
-        summary["call_ns"] = int(self._call_s * 1e9)
-        # Optimizers and compiled code import it, which takes seconds in each process unless the fork server has it.
-        summary["needs_compiler"] = "torch._dynamo" in sys.modules
+        summary = PlannedCalls(
+            steps=tuple(each.name for each in self._plan.steps),
+            refused=tuple(self._plan.refused),
+            missing=tuple(self._plan.missing),
+            working=self._working(),
+            coarsest=self._coarsest,
+            is_stateless=self._ownership["is_same"],
+            call_ns=int(self._call_s * 1e9),
+            # Optimizers and compiled code import it, which takes seconds in each process unless the fork server has it.
+            needs_compiler="torch._dynamo" in sys.modules,
+        )
         return summary, (write(self._plan.pieces, about),)
 
     def _make_states(self) -> None:
@@ -193,7 +201,7 @@ class _Planner:
             why = "no time was left" if time.monotonic() > self._probe.ends else ""
             why = why or ("no room was left" if self._plan.nbytes() + piece.nbytes() > self._most_bytes else "")
             if why:
-                self._plan.missing.append({"what": name, "why": why})
+                self._plan.missing.append(MissingPart(name, why))
                 continue
             self._plan.pieces[name] = piece
             self._add(name, group, name)
@@ -223,45 +231,30 @@ class _Planner:
             self._plan.steps.append(step)
             return
         refusal = self._probe.refusal(step)
-        if refusal is not None and step["asks_for_gradients"]:
-            step["asks_for_gradients"] = False
+        if refusal is not None and step.asks_for_gradients:
+            step.asks_for_gradients = False
             refusal = self._probe.refusal(step)
         if refusal is not None:
-            self._plan.refused.append({"what": name, **refusal})
-        if refusal is None or refusal["is_deliberate"]:
+            self._plan.refused.append(refusal)
+        if refusal is None or refusal.is_deliberate:
             self._plan.steps.append(step)
 
-    def _step(self, name: str, group: str, input_: str, *, asks: bool | None = None, **more: Any) -> dict[str, Any]:
-        """Return a step.
-
-        Its entries: `input`, `state` and how it is `set`, `mode` of the module, how the inputs are `make`d, the actions
-        of the caller `before` and `after`, the step whose output it must equal (`same_as`), whether inputs require
-        gradients and backward is run, whether effects are checked (`is_close`), whether it is the first on its inputs
-        and state (`is_distinct`), and whether it is one of several consecutive calls (`is_repeat`).
-        """
+    def _step(self, name: str, group: str, input_: str, *, asks: bool | None = None, **more: Any) -> PlannedStep:
+        """Return a step."""
         number = int(input_.rsplit(maxsplit=1)[-1]) if input_.startswith("plain") else 1
-        step = {
-            "name": name,
-            "group": group,
-            "input": input_,
-            "template_seed": self._input_seed(number),
-            "needs_template": needs_template(self._plan.pieces[input_].tree),
-            "seed": self._plan.seeds.setdefault(input_, self._chance.getrandbits(31)),
-            "state": self._state,
-            "set": "copy",
-            "mode": "given",
-            "make": "fresh",
-            "before": None,
-            "after": None,
-            "same_as": None,
-            "asks_for_gradients": self._asks if asks is None else asks,
-            "has_backward": self._target.kind != "step",
-            "is_close": True,
-            "is_repeat": False,
-            **more,
-        }
-        known = {(each["input"], each["state"], each["mode"]) for each in self._plan.steps}
-        return {**step, "is_distinct": (step["input"], step["state"], step["mode"]) not in known}
+        given: dict[str, Any] = {"state": self._state, "has_backward": self._target.kind != "step", **more}
+        step = PlannedStep(
+            name=name,
+            group=group,
+            input=input_,
+            template_seed=self._input_seed(number),
+            needs_template=needs_template(self._plan.pieces[input_].tree),
+            seed=self._plan.seeds.setdefault(input_, self._chance.getrandbits(31)),
+            asks_for_gradients=self._asks if asks is None else asks,
+            **given,
+        )
+        step.is_distinct = step.key not in {each.key for each in self._plan.steps}
+        return step
 
     def _working(self) -> str:
         """Return the first floating-point dtype of inputs, else of parameters: random numbers are drawn in it."""

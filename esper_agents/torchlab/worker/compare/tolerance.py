@@ -31,12 +31,14 @@ class ToleranceFit:
         detail: Description in one line.
         numbers: Measured numbers, for the report.
         is_settled: Further runs of the baseline cannot change `is_passed`.
+        is_close: `torch.testing.assert_close` accepts them.
     """
 
     is_passed: bool
     detail: str
     numbers: dict[str, Any] = field(default_factory=dict)
     is_settled: bool = True
+    is_close: bool = False
 
 
 @dataclass
@@ -83,7 +85,18 @@ def fit(runs: Runs) -> ToleranceFit:
         return _fit_complex(runs)
     if not runs.baseline.is_floating_point():
         return _fit_exact(runs)
-    return _fit_real(runs)
+    found = _fit_real(runs)
+    found.is_close = not found.is_passed and _is_close(runs.baseline, runs.candidate)
+    return found
+
+
+def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether `torch.testing.assert_close` accepts two tensors with its default tolerances."""
+    try:
+        torch.testing.assert_close(other, one, equal_nan=True)
+    except (AssertionError, RuntimeError, ValueError, TypeError):
+        return False
+    return True
 
 
 def _bits_equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -6,12 +6,14 @@ import bisect
 import collections
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-CATEGORIES = ("parameters", "buffers", "gradients", "optimizer_state", "activations", "inputs", "other")
+from .result import CATEGORIES, MemoryBlock, MemoryPeak, MemoryPhase, MemorySplit
+
 _MOST_POINTS = 2_000
 _MOST_LARGEST = 12
+_Peak = TypeVar("_Peak", bound=MemoryPeak)
 
 
 @dataclass
@@ -43,6 +45,16 @@ class Allocation:
     shape: tuple[int, ...] | None = None
     dtype: str = ""
     step: int = 0
+
+    @property
+    def file(self) -> str:
+        """File of its place; empty if unknown."""
+        return self.place.rpartition(":")[0]
+
+    @property
+    def line(self) -> int:
+        """Line of its place; 0 if unknown."""
+        return int(self.place.rpartition(":")[2]) if self.place else 0
 
     def is_alive(self, moment: int) -> bool:
         """Return whether it is allocated at a moment."""
@@ -114,92 +126,98 @@ class Trace:
             found.append((peak, total))
         return found
 
-    def split(self, moment: int) -> dict[str, int]:
+    def split(self, moment: int) -> MemorySplit:
         """Return the bytes at a moment by category."""
         sums = {each: self.base.get(each, 0) for each in CATEGORIES}
         for block in self.blocks:
             if block.is_alive(moment):
                 sums[block.category] += block.nbytes
-        return sums
+        return MemorySplit(**sums)
 
     def at(self, moment: int) -> Phase | None:
         """Return the phase that contains a moment."""
         return next((each for each in self.phases if each.begin <= moment < each.end), None)
 
 
-def described(trace: Trace) -> dict[str, Any]:
-    """Return a run's peak and its phases as stored in reports."""
+def peak_of(trace: Trace, make: Callable[..., _Peak], **more: Any) -> _Peak:
+    """Return a run's peak with its phases.
+
+    Args:
+        trace: The run.
+        make: Class of the peak.
+        more: Further fields of that class.
+    """
     moment, allocated = trace.peak()
     phase = trace.at(moment)
     alive = sorted((each for each in trace.blocks if each.is_alive(moment)), key=lambda each: (-each.nbytes, each.born))
     by = max((each for each in trace.blocks if each.born <= moment), key=lambda each: each.born, default=None)
-    return {
-        "peak_bytes": trace.base_bytes + allocated,
-        "allocated_bytes": allocated,
-        "before_bytes": trace.base_bytes,
-        "phase": phase.name if phase else "",
-        "step": phase.step if phase else 0,
-        "reached_by": _about(by) if by else {},
-        "split_bytes": trace.split(moment),
-        "largest": _grouped(alive),
-        "phases": _phases(trace),
-    }
+    return make(
+        peak_bytes=trace.base_bytes + allocated,
+        allocated_bytes=allocated,
+        before_bytes=trace.base_bytes,
+        phase=phase.name if phase else "",
+        step=phase.step if phase else 0,
+        reached_by=_about(by) if by else MemoryBlock(),
+        split_bytes=trace.split(moment),
+        largest=_grouped(alive),
+        phases=_phases(trace),
+        **more,
+    )
 
 
-def _phases(trace: Trace) -> list[dict[str, Any]]:
+def _phases(trace: Trace) -> tuple[MemoryPhase, ...]:
     """Return each phase of each step once, in order of first occurrence."""
-    found: dict[tuple[int, str], dict[str, Any]] = {}
+    found: dict[tuple[int, str], MemoryPhase] = {}
     for phase, (peak, end) in zip(trace.phases, trace.sums()):  # noqa: B905 - Python 3.10; one for each
-        known = found.setdefault((phase.step, phase.name), {"step": phase.step, "name": phase.name, "peak_bytes": 0})
-        known["peak_bytes"] = max(known["peak_bytes"], trace.base_bytes + peak)
-        known["end_bytes"] = trace.base_bytes + end
-    return list(found.values())
+        known = found.get((phase.step, phase.name))
+        highest = max(known.peak_bytes if known else 0, trace.base_bytes + peak)
+        found[phase.step, phase.name] = MemoryPhase(phase.step, phase.name, highest, trace.base_bytes + end)
+    return tuple(found.values())
 
 
-def _about(block: Allocation) -> dict[str, Any]:
-    about: dict[str, Any] = {"operation": block.operation, "category": block.category, "bytes": block.nbytes}
-    file, _, line = block.place.rpartition(":")
-    if file:
-        about.update(file=file, line=int(line))
-    if block.module:
-        about["module"] = block.module
-    if block.shape is not None:
-        about.update(shape=list(block.shape), dtype=block.dtype)
-    return about
+def _about(block: Allocation) -> MemoryBlock:
+    return MemoryBlock(
+        operation=block.operation,
+        category=block.category,
+        bytes=block.nbytes,
+        file=block.file,
+        line=block.line,
+        module=block.module,
+        shape=block.shape,
+        dtype=None if block.shape is None else block.dtype,
+    )
 
 
-def _grouped(blocks: Iterable[Allocation]) -> list[dict[str, Any]]:
+def _grouped(blocks: Iterable[Allocation]) -> tuple[MemoryBlock, ...]:
     """Return the largest blocks; identical blocks from one location are merged into one entry with a count."""
     groups: dict[tuple[object, ...], list[Allocation]] = {}
     for each in blocks:
         key = (each.operation, each.place, each.module, each.category, each.nbytes)
         groups.setdefault(key, []).append(each)
     largest = sorted(groups.values(), key=lambda each: -each[0].nbytes * len(each))[:_MOST_LARGEST]
-    return [
-        {**_about(each[0]), "count": len(each), "bytes": sum(one.nbytes for one in each)} for each in largest if each
-    ]
+    return tuple(replace(_about(each[0]), count=len(each), bytes=sum(one.nbytes for one in each)) for each in largest)
 
 
-def timeline(trace: Trace) -> list[list[int]]:
+def timeline(trace: Trace) -> tuple[tuple[int, ...], ...]:
     """Return the course of the run: `[t_ns, bytes of each category in turn]`, with its peak among the points.
 
     If there are too many events, the largest total of each interval is kept.
     """
     if trace.times_ns is None:
-        return []
+        return ()
     sums = [trace.base.get(each, 0) for each in CATEGORIES]
     place = {name: number for number, name in enumerate(CATEGORIES)}
-    points = [[0, *sums]]
+    points = [(0, *sums)]
     for moment, delta, block in trace.changes():
         sums[place[block.category]] += delta
-        points.append([trace.times_ns[moment], *sums])
-    return list(_thinned(points, lambda point: sum(point[1:])))
+        points.append((trace.times_ns[moment], *sums))
+    return tuple(_thinned(points))
 
 
-def _thinned(points: list[list[int]], size: Callable[[list[int]], int]) -> Iterator[list[int]]:
+def _thinned(points: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
     stride = -(-len(points) // _MOST_POINTS)
     for start in range(0, len(points), stride):
-        yield max(points[start : start + stride], key=size)
+        yield max(points[start : start + stride], key=lambda point: sum(point[1:]))
 
 
 def mark_activations(trace: Trace) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
+
+from ..results import WrittenFile
 
 _MOST_ENTRIES = 100_000
 _SNAPSHOT = "memory_snapshot.pickle"
@@ -24,7 +25,7 @@ class Allocator:
     """Recorder of a GPU allocator's activity while entered.
 
     Attributes:
-        artifacts: The snapshot, for https://pytorch.org/memory_viz, in the form of a job's files.
+        artifacts: The snapshot, for https://pytorch.org/memory_viz.
     """
 
     def __init__(self, device: str, scratch: str) -> None:
@@ -36,7 +37,7 @@ class Allocator:
         """
         self._device = torch.device(device)
         self._path = str(Path(scratch) / _SNAPSHOT)
-        self.artifacts: list[dict[str, str]] = []
+        self.artifacts: list[WrittenFile] = []
 
     def __enter__(self) -> Allocator:  # noqa: PYI034 - Python 3.10 has no Self
         """Start recording."""
@@ -49,9 +50,9 @@ class Allocator:
         """Write the snapshot and stop recording."""
         torch.cuda.memory._dump_snapshot(self._path)  # noqa: SLF001 - same reason
         torch.cuda.memory._record_memory_history(enabled=None)  # noqa: SLF001 - same reason
-        self.artifacts.append({"name": _SNAPSHOT, "media_type": "application/octet-stream"})
+        self.artifacts.append(WrittenFile(_SNAPSHOT, "application/octet-stream"))
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, int]:
         """Return the allocator's statistics since it was entered."""
         known = torch.cuda.memory_stats(self._device)
         free, total = torch.cuda.mem_get_info(self._device)

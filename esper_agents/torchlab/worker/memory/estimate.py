@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from .fake_tensors import UncopiedFakeMode, loaded, made_inputs
 from .operation_workspace import ReturnedTensor, Scratch
 from .profiled_run import mark, profiled
 from .profiler_events import TICK, ProfilerEvents
+from .result import AssumedFact
 from .storage_tracker import StorageTracker
 from .tensor_roles import Owners, by_identity, every_tensor, storages, stronger
 from .training_step import Stepper
@@ -178,9 +180,26 @@ def _is_in_place_without_mode(func: Any, *, is_in_linear: bool) -> bool:
     return func.overloadpacket.__name__ in _IN_PLACE
 
 
+@dataclass(frozen=True)
+class EstimatedRun:
+    """Estimated run.
+
+    Attributes:
+        trace: Its allocations.
+        built_with_memory_because: Reason that the target needed real memory; empty if it did not.
+        assumed: Assumptions with their places.
+        left_out: Names of operations whose workspace is unknown, with reasons.
+    """
+
+    trace: Trace
+    built_with_memory_because: str
+    assumed: tuple[AssumedFact, ...]
+    left_out: dict[str, str]
+
+
 def estimate(
     make: Callable[[], LoadedTarget], stepper: Callable[[LoadedTarget], Stepper], request: dict[str, Any]
-) -> tuple[Trace, dict[str, Any]]:
+) -> EstimatedRun:
     """Return the estimated allocations of a run, with its assumptions.
 
     Args:
@@ -188,10 +207,6 @@ def estimate(
         stepper: Makes the stepper of a target.
         request: `seed`; `root`: the project; `limit_bytes`: memory limit of an operation that is run alone; `probe`:
             whether any is run.
-
-    Returns:
-        The trace; `assumed`: `place` and `what`; `left_out`: names of operations whose workspace is unknown, with
-        reasons; `built_with_memory_because`: reason that the target needed real memory, empty if it did not.
     """
     mode = UncopiedFakeMode(allow_non_fake_inputs=True)
     target, built = loaded(make, mode, request.get("root", ""))
@@ -215,9 +230,5 @@ def estimate(
     reading = ProfilerEvents(profiler.profiler.kineto_results.experimental_event_tree(), device)
     watch.finish(reading)
     mark_activations(watch.trace)
-    about = {
-        "built_with_memory_because": built,
-        "assumed": [{"place": place, "what": what} for place, what in watch.assumed],
-        "left_out": scratch.left_out if scratch else {},
-    }
-    return watch.trace, about
+    assumed = tuple(AssumedFact(place, what) for place, what in watch.assumed)
+    return EstimatedRun(watch.trace, built, assumed, scratch.left_out if scratch else {})

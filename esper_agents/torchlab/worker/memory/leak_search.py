@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -14,11 +13,12 @@ from ..process.out_of_memory import ran_out
 from ..target.target import LoadedTarget
 from .allocations import Allocation
 from .current_location import CurrentLocation
-from .growth import Growth, growth, may_grow
+from .growth import growth, may_grow
 from .operation_workspace import free_bytes
 from .profiled_run import mark, profiled
 from .profiler_events import MOMENT, ProfilerEvents
 from .reachable_tensors import living_nodes
+from .result import LeakSearch, MemoryHolder, MemoryMaker
 from .retainers import RetainerSearch
 from .storage_tracker import StorageTracker
 from .tensor_roles import set_aside
@@ -65,11 +65,11 @@ class LeakSearchResult:
     """Result of a leak search.
 
     Attributes:
-        result: Result as the job returns it; None if memory ran out before two steps could be compared.
+        result: The search; None if memory ran out before two steps could be compared.
         error: Out-of-memory error that ended the steps early; None without one.
     """
 
-    result: dict[str, Any] | None
+    result: LeakSearch | None
     error: BaseException | None
 
 
@@ -103,31 +103,31 @@ def look(
         (growth(each, warmup, _LEAST_BYTES) for each in (course.live_bytes, course.profiler_bytes)),
         key=lambda each: (each.is_growing, each.per_step),
     )
-    result = _described(course, by_bytes, growth(course.graph_nodes, warmup, 1))
-    if result["is_growing"]:
+    by_nodes = growth(course.graph_nodes, warmup, 1)
+    holders: tuple[MemoryHolder, ...] = ()
+    made_by: tuple[MemoryMaker, ...] = ()
+    is_growing = by_bytes.is_growing or by_nodes.is_growing
+    if is_growing:
         suspects = _suspects(watch, warmup, ran, has_grown=by_bytes.is_growing)
-        result["made_by"] = _makers(suspects)
+        made_by = _makers(suspects)
         search = RetainerSearch(target, stepper, {each.key: each.nbytes for each in suspects})
         numbers = (course.node_numbers[warmup], course.node_numbers[ran - 1])
-        result["holders"] = search.holders(numbers, None if course.error else seed + ran + 1)
-    result["is_leak"] = result["is_growing"] and not any("bound" in each for each in result["holders"][:1])
-    return LeakSearchResult(result, course.error)
-
-
-def _described(course: _Course, by_bytes: Growth, by_nodes: Growth) -> dict[str, Any]:
-    return {
-        "steps": len(course.live_bytes),
-        "live_bytes": course.live_bytes,
-        "profiler_bytes": course.profiler_bytes,
-        "collected_bytes": course.collected_bytes,
-        "graph_nodes": course.graph_nodes,
-        "is_growing": by_bytes.is_growing or by_nodes.is_growing,
-        "bytes_per_step": by_bytes.per_step,
-        "graph_nodes_per_step": by_nodes.per_step,
-        "judged_from_step": by_bytes.first_step,
-        "holders": [],
-        "made_by": [],
-    }
+        holders = search.holders(numbers, None if course.error else seed + ran + 1)
+    found = LeakSearch(
+        steps=ran,
+        live_bytes=tuple(course.live_bytes),
+        profiler_bytes=tuple(course.profiler_bytes),
+        collected_bytes=tuple(course.collected_bytes),
+        graph_nodes=tuple(course.graph_nodes),
+        is_growing=is_growing,
+        bytes_per_step=by_bytes.per_step,
+        graph_nodes_per_step=by_nodes.per_step,
+        judged_from_step=by_bytes.first_step,
+        holders=holders,
+        made_by=made_by,
+        is_leak=is_growing and not (holders and holders[0].bound is not None),
+    )
+    return LeakSearchResult(found, course.error)
 
 
 def _run(watch: StorageTracker, stepper: Stepper, course: _Course, seeds: range, tell: _Tell) -> None:
@@ -183,25 +183,22 @@ def _grown(watch: StorageTracker, alive: list[Allocation], last: int) -> list[Al
     return result
 
 
-def _makers(suspects: list[Allocation]) -> list[dict[str, Any]]:
+def _makers(suspects: list[Allocation]) -> tuple[MemoryMaker, ...]:
     """Return the lines and operations that made the remaining blocks."""
     groups: dict[tuple[str, str, str], list[Allocation]] = {}
     for each in suspects:
         groups.setdefault((each.place, each.operation, each.module), []).append(each)
     ranked = sorted(groups.items(), key=lambda each: (-sum(one.nbytes for one in each[1]), each[0]))
-    result = []
-    for (place, operation, module), blocks in ranked[:_MOST_MAKERS]:
-        made: dict[str, Any] = {
-            "operation": operation,
-            "bytes": sum(each.nbytes for each in blocks),
-            "count": len(blocks),
-            "shape": list(blocks[-1].shape or ()),
-            "dtype": blocks[-1].dtype,
-        }
-        file, _, line = place.rpartition(":")
-        if file:
-            made.update(file=file, line=int(line))
-        if module:
-            made["module"] = module
-        result.append(made)
-    return result
+    return tuple(
+        MemoryMaker(
+            operation=operation,
+            bytes=sum(each.nbytes for each in blocks),
+            count=len(blocks),
+            shape=tuple(blocks[-1].shape or ()),
+            dtype=blocks[-1].dtype,
+            file=blocks[-1].file,
+            line=blocks[-1].line or None,
+            module=module,
+        )
+        for (_, operation, module), blocks in ranked[:_MOST_MAKERS]
+    )

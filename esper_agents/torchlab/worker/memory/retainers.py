@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..target.target import LoadedTarget
 from .reachable_tensors import ReachableTensor, roots
 from .reference_chains import holders, referred
 from .reference_names import Holder
+from .result import MemoryHolder
 from .retaining_lines import graph_keeping_line, is_compared, keeping_line
 from .training_step import Stepper
 
@@ -78,7 +79,7 @@ class RetainerSearch:
         self._stepper = stepper
         self._sizes = sizes
 
-    def holders(self, node_numbers: tuple[int, int], seed: int | None) -> list[dict[str, Any]]:
+    def holders(self, node_numbers: tuple[int, int], seed: int | None) -> tuple[MemoryHolder, ...]:
         """Return the retainers, largest first; one more step shows which of them grow.
 
         Args:
@@ -110,7 +111,8 @@ class RetainerSearch:
                 alike.append(found[key])
                 beside.update((id(each), found[key]) for each in _entries(holder))
         ranked = self._ranked(list(found.values()))
-        return [self._described(each) for each in ranked] if seed is None else self._watched(ranked, seed)
+        described = tuple(self._described(each) for each in ranked)
+        return described if seed is None else tuple(self._watched(ranked, described, seed))
 
     def _ranked(self, found: list[_Found]) -> list[_Found]:
         least_bytes = _LEAST_SHARE * sum(self._sizes.values())
@@ -125,15 +127,13 @@ class RetainerSearch:
         )
         return found[:_MOST_HOLDERS]
 
-    def _watched(self, kept: list[_Found], seed: int) -> list[dict[str, Any]]:
-        described = [self._described(each) for each in kept]
+    def _watched(self, kept: list[_Found], described: tuple[MemoryHolder, ...], seed: int) -> Iterator[MemoryHolder]:
+        """Yield the retainers with the entries that one more step adds."""
         before = [[len(one) for one in each.holder.containers] for each in kept]
         self._stepper.run(self._stepper.inputs(seed))
         for entry, each, sizes in zip(described, kept, before):  # noqa: B905 - Python 3.10; made from one list
             grown = [len(one) - size for one, size in zip(each.holder.containers, sizes)]  # noqa: B905 - same reason
-            if any(grown):
-                entry["entries_per_step"] = next(number for number in grown if number)
-        return described
+            yield replace(entry, entries_per_step=next((number for number in grown if number), None))
 
     def _of(self, root: ReachableTensor) -> list[Holder]:
         found = holders(root.thing, self._is_own)
@@ -147,40 +147,37 @@ class RetainerSearch:
     def _bytes(self, keys: set[int]) -> int:
         return sum(self._sizes[each] for each in keys)
 
-    def _described(self, found: _Found) -> dict[str, Any]:
+    def _described(self, found: _Found) -> MemoryHolder:
         holder, tensor = found.holder, found.root.tensor
-        entry: dict[str, Any] = {
-            "kind": holder.kind,
-            "name": holder.name,
-            "bytes": self._bytes(found.keys),
-            "tensors": found.tensors,
-            "shape": list(tensor.shape),
-            "dtype": str(tensor.dtype),
-            "graph_nodes": found.nodes,
-            **self._place(holder),
-        }
-        if tensor.grad_fn is not None:
-            entry["graph_of"] = str(tensor.grad_fn.name())
         container = next((each for each in holder.containers if isinstance(each, _COUNTED)), None)
-        if container is not None:
-            entry.update(container=type(container).__name__, entries=len(container))
-        bound = _bound(holder, container)
-        if bound is not None:
-            entry["bound"] = bound
-        return entry
+        described = MemoryHolder(
+            kind=holder.kind,
+            name=holder.name,
+            bytes=self._bytes(found.keys),
+            tensors=found.tensors,
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype),
+            graph_nodes=found.nodes,
+            graph_of=None if tensor.grad_fn is None else str(tensor.grad_fn.name()),
+            container=None if container is None else type(container).__name__,
+            entries=None if container is None else len(container),
+            bound=_bound(holder, container),
+        )
+        return self._placed(described, holder)
 
-    def _place(self, holder: Holder) -> dict[str, Any]:
+    def _placed(self, described: MemoryHolder, holder: Holder) -> MemoryHolder:
+        """Return a retainer with its file, its line and the line that keeps the memory."""
         own = self._target.in_project(holder.filename) if holder.filename else None
         if holder.kind == "gradient":
             own = self._target.file
         if own is None:
-            return {}
-        place: dict[str, Any] = {"file": own}
+            return described
+        described = replace(described, file=own)
         path = str(Path(self._target.root, own))
         if holder.kind == "gradient":
             line = graph_keeping_line(path, self._target.line or 0)
         else:
-            place.update({"line": holder.line} if holder.line else {})
+            described = replace(described, line=holder.line or None)
             line = keeping_line(
                 path,
                 holder.variable,
@@ -188,9 +185,7 @@ class RetainerSearch:
                 near=holder.line,
                 only_near=holder.kind in ("closure", "default", "local"),
             )
-        if line is not None:
-            place.update(kept_line=line.number, source=line.text)
-        return place
+        return described if line is None else replace(described, kept_line=line.number, source=line.text)
 
 
 def _look(root: ReachableTensor) -> tuple[object, ...]:

@@ -12,24 +12,13 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..target.pytrees import tensors_in
 from .allocations import Allocation, Phase, Trace
 from .current_location import CurrentLocation
 from .tensor_roles import by_identity, storages
 
 # Granularity of CUDA's caching allocator (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
 _CUDA_GRAIN = 512
-
-
-def _tensors(thing: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an operation's arguments or results: only lists, tuples and names occur there."""
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif isinstance(thing, (list, tuple)):
-        for each in thing:
-            yield from _tensors(each)
-    elif isinstance(thing, dict):
-        for each in thing.values():
-            yield from _tensors(each)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -106,14 +95,14 @@ class StorageTracker(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace == "prim":
             return func(*args, **kwargs)  # such as a query of a tensor's device
-        for each in _tensors((args, kwargs)):
+        for each in tensors_in((args, kwargs)):
             for storage in storages(each):
                 if by_identity(storage) not in self.alive:
                     self.leave_out(storage)
         at = self._where()
         output = self.call(func, args, kwargs, at)
         name = _name(func)
-        for each in _tensors(output):
+        for each in tensors_in(output):
             for storage in storages(each):
                 self.note(storage, each, name, at)
         self.called(func, args, output)

@@ -9,12 +9,14 @@ import sys
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from .. import FOLDER
+from ..results import UserFrame
+from .result import ModuleLocation, OperationSite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,22 +26,9 @@ if TYPE_CHECKING:
 _MOST_NODES = 1 << 20
 _MOST_FRAMES = 12
 _MOST_SOURCE = 200
+_Site = TypeVar("_Site", bound=OperationSite)
 _OPTIMIZERS = str(Path(torch.optim.__file__).parent) + os.sep
 _TORCH = str(Path(torch.__file__).parent) + os.sep
-
-
-class ModulePath(NamedTuple):
-    """Path of the active module.
-
-    Attributes:
-        root: Class of the outermost module.
-        path: Path in it as in `get_submodule`; empty for the outermost itself.
-        cls: Class of the module.
-    """
-
-    root: str
-    path: str
-    cls: str
 
 
 class Site(NamedTuple):
@@ -56,7 +45,7 @@ class Site(NamedTuple):
     code: CodeType | None
     line: int
     instruction: int
-    module: ModulePath | None
+    module: ModuleLocation | None
     operation: str
 
 
@@ -83,8 +72,8 @@ class Modules:
 
     def __init__(self, known: torch.nn.Module | None) -> None:
         """Create a tracker with the target's own module, if it has one."""
-        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, ModulePath] = weakref.WeakKeyDictionary()
-        self._running: list[ModulePath] = []
+        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, ModuleLocation] = weakref.WeakKeyDictionary()
+        self._running: list[ModuleLocation] = []
         self._roots: list[weakref.ref[torch.nn.Module]] = []
         if known is not None:
             self._learn(known)
@@ -101,7 +90,7 @@ class Modules:
             after.remove()
 
     @property
-    def current(self) -> ModulePath | None:
+    def current(self) -> ModuleLocation | None:
         """The innermost active module."""
         return self._running[-1] if self._running else None
 
@@ -112,7 +101,7 @@ class Modules:
     def _learn(self, root: torch.nn.Module) -> None:
         self._roots.append(weakref.ref(root))
         for path, module in root.named_modules():
-            self._paths[module] = ModulePath(type(root).__name__, path, type(module).__name__)
+            self._paths[module] = ModuleLocation(type(root).__name__, path, type(module).__name__)
 
     def _enter(self, module: torch.nn.Module, _args: Any) -> None:
         if module not in self._paths:
@@ -186,36 +175,38 @@ class Sites:
             return Site(None, 0, -1, self._modules.current, operation)
         return Site(frame.f_code, frame.f_lineno, frame.f_lasti, self._modules.current, operation)
 
-    def stack(self) -> list[dict[str, Any]]:
+    def stack(self) -> tuple[UserFrame, ...]:
         """Return the visible user frames, outermost first."""
-        frames: list[dict[str, Any]] = []
+        frames: list[UserFrame] = []
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - see above
         while frame is not None and len(frames) < _MOST_FRAMES:
             own = self._files.get(frame.f_code.co_filename)
             if own is not None:
-                frames.append({"file": own, "line": frame.f_lineno, "function": _name(frame.f_code)})
+                frames.append(UserFrame(own, frame.f_lineno, _name(frame.f_code)))
             frame = frame.f_back
-        return frames[::-1]
+        return tuple(frames[::-1])
 
-    def described(self, site: Site) -> dict[str, Any]:
-        """Return `file`, `line`, `function`, `source`, `expression` and `module` of a site, as far as known."""
-        known: dict[str, Any] = {}
-        if site.module is not None:
-            known["module"] = {"root": site.module.root, "path": site.module.path, "class": site.module.cls}
+    def described(self, site: Site, make: Callable[..., _Site], **more: Any) -> _Site:
+        """Return a site as stored in results, as far as known.
+
+        Args:
+            site: The site.
+            make: Class of the result.
+            more: Further fields of that class.
+        """
         if site.code is None:
-            return known
-        known |= {
-            "file": self._files.get(site.code.co_filename),
-            "line": site.line,
-            "function": _name(site.code),
-        }
+            return make(module=site.module, **more)
         text = linecache.getline(site.code.co_filename, site.line)
-        if text.strip():
-            known["source"] = text.strip()[:_MOST_SOURCE]
-            expression = _expression(site, text)
-            if expression:
-                known["expression"] = expression[:_MOST_SOURCE]
-        return known
+        expression = _expression(site, text) if text.strip() else None
+        return make(
+            file=self._files.get(site.code.co_filename),
+            line=site.line,
+            function=_name(site.code),
+            source=text.strip()[:_MOST_SOURCE] or None,
+            expression=expression[:_MOST_SOURCE] if expression else None,
+            module=site.module,
+            **more,
+        )
 
 
 def _is_in_optimizer(frame: FrameType | None) -> bool:

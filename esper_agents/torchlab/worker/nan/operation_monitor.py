@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..results import shallow
+from ..target.pytrees import tensors_in
 from .call_sites import outside_torch
 from .causes import mechanism
 from .operation_call import OperationCall
 from .operation_schema import OperationSchema
-from .origin import NonfiniteOrigin
+from .origin import NonfiniteOrigin, OperationDetails
+from .result import BadElement, NonfiniteCarrier, TensorStatistics
 from .taint import StorageTaint
 from .tensor_statistics import first_bad, holds, is_finite, is_numeric, number, statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from .backward_graph import Roots
     from .call_sites import Sites, SiteVisit
+    from .result import NonfiniteKind
 
 # Maximum number of origins per step that are described in full; further ones are not.
 _MOST_DESCRIBED = 64
@@ -102,9 +106,9 @@ class OperationMonitor(TorchDispatchMode):
                 self.read.extend(self.marks.origins(named["self"]))
             return
         self.has_unscaled |= plan.base.startswith("_amp_foreach_non_finite")
-        outputs = [*_tensors(put_out)]
+        outputs = [*tensors_in(put_out)]
         if plan.writes:
-            outputs += [each for name in plan.writes for each in _tensors(named.get(name))]
+            outputs += [each for name in plan.writes for each in tensors_in(named.get(name))]
         outputs = [each for each in {id(each): each for each in outputs}.values() if is_numeric(each)]
         if all(is_finite(each) for each in outputs):
             if self.marks:
@@ -116,7 +120,7 @@ class OperationMonitor(TorchDispatchMode):
         self._trace(OperationCall(func, plan.name, plan.base, named | before, named, outputs, is_intact), plan)
 
     def _poison(self, plan: OperationSchema, made: Any) -> None:
-        for tensor in _tensors(made):
+        for tensor in tensors_in(made):
             if is_numeric(tensor) and tensor.numel():
                 found = self._sites.find(plan.name)
                 self.marks.poison(tensor, self._origin("uninitialised", "nan", plan.name, found))
@@ -128,7 +132,7 @@ class OperationMonitor(TorchDispatchMode):
         given = tuple(
             dict.fromkeys(each for tensor, origin in sick for each in self._given(call, tensor, origin, plan, found))
         )
-        what = "nan" if any(holds(each) == "nan" for each in call.outputs) else "inf"
+        what: NonfiniteKind = "nan" if any(holds(each) == "nan" for each in call.outputs) else "inf"
         deliberate = _deliberate(call) if plan.puts_numbers_in else None
         if deliberate == what:
             given += (self._origin("deliberate", what, plan.name, found),)
@@ -136,7 +140,7 @@ class OperationMonitor(TorchDispatchMode):
             given = (self._born("made", what, call, found, ()),)
         elif what == "nan" and not any(each.what == "nan" for each in given):
             given = (self._born("turned", what, call, found, given),)
-        overwritten = {id(each) for name in plan.overwritten for each in _tensors(call.originals.get(name))}
+        overwritten = {id(each) for name in plan.overwritten for each in tensors_in(call.originals.get(name))}
         for each in call.outputs:
             if is_finite(each):
                 self.marks.clear(each)
@@ -160,12 +164,14 @@ class OperationMonitor(TorchDispatchMode):
         """Return the origins of an input's non-finite numbers."""
         known = self.marks.origins(original)
         if not known:
-            carrier, name = self._name_of(original)
+            kind, name = self._name_of(original)
             what = holds(tensor) or "nan"
             origin = self._origin("outside", what, plan.name, found)
-            origin.carrier, origin.name = carrier, name
             origin.details = self._details(call, what)
-            origin.details["carrier"] = {**statistics(tensor), "first_index": first_bad(tensor, what)}
+            index = first_bad(tensor, what)
+            origin.carrier = NonfiniteCarrier(
+                **shallow(statistics(tensor, name)), kind=kind, first_index=None if index is None else tuple(index)
+            )
             self.born.append(origin)
             known = (origin,)
             self.marks.put(original, known, is_whole=False)
@@ -176,7 +182,12 @@ class OperationMonitor(TorchDispatchMode):
         return known
 
     def _born(
-        self, kind: str, what: str, call: OperationCall, found: SiteVisit, parents: tuple[NonfiniteOrigin, ...]
+        self,
+        kind: str,
+        what: NonfiniteKind,
+        call: OperationCall,
+        found: SiteVisit,
+        parents: tuple[NonfiniteOrigin, ...],
     ) -> NonfiniteOrigin:
         origin = self._origin(kind, what, call.name, found, parents)
         self.born.append(origin)
@@ -184,20 +195,23 @@ class OperationMonitor(TorchDispatchMode):
             origin.details = self._details(call, what)
             origin.mechanism = mechanism(call, what, found.node)
             if found.node is not None and len(self.born) <= _MOST_MASKS:
-                origin.details["masks"] = self._roots.masks_above(torch._C._current_autograd_node())  # noqa: SLF001 - no public name
+                origin.masks = tuple(self._roots.masks_above(torch._C._current_autograd_node()))  # noqa: SLF001 - no public name
         return origin
 
     def _origin(
-        self, kind: str, what: str, operation: str, found: SiteVisit, parents: tuple[NonfiniteOrigin, ...] = ()
+        self,
+        kind: str,
+        what: NonfiniteKind,
+        operation: str,
+        found: SiteVisit,
+        parents: tuple[NonfiniteOrigin, ...] = (),
     ) -> NonfiniteOrigin:
         self._order += 1
         return NonfiniteOrigin(self._order, kind, what, self._step, operation, found, parents)
 
-    def _details(self, call: OperationCall, what: str) -> dict[str, Any]:
-        details: dict[str, Any] = {"stack": self._sites.stack(), "inputs": []}
+    def _details(self, call: OperationCall, what: str) -> OperationDetails:
+        stack, inputs, member = self._sites.stack(), [], None
         outside = outside_torch(sys._getframe(1))  # noqa: SLF001 - the interpreter's own access to the stack
-        if outside and not details["stack"]:
-            details["outside"] = outside
         for name in call.arguments:
             each = call.argument(name)
             if isinstance(each, (list, tuple)):
@@ -206,35 +220,29 @@ class OperationMonitor(TorchDispatchMode):
                 member = next((place for place, one in enumerate(tensors) if not is_finite(one)), 0)
                 if not tensors:
                     continue
-                details["member"], each = member, tensors[member]
+                each = tensors[member]
             if isinstance(each, torch.Tensor):
-                details["inputs"].append({"name": name, **statistics(each)})
+                inputs.append(statistics(each, name))
             elif isinstance(each, (int, float)) and not isinstance(each, bool):
-                details["inputs"].append({"name": name, "number": number(each)})
-        if not call.is_intact:
-            details["overwritten"] = True
-        details["output"] = statistics(call.outputs[call.member])
+                inputs.append(TensorStatistics(name=name, number=number(each)))
         at = call.at(what)
-        if at is not None:
-            details["at"] = {"index": at.index, "operands": {name: number(each) for name, each in at.operands.items()}}
-        return details
-
-
-def _tensors(thing: Any) -> Iterator[torch.Tensor]:
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif isinstance(thing, (list, tuple)):
-        for each in thing:
-            yield from _tensors(each)
-    elif isinstance(thing, dict):
-        for each in thing.values():
-            yield from _tensors(each)
+        return OperationDetails(
+            stack=stack,
+            outside=None if stack else outside,
+            inputs=tuple(inputs),
+            output=statistics(call.outputs[call.member]),
+            at=None
+            if at is None
+            else BadElement(tuple(at.index), {name: number(each) for name, each in at.operands.items()}),
+            member=member,
+            is_overwritten=not call.is_intact,
+        )
 
 
 def _before(plan: OperationSchema, named: dict[str, Any]) -> dict[str, Any]:
     """Return copies of the arguments that an operation will overwrite, unless they are too large."""
     written = {name: named[name] for name in plan.writes if named.get(name) is not None}
-    tensors = [each for each in _tensors(written) if is_numeric(each) and each.layout is torch.strided]
+    tensors = [each for each in tensors_in(written) if is_numeric(each) and each.layout is torch.strided]
     if sum(each.nbytes for each in tensors) > plan.most_kept_bytes:
         return {}
     return {name: _cloned(each) for name, each in written.items()}
@@ -246,7 +254,7 @@ def _cloned(thing: Any) -> Any:
     return [_cloned(each) for each in thing] if isinstance(thing, (list, tuple)) else thing
 
 
-def _deliberate(call: OperationCall) -> str | None:
+def _deliberate(call: OperationCall) -> NonfiniteKind | None:
     """Return the non-finite kind of a plain number among the arguments: `nan` or `inf`, None for neither."""
     numbers = [each for each in call.arguments.values() if isinstance(each, float) and not math.isfinite(each)]
     if not numbers:

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .result import NonfiniteOperation, OperationSite
 
 if TYPE_CHECKING:
+    from ..results import UserFrame
     from .call_sites import Sites, SiteVisit
     from .causes import Mechanism
+    from .result import BadElement, NonfiniteCarrier, NonfiniteKind, ReportedNumber, TensorStatistics
+
+
+@dataclass(frozen=True)
+class OperationDetails:
+    """Arguments and output of an operation whose result is not finite.
+
+    Attributes:
+        stack: Frames of the project, outermost first.
+        outside: Caller, if there are none.
+        inputs: The arguments.
+        output: The first non-finite output.
+        at: Its first non-finite element; None if it cannot be located.
+        member: For a list of tensors, the position of the first non-finite one; None without a list.
+        is_overwritten: Whether an argument was overwritten, so that its statistics are those after it.
+    """
+
+    stack: tuple[UserFrame, ...]
+    outside: str | None
+    inputs: tuple[TensorStatistics, ...]
+    output: TensorStatistics
+    at: BadElement | None
+    member: int | None
+    is_overwritten: bool
 
 
 @dataclass(eq=False)
@@ -23,46 +50,58 @@ class NonfiniteOrigin:
         operation: Name of the operation, such as `aten.div.Tensor`.
         found: Site and phase.
         parents: Origins of the operation's inputs.
-        carrier: Kind of tensor that carried it in from outside: `input`, `parameter`, `buffer`, `constant` or `tensor`.
-        name: The carrier's name, if it has one.
+        carrier: Tensor that carried it in from outside: an `input`, `parameter`, `buffer`, `optimizer state`,
+            `constant` or other `tensor`.
         mechanism: Mechanism of the operation.
-        details: Statistics and the first non-finite element.
+        details: Its arguments and output; None beyond the first operations of a step.
+        masks: Masks above its autograd node, nearest first.
         reader: For outside and uninitialised numbers, the first operation that used them.
     """
 
     order: int
     kind: str
-    what: str
+    what: NonfiniteKind
     step: int
     operation: str
     found: SiteVisit
     parents: tuple[NonfiniteOrigin, ...] = ()
-    carrier: str | None = None
-    name: str | None = None
+    carrier: NonfiniteCarrier | None = None
     mechanism: Mechanism | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: OperationDetails | None = None
+    masks: tuple[str, ...] = ()
     reader: NonfiniteOrigin | None = None
 
+    @property
+    def operands(self) -> dict[str, ReportedNumber]:
+        """Operands of the first non-finite element; empty if unknown."""
+        return self.details.at.operands if self.details is not None and self.details.at is not None else {}
 
-def described(origin: NonfiniteOrigin, sites: Sites) -> dict[str, Any]:
+
+def described(origin: NonfiniteOrigin, sites: Sites) -> NonfiniteOperation:
     """Return the origin as stored in results."""
-    found = origin.found
-    known: dict[str, Any] = {
-        "operation": origin.operation,
-        "phase": found.phase,
-        "step": origin.step,
-        "holds": origin.what,
-        "how": origin.kind,
-        **sites.described(found.site),
-    }
-    if found.node is not None:
-        known["node"] = found.node
-        known["forward_operation"] = found.site.operation
-    if found.started is not None:
-        known["backward_started"] = {
-            key: each for key, each in sites.described(found.started).items() if key != "module"
-        }
-    if origin.carrier is not None:
-        known["carrier"] = {"kind": origin.carrier, "name": origin.name, **origin.details.get("carrier", {})}
-    hidden = {"carrier", "masks", "member"} | ({"outside"} if found.site.code is not None else set())
-    return known | {key: each for key, each in origin.details.items() if key not in hidden}
+    found, details = origin.found, origin.details
+    started = None if found.started is None else sites.described(found.started, OperationSite)
+    operation = sites.described(
+        found.site,
+        NonfiniteOperation,
+        operation=origin.operation,
+        phase=found.phase,
+        step=origin.step,
+        holds=origin.what,
+        how=origin.kind,
+        node=found.node,
+        forward_operation=None if found.node is None else found.site.operation,
+        backward_started=started and replace(started, module=None),
+        carrier=origin.carrier,
+    )
+    if details is None:
+        return operation
+    return replace(
+        operation,
+        stack=details.stack,
+        outside=details.outside if found.site.code is None else None,
+        inputs=details.inputs,
+        output=details.output,
+        at=details.at,
+        overwritten=details.is_overwritten or None,
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import cmath
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .result import NonfiniteCause, ReachedTensor
 from .tensor_statistics import holds
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from .operation_monitor import OperationMonitor
     from .origin import NonfiniteOrigin
+    from .result import NonfiniteKind
     from .training_history import TrainingHistory
 
 # Mechanisms that follow from a learning rate that is too high, or from a bad initialisation.
@@ -40,12 +42,12 @@ class AffectedTensor:
 
     what: str
     name: str
-    holds: str
+    holds: NonfiniteKind
     origins: tuple[NonfiniteOrigin, ...]
 
-    def described(self) -> dict[str, str]:
+    def described(self) -> ReachedTensor:
         """Return it as stored in results."""
-        return {"what": self.what, "name": self.name, "holds": self.holds}
+        return ReachedTensor(self.what, self.name, self.holds)
 
 
 def inspect(watch: OperationMonitor, named: dict[str, Any], what: str) -> list[AffectedTensor]:
@@ -72,7 +74,8 @@ def is_harmless(reached: list[AffectedTensor]) -> bool:
 def _is_on_purpose(origin: NonfiniteOrigin) -> bool:
     if origin.kind == "outside":
         # A mask created once and stored is a constant; a non-finite number in data or weights is not.
-        return origin.carrier == "constant" or (origin.what == "inf" and origin.carrier in {"buffer", "tensor"})
+        kind = "" if origin.carrier is None else origin.carrier.kind
+        return kind == "constant" or (origin.what == "inf" and kind in {"buffer", "tensor"})
     return origin.kind == "deliberate"
 
 
@@ -104,36 +107,37 @@ def roots_of(origin: NonfiniteOrigin) -> Iterator[NonfiniteOrigin]:
 
 def cause(
     first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor], history: TrainingHistory
-) -> dict[str, Any]:
-    """Return the cause: `class`, `because`, the operation's own `mechanism`, and additions from the run's history."""
+) -> NonfiniteCause:
+    """Return the cause, with the operation's own mechanism if the cause is further up."""
     if _is_on_purpose(first):
         because = f"it is put in on purpose, and it reaches the {reached[0].what}"
-        return {"class": f"deliberate-{first.what}", "because": because}
+        return NonfiniteCause(class_=f"deliberate-{first.what}", because=because)
     if first.kind == "outside":
         return _brought(first)
     if first.kind == "uninitialised":
         because = f"{first.operation} hands out memory that is read before it is written"
-        return {"class": "uninitialised-memory", "because": because}
-    found: dict[str, Any] = {"class": "unclassified", "because": "the operation is none that is known"}
+        return NonfiniteCause(class_="uninitialised-memory", because=because)
+    found = NonfiniteCause(class_="unclassified", because="the operation is none that is known")
     if first.mechanism is not None:
         cls, because = first.mechanism
-        found = {"class": cls, "because": because, "mechanism": cls}
+        found = NonfiniteCause(class_=cls, because=because, mechanism=cls)
     outside = [each for each in first.parents if each.kind == "outside" and not _is_on_purpose(each)]
-    if outside and found["class"] in _FROM_INF:
-        return {**_brought(outside[0]), "mechanism": found["class"]}
+    if outside and found.class_ in _FROM_INF:
+        return replace(_brought(outside[0]), mechanism=found.class_)
     hidden = _hidden(first, through, reached)
     if hidden is not None:
-        return {"class": "where-gradient", "because": hidden, "mechanism": found["class"]}
-    return found | (_out_of_scale(history) if found["class"] in _OUT_OF_SCALE else {})
+        return NonfiniteCause(class_="where-gradient", because=hidden, mechanism=found.class_)
+    return _out_of_scale(found, history) if found.class_ in _OUT_OF_SCALE else found
 
 
-def _brought(origin: NonfiniteOrigin) -> dict[str, Any]:
-    where = _IN_NAME.get(origin.carrier or "", "inputs")
-    index = origin.details.get("carrier", {}).get("first_index")
-    at = f" at {index}" if index else ""
-    which = f"the {origin.carrier} {origin.name}" if origin.name else "a tensor that no operation of the run has made"
+def _brought(origin: NonfiniteOrigin) -> NonfiniteCause:
+    where, at, which = "inputs", "", "a tensor that no operation of the run has made"
+    if (carrier := origin.carrier) is not None:
+        where = _IN_NAME.get(carrier.kind, where)
+        at = f" at {list(carrier.first_index)}" if carrier.first_index else ""
+        which = f"the {carrier.kind} {carrier.name}" if carrier.name else which
     word = "NaN" if origin.what == "nan" else "Inf"
-    return {"class": f"{origin.what}-in-{where}", "because": f"{which} holds {word}{at} before it is used"}
+    return NonfiniteCause(class_=f"{origin.what}-in-{where}", because=f"{which} holds {word}{at} before it is used")
 
 
 def _hidden(first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: list[AffectedTensor]) -> str | None:
@@ -144,25 +148,21 @@ def _hidden(first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: li
             return "the forward result is masked out, but the gradient that flows back through it is 0 * inf or 0 * nan"
         return None
     turned = through if through is not None and through.found.node == first.found.node else first
-    masks = first.details.get("masks")
-    operands = turned.details.get("at", {}).get("operands", {})
-    if masks and turned.what == "nan" and any(each == 0 for each in operands.values()):
+    if first.masks and turned.what == "nan" and any(each == 0 for each in turned.operands.values()):
         return (
-            f"{masks[0]} lets 0 flow back into {first.found.node}, whose derivative there is infinite: 0 * inf is NaN"
+            f"{first.masks[0]} lets 0 flow back into {first.found.node}, "
+            "whose derivative there is infinite: 0 * inf is NaN"
         )
     return None
 
 
-def _out_of_scale(history: TrainingHistory) -> dict[str, Any]:
+def _out_of_scale(found: NonfiniteCause, history: TrainingHistory) -> NonfiniteCause:
+    """Return the cause further up if weights or losses diverge, or a layer was initialised out of scale."""
     runaway = history.runaway()
     if runaway is not None:
-        return {"class": "learning-rate-too-high", "because": runaway}
+        return replace(found, class_="learning-rate-too-high", because=runaway)
     wild = history.wild_layers() if history.steps_taken == 0 else []
     if wild:
-        worst = wild[0]
-        return {
-            "class": "bad-initialisation",
-            "because": f"before any update, {worst['parameter']} makes outputs {worst['gain']:.3g} times its inputs",
-            "layers": wild,
-        }
-    return {}
+        because = f"before any update, {wild[0].parameter} makes outputs {wild[0].gain:.3g} times its inputs"
+        return replace(found, class_="bad-initialisation", because=because, layers=tuple(wild))
+    return found

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..results import MissingPart
 from .backward_graph import Roots
 from .call_sites import Modules, Sites
 from .operation_monitor import OperationMonitor
 from .origin import described
+from .result import AffectedBatch, HarmlessOperation, NanRun, NonfiniteCause
 from .root_cause import AffectedTensor, cause, first_of, inspect, is_harmless, roots_of
 from .taint import identity
 from .target_io import eager, is_raised_on_purpose, is_scalar, leaves, named
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
     from ..target.input_spec import Inputs
     from ..target.target import LoadedTarget
     from .origin import NonfiniteOrigin
+    from .result import NonfiniteKind
 
 # Number of consecutive skipped steps after which a scaler that starts at 2 ** 16 has come down to 1.
 _MOST_SKIPPED = 16
 _MOST_NOTICED = 10
-_NOTICED = ("operation", "phase", "holds", "how", "file", "line", "expression", "module")
 _OF_NAN = re.compile(r"\b(nan|inf|infinite|infinity|overflow\w*|diverged?)\b|non-?finite", re.IGNORECASE)
 _MOST_REACHED = 20
 
@@ -54,14 +57,15 @@ class NonfiniteSearch:
         self._steps = 0
         self._skipped: list[int] = []
         self._in_a_row = 0
-        self._fault: dict[str, Any] = {}
-        self._noticed: list[dict[str, Any]] = []
-        self._missing: list[dict[str, str]] = []
+        self._fault = NanRun(status="clean", steps_run=0, skipped_steps=())
+        # Operations without effect, with the first step and the number of times.
+        self._noticed: dict[HarmlessOperation, tuple[int, int]] = {}
+        self._missing: list[MissingPart] = []
         parameters = list(target.module.parameters()) if target.module is not None and self._train else []
         trained = [each for each in parameters if each.requires_grad]
         self._optimizer = torch.optim.SGD(trained, lr=lr) if lr is not None and trained else None
         if lr is not None and not trained:
-            self._missing.append({"what": "updates", "why": "only the parameters of a module can be updated from here"})
+            self._missing.append(MissingPart("updates", "only the parameters of a module can be updated from here"))
 
     def watched(self) -> ExitStack:
         """Return a context in which modules, optimizers and backward passes are tracked."""
@@ -94,7 +98,7 @@ class NonfiniteSearch:
                 error = raised
         if step > 0 and isinstance(error, StopIteration):
             self._steps = step
-            self._missing.append({"what": f"steps from {step + 1} on", "why": "the step has no more batches"})
+            self._missing.append(MissingPart(f"steps from {step + 1} on", "the step has no more batches"))
             return True
         is_at_fault = self._judge(step, given, error)
         self._clear()
@@ -109,7 +113,7 @@ class NonfiniteSearch:
             if roots:
                 torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
             elif not self._missing:
-                self._missing.append({"what": "backward pass", "why": "no output requires a gradient"})
+                self._missing.append(MissingPart("backward pass", "no output requires a gradient"))
             if self._optimizer is not None:
                 self._optimizer.step()
         return given
@@ -188,52 +192,68 @@ class NonfiniteSearch:
 
     def _blame(self, step: int, reached: list[AffectedTensor]) -> None:
         first, through = first_of(reached, self._watch)
-        worst = "nan" if any(each.holds == "nan" for each in reached) else "inf"
-        self._fault = {"status": worst, "reached": [each.described() for each in reached[:_MOST_REACHED]]}
-        self._fault["batch"] = {"step": step, "seed": step}
+        worst: NonfiniteKind = "nan" if any(each.holds == "nan" for each in reached) else "inf"
+        self._fault = replace(
+            self._fault,
+            status=worst,
+            reached=tuple(each.described() for each in reached[:_MOST_REACHED]),
+            batch=AffectedBatch(step, step, None if first is None else self._sample(first)),
+        )
         if first is None:
-            self._missing.append({"what": "first operation", "why": "no operation that was watched has made it"})
-            self._fault["cause"] = {"class": "unclassified", "because": "it came about outside the operations of torch"}
+            self._missing.append(MissingPart("first operation", "no operation that was watched has made it"))
+            why = NonfiniteCause(class_="unclassified", because="it came about outside the operations of torch")
+            self._fault = replace(self._fault, cause=why)
             return
-        self._fault["first"] = described(first, self._sites)
-        if through is not None:
-            self._fault["became_nan"] = described(through, self._sites)
-        self._fault["cause"] = cause(first, through, reached, self._history)
-        sample = self._sample(first)
-        if sample is not None:
-            self._fault["batch"]["sample"] = sample
+        why = cause(first, through, reached, self._history)
         if self._in_a_row > _MOST_SKIPPED:
             because = f"{self._in_a_row} steps in a row were skipped because gradients overflowed"
-            self._fault["cause"] |= {"class": "loss-scale-never-fits", "because": because}
-        if "file" not in self._fault["first"]:
-            self._missing.append({"what": "line", "why": "no line of the project was running when it was called"})
-        if first.details.get("overwritten"):
-            self._missing.append(
-                {"what": "inputs before the operation", "why": "it works in place on more than 64 MiB"}
-            )
+            why = replace(why, class_="loss-scale-never-fits", because=because)
+        operation = described(first, self._sites)
+        became_nan = None if through is None else described(through, self._sites)
+        self._fault = replace(self._fault, first=operation, became_nan=became_nan, cause=why)
+        if operation.file is None:
+            self._missing.append(MissingPart("line", "no line of the project was running when it was called"))
+        if operation.overwritten:
+            self._missing.append(MissingPart("inputs before the operation", "it works in place on more than 64 MiB"))
 
     def _sample(self, origin: NonfiniteOrigin) -> int | None:
         """Return the batch index of the first non-finite element, if the shapes determine it."""
-        details = origin.details
-        if origin.operation.startswith(("aten.stack", "aten.cat")) and origin.kind == "outside" and "member" in details:
-            return int(details["member"])
-        index, shape = details.get("carrier", {}).get("first_index"), details.get("carrier", {}).get("shape")
-        if origin.carrier in {"input", "tensor"} and index and len(shape) > 1:
-            return int(index[0])
-        index, shape = details.get("at", {}).get("index"), details.get("output", {}).get("shape")
+        details, carrier = origin.details, origin.carrier
+        if details is None:
+            return None
+        is_joined = origin.operation.startswith(("aten.stack", "aten.cat"))
+        if is_joined and origin.kind == "outside" and details.member is not None:
+            return details.member
+        if (
+            carrier is not None
+            and carrier.kind in {"input", "tensor"}
+            and carrier.first_index
+            and (carrier.shape or ())[1:]
+        ):
+            return carrier.first_index[0]
+        shape = details.output.shape or ()
         rows = {each.shape[0] for each in self._inputs.values() if isinstance(each, torch.Tensor) and each.ndim > 1}
-        return int(index[0]) if index and len(shape) > 1 and {shape[0]} == rows and shape[0] > 1 else None
+        if details.at is None or not details.at.index or len(shape) <= 1:
+            return None
+        return details.at.index[0] if {shape[0]} == rows and shape[0] > 1 else None
 
     def _notice(self) -> None:
         """Record non-finite numbers without effect, once for each line."""
         for each in self._watch.born:
-            shown = described(each, self._sites)
-            kept = {key: shown[key] for key in _NOTICED if key in shown}
-            known = next((one for one in self._noticed if all(one.get(key) == kept.get(key) for key in _NOTICED)), None)
-            if known is not None:
-                known["times"] += 1
-            elif len(self._noticed) < _MOST_NOTICED:
-                self._noticed.append({**kept, "first_step": each.step, "times": 1})
+            found = self._sites.described(
+                each.found.site,
+                HarmlessOperation,
+                operation=each.operation,
+                phase=each.found.phase,
+                holds=each.what,
+                how=each.kind,
+                first_step=0,
+                times=0,
+            )
+            found = replace(found, function=None, source=None)
+            first_step, times = self._noticed.get(found, (each.step, 0))
+            if times or len(self._noticed) < _MOST_NOTICED:
+                self._noticed[found] = first_step, times + 1
 
     def _clear(self) -> None:
         """Delete the state of the step that the next one would add to."""
@@ -257,22 +277,22 @@ class NonfiniteSearch:
                     return carrier, name
         return ("constant" if tensor.ndim == 0 else "tensor"), None
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> NanRun:
         """Return the result of the search."""
-        unchecked = self._watch.unchecked
         missing = list(self._missing)
-        if unchecked:
-            names = ", ".join(sorted(unchecked))
+        if names := ", ".join(sorted(self._watch.unchecked)):
             missing.append(
-                {"what": "check of some operations", "why": f"torch cannot look into what these put out: {names}"}
+                MissingPart("check of some operations", f"torch cannot look into what these put out: {names}")
             )
-        return {
-            "status": "clean",
-            **self._fault,
-            "steps_run": self._steps,
-            "operations": self._watch.operations,
-            "skipped_steps": self._skipped,
-            "noticed": self._noticed,
-            "history": self._history.entries,
-            "missing": missing,
-        }
+        return replace(
+            self._fault,
+            steps_run=self._steps,
+            operations=self._watch.operations,
+            skipped_steps=tuple(self._skipped),
+            noticed=tuple(
+                replace(found, first_step=first_step, times=times)
+                for found, (first_step, times) in self._noticed.items()
+            ),
+            history=tuple(self._history.entries),
+            missing=tuple(missing),
+        )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import cmath
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .result import TensorStatistics
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .result import NonfiniteKind, ReportedNumber
 
 # Elements per chunk: temporary memory stays below some 32 MB, whatever a tensor's size.
 _PIECE = 1 << 21
@@ -53,7 +58,7 @@ def is_finite(tensor: torch.Tensor) -> bool:
     return all(bool(torch.isfinite(_wide(piece)).all()) for _, piece in _pieces(tensor))
 
 
-def holds(tensor: torch.Tensor) -> str | None:
+def holds(tensor: torch.Tensor) -> NonfiniteKind | None:
     """Return `nan` if there is a NaN, else `inf` if there is an Inf, else None."""
     if is_finite(tensor):
         return None
@@ -71,41 +76,42 @@ def first_bad(tensor: torch.Tensor, what: str) -> list[int] | None:
     return None
 
 
-def statistics(tensor: torch.Tensor) -> dict[str, Any]:
-    """Return statistics of a tensor.
+def statistics(tensor: torch.Tensor, name: str | None = None) -> TensorStatistics:
+    """Return statistics of a tensor: its shape alone if torch cannot inspect it.
 
-    Returns:
-        `shape`, `dtype`, `numel`; if torch can inspect it also `min` and `max` (NaN ignored, so an Inf shows),
-        `mean` of the finite elements, and the counts `nan`, `inf`, `zeros` and `negatives`. Complex numbers count by
-        magnitude.
+    `min` and `max` ignore NaN, so an Inf shows; `mean` is that of the finite elements. Complex numbers count by
+    magnitude.
     """
-    described: dict[str, Any] = {
-        "shape": list(tensor.shape),
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "numel": tensor.numel(),
-    }
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    shape = TensorStatistics(name=name, shape=tuple(tensor.shape), dtype=dtype, numel=tensor.numel())
     if tensor.is_quantized or tensor.numel() == 0 or tensor.is_meta or tensor._is_zerotensor():  # noqa: SLF001 - see above
-        return described
-    counts = dict.fromkeys(("nan", "inf", "zeros", "negatives"), 0)
+        return shape
+    nan = inf = zeros = negatives = 0
     lowest, highest, total, finite = math.inf, -math.inf, 0.0, 0
     for _, piece in _pieces(stored(tensor.detach())):
         elements = _real(piece)
         is_nan, is_inf = torch.isnan(elements), torch.isinf(elements)
-        counts["nan"] += int(is_nan.sum())
-        counts["inf"] += int(is_inf.sum())
-        counts["zeros"] += int((elements == 0).sum())
-        counts["negatives"] += int((elements < 0).sum())
+        nan += int(is_nan.sum())
+        inf += int(is_inf.sum())
+        zeros += int((elements == 0).sum())
+        negatives += int((elements < 0).sum())
         kept = elements[~is_nan]
         if kept.numel():
             lowest, highest = min(lowest, kept.min().item()), max(highest, kept.max().item())
         kept = elements[~(is_nan | is_inf)]
         finite += kept.numel()
         total += kept.sum(dtype=_widest(kept)).item()
-    if counts["nan"] < tensor.numel():
-        described.update(min=number(lowest), max=number(highest))
-    if finite:
-        described["mean"] = number(total / finite)
-    return {**described, **counts}
+    has_numbers = nan < tensor.numel()
+    return replace(
+        shape,
+        min=number(lowest) if has_numbers else None,
+        max=number(highest) if has_numbers else None,
+        mean=number(total / finite) if finite else None,
+        nan=nan,
+        inf=inf,
+        zeros=zeros,
+        negatives=negatives,
+    )
 
 
 def largest(tensor: torch.Tensor) -> float:
@@ -116,7 +122,7 @@ def largest(tensor: torch.Tensor) -> float:
     return math.nan if any(math.isnan(each) for each in sizes) else float(max(sizes))
 
 
-def number(quantity: complex) -> Any:
+def number(quantity: complex) -> ReportedNumber:
     """Return a number in JSON form: 6 significant digits, and `nan`, `inf`, `-inf` as text."""
     if isinstance(quantity, complex):
         return str(quantity)

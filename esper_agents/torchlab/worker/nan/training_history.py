@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from .result import LayerGain, StepHistory
 from .tensor_statistics import is_numeric, largest, number
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class TrainingHistory:
 
     def __init__(self, modules: Modules) -> None:
         """Create a tracker for the called modules."""
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[StepHistory] = []
         self.has_stepped = False
         self.steps_taken = 0
         self._weights: list[float] = []
@@ -106,15 +107,15 @@ class TrainingHistory:
     def end(self, step: int, loss: float | None) -> None:
         """End a step: record its loss and its largest weight and gradient."""
         gradients = [each.grad for each in self.parameters().values() if each.grad is not None]
-        entry: dict[str, Any] = {"step": step}
-        if loss is not None:
-            entry["loss"] = number(loss)
-        if self._weights[-1]:
-            entry["largest_weight"] = number(self._weights[-1])
-        if gradients:
-            entry["largest_gradient"] = number(max(largest(each) for each in gradients))
         self._losses.append(math.nan if loss is None else abs(loss))
-        self.entries.append(entry)
+        self.entries.append(
+            StepHistory(
+                step,
+                loss=None if loss is None else number(loss),
+                largest_weight=number(self._weights[-1]) if self._weights[-1] else None,
+                largest_gradient=number(max(largest(each) for each in gradients)) if gradients else None,
+            )
+        )
         if len(self.entries) > _FIRST_KEPT + _LAST_KEPT:
             del self.entries[_FIRST_KEPT]
 
@@ -132,7 +133,7 @@ class TrainingHistory:
                 return f"the {what} grew from {finite[0]:.4g} to {finite[-1]:.4g} in {len(finite) - 1} steps{at}"
         return None
 
-    def wild_layers(self) -> list[dict[str, Any]]:
+    def wild_layers(self) -> list[LayerGain]:
         """Return layers whose weights make their outputs much larger than their inputs, by gain, largest first.
 
         The gain is the weights' root mean square times the square root of the number of inputs per output;
@@ -145,8 +146,8 @@ class TrainingHistory:
             rms = float(each.detach().float().pow(2).mean().sqrt())
             gain = rms * math.sqrt(each[0].numel())
             if math.isfinite(gain) and gain > _WILD_GAIN:
-                found.append({"parameter": name, "gain": number(gain)})
-        return sorted(found, key=lambda each: (-each["gain"], each["parameter"]))[:10]
+                found.append(LayerGain(name, float(number(gain))))
+        return sorted(found, key=lambda each: (-each.gain, each.parameter))[:10]
 
 
 def _optimizers_in(thing: Any, depth: int, seen: set[int]) -> Iterator[torch.optim.Optimizer]:

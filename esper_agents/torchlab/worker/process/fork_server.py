@@ -17,13 +17,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ..jobs import MODULES
 from . import confine
 from .channel import Channel, ChannelError
 from .namespaces import NamespacedWorkers
 
 # Imported before a fork: a process starts sooner, and the fingerprint knows torch before user code runs.
 _WORKER = (__package__ or "").rpartition(".")[0]
-_AHEAD = (".compare.process_fingerprint", ".jobs.timing", ".jobs.plan", ".jobs.observe", ".jobs.referee")
+_AHEAD = (".compare.process_fingerprint", *(MODULES[each] for each in ("timing", "plan", "observe", "referee")))
 
 
 def main(descriptor: int) -> None:
@@ -127,7 +128,7 @@ class _Nursery:
 
     def _warm(self, job: str) -> None:
         """Import the modules of a job, so that later forks have them."""
-        warm = getattr(importlib.import_module(f".jobs.{job}", _WORKER), "warm", None)
+        warm = getattr(importlib.import_module(MODULES[job], _WORKER), "warm", None)
         if warm is not None:
             warm()
         threads = len(list(Path("/proc/self/task").iterdir()))

@@ -6,14 +6,16 @@ import errno
 import gc
 import importlib
 import os
-import re
 import socket
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
+from ..jobs import MODULES
+from ..results import UserFrame, described
 from ..target.input_spec import TargetError
+from ..target.result import LoadedSummary, RaisedDescription
 from ..target.target import LoadedTarget, load, own_file
 from . import confine
 from .channel import CHANNEL_LOST, Channel, ChannelError
@@ -24,7 +26,7 @@ _MOST_TEXT = 4_000
 # Size limit of the files for printed output and traces.
 _MOST_FILE_BYTES = 4 << 30
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
-_JOB = re.compile(r"[a-z][a-z_]*")
+_WORKER = (__package__ or "").rpartition(".")[0]
 
 
 def live(message: dict[str, Any], files: list[int]) -> None:
@@ -118,12 +120,16 @@ class _Worker:
             self._answer(request, files)
 
     def _answer(self, request: dict[str, Any], files: list[int]) -> None:
+        process = os.getpid()
         try:
-            result, made = self._do(request, files)
-        except SystemExit as error:
-            self._channel.send({"raised": self._describe(error)})
+            try:
+                result, made = self._do(request, files)
+            finally:
+                if os.getpid() != process:
+                    # A child that the user's code forked must not answer in its place.
+                    os._exit(0)
         except BaseException as error:  # noqa: BLE001 - any error of user code is a named outcome
-            self._channel.send({"raised": self._describe(error)})
+            self._channel.send({"raised": described(self._describe(error))})
         else:
             self._channel.send({"result": result}, made)
             for each in made:
@@ -137,32 +143,33 @@ class _Worker:
         if job == "load":
             bound(request["target"]["device"], self._message["memory_bytes"])
             self._target = load(self._message["root"], **request["target"])
-            return _summary(self._target), ()
-        if not _JOB.fullmatch(job):
+            return described(_summary(self._target)), ()
+        if job not in MODULES:
             raise ChannelError(job)
-        module = importlib.import_module(f"..jobs.{job}", __package__)
+        module = importlib.import_module(MODULES[job], _WORKER)
         options = {**request["request"], "scratch": self._message["scratch"], "files": files}
-        result = module.run(self._target, options, self._tell)
-        return result if isinstance(result, tuple) else (result, ())
+        made = module.run(self._target, options, self._tell)
+        result, kept = made if isinstance(made, tuple) else (made, ())
+        return described(result), kept
 
     def _tell(self, what: str, fraction: float) -> None:
         self._channel.send({"tell": what, "fraction": round(float(fraction), 4)})
 
-    def _describe(self, error: BaseException) -> dict[str, Any]:
-        described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:_MOST_TEXT]}
-        if isinstance(error, TargetError):
-            described.update(problem=error.problem, remedy=error.remedy)
-        if ran_out(error):
-            described["memory"] = True
-        if refused := _refused(error):
-            described["refused"] = refused
+    def _describe(self, error: BaseException) -> RaisedDescription:
         frames = [
-            {"file": own, "line": frame.lineno, "function": frame.name}
+            UserFrame(own, frame.lineno or 0, frame.name)
             for frame in traceback.extract_tb(error.__traceback__)
             if (own := own_file(self._message["root"], frame.filename)) is not None
         ]
-        described["frames"] = frames[-20:]
-        return described
+        return RaisedDescription(
+            type=type(error).__name__,
+            message=str(error)[:_MOST_TEXT],
+            frames=tuple(frames[-20:]),
+            problem=error.problem if isinstance(error, TargetError) else "",
+            remedy=error.remedy if isinstance(error, TargetError) else "",
+            memory=ran_out(error),
+            refused=_refused(error),
+        )
 
 
 def _refused(error: BaseException) -> str:
@@ -177,5 +184,5 @@ def _refused(error: BaseException) -> str:
     return ""
 
 
-def _summary(target: LoadedTarget) -> dict[str, Any]:
-    return {"name": target.name, "kind": target.kind, "file": target.file, "line": target.line, "device": target.device}
+def _summary(target: LoadedTarget) -> LoadedSummary:
+    return LoadedSummary(target.name, target.kind, target.file, target.line, target.device)

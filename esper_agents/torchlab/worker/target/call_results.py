@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..compare.plan_step import RaisedError
 from ..compare.tensor_bytes import address
 from .pytrees import describe, rebuild, tensors_of
 
@@ -19,24 +20,20 @@ if TYPE_CHECKING:
 _memmove = ctypes.memmove
 
 
-def described(target: LoadedTarget, error: BaseException) -> dict[str, Any]:
-    """Return an exception as stored in results.
-
-    Returns:
-        `type`, `message`, `file` and `line` in user code, and `is_deliberate`: whether a `raise` of user code made it.
-    """
+def described(target: LoadedTarget, error: BaseException) -> RaisedError:
+    """Return an exception as stored in results."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [(file, each) for each in frames if (file := target.in_project(each.filename)) is not None]
     last = frames[-1] if frames else None
     line = linecache.getline(last.filename, last.lineno or 0).strip() if last is not None else ""
     is_own = last is not None and target.in_project(last.filename) is not None
-    return {
-        "type": type(error).__name__,
-        "message": (str(error).splitlines() or [""])[0][:300],
-        "file": own[-1][0] if own else None,
-        "line": own[-1][1].lineno if own else None,
-        "is_deliberate": is_own and line.startswith("raise"),
-    }
+    return RaisedError(
+        type=type(error).__name__,
+        message=(str(error).splitlines() or [""])[0][:300],
+        file=own[-1][0] if own else None,
+        line=own[-1][1].lineno if own else None,
+        is_deliberate=is_own and line.startswith("raise"),
+    )
 
 
 def overwrite(thing: Any) -> None:

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from ..compare.tensor_bundle import Bundle, BundleError, Piece, capture
 from .input_spec import Inputs, TargetError
 from .pytrees import map_tensors
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _LIMIT_BYTES = 1 << 30
 _NOT_PYTHON = "only the calls of a function that is written in Python can be watched"
@@ -74,16 +77,67 @@ def _numbers() -> Iterator[Any]:
             modes._set_dispatch_mode(mode)  # noqa: SLF001 - same reason
 
 
+Watcher = TypeVar("Watcher", bound="CallWatcher")
+
+
 class EnoughError(BaseException):
     """Signal that all requested calls are recorded; ends the script."""
 
 
-class CallRecorder:
+class CodePosition:
+    """Position of a callable's code; a script that is run is compiled again, so that identity does not suffice.
+
+    Attributes:
+        has_self: Whether calls have the object as their first argument, which belongs to no call.
+    """
+
+    def __init__(self, watched: Any) -> None:
+        """Find the code of a function, a method, an nn.Module or another callable.
+
+        Raises:
+            TargetError: The callable is not written in Python.
+        """
+        if isinstance(watched, torch.nn.Module):
+            watched = watched.forward
+        elif not inspect.isroutine(watched):
+            watched = watched.__call__
+        self.has_self = inspect.ismethod(watched)
+        code = getattr(inspect.unwrap(watched), "__code__", None)
+        if not isinstance(code, CodeType):
+            raise TargetError(_NOT_PYTHON, "name a function of yours that calls it")
+        self._name, self._line, self._file = code.co_name, code.co_firstlineno, os.path.realpath(code.co_filename)
+
+    def is_at(self, code: CodeType) -> bool:
+        """Return whether code is that of the callable."""
+        is_near = code.co_name == self._name and code.co_firstlineno == self._line
+        return is_near and os.path.realpath(code.co_filename) == self._file
+
+
+class CallWatcher:
+    """Context in which each call of the process, in all threads, is reported to `_hear`."""
+
+    def __enter__(self) -> Self:
+        """Start watching, in all threads."""
+        threading.setprofile(self._hear)
+        sys.setprofile(self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching."""
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _hear(self, frame: FrameType, event: str, _: Any) -> None:
+        raise NotImplementedError
+
+
+class CallRecorder(CallWatcher):
     """Recorder of the arguments of a function's calls at the moment of the call, from any caller.
 
     Attributes:
         pieces: Recorded arguments, by the number of the call.
         seen: Number of calls, including those that could not be recorded.
+        most_calls: Number of recorded calls after which `EnoughError` is raised.
         refused: Reason that the last of those could not be recorded.
     """
 
@@ -97,47 +151,24 @@ class CallRecorder:
         Raises:
             TargetError: The callable is not written in Python.
         """
-        if isinstance(watched, torch.nn.Module):
-            watched = watched.forward
-        elif not inspect.isroutine(watched):
-            watched = watched.__call__
-        self._has_self = inspect.ismethod(watched)
-        code = getattr(inspect.unwrap(watched), "__code__", None)
-        if not isinstance(code, CodeType):
-            raise TargetError(_NOT_PYTHON, "name a function of yours that calls it")
-        self._name, self._line, self._file = code.co_name, code.co_firstlineno, os.path.realpath(code.co_filename)
-        self._most_calls = most_calls
+        self._code = CodePosition(watched)
+        self.most_calls = most_calls
         self._nbytes = 0
         self.pieces: dict[str, Piece] = {}
         self.seen = 0
         self.refused = ""
 
-    def __enter__(self) -> CallRecorder:  # noqa: PYI034 - Python 3.10 has no Self
-        """Start watching, in all threads."""
-        threading.setprofile(self._hear)
-        sys.setprofile(self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop watching."""
-        sys.setprofile(None)
-        threading.setprofile(None)
-
     def _hear(self, frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        # By position, not by identity: a script that is run is compiled again.
-        if event != "call" or code.co_name != self._name or code.co_firstlineno != self._line:
-            return
-        if os.path.realpath(code.co_filename) != self._file or len(self.pieces) >= self._most_calls:
+        if event != "call" or len(self.pieces) >= self.most_calls or not self._code.is_at(frame.f_code):
             return
         self._record(frame)
-        if len(self.pieces) >= self._most_calls or self._nbytes > _LIMIT_BYTES:
+        if len(self.pieces) >= self.most_calls or self._nbytes > _LIMIT_BYTES:
             raise EnoughError
 
     def _record(self, frame: FrameType) -> None:
         self.seen += 1
         given = arguments(frame)
-        args = given.args[1:] if self._has_self else given.args
+        args = given.args[1:] if self._code.has_self else given.args
         piece = capture((args, given.kwargs))
         try:
             piece.restore()

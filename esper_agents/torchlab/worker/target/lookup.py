@@ -39,7 +39,7 @@ def find(root: str, name: str) -> tuple[ModuleType, Any]:
     where, colon, path = name.rpartition(":")
     if not colon or not where or not path:
         raise TargetError(f"invalid target name {name!r}", "write FILE.py:FUNCTION or PACKAGE.MODULE:CLASS.METHOD")
-    module = _module(root, where)
+    module = imported(root, where)
     found: Any = module
     for part in path.split("."):
         owner = found
@@ -63,7 +63,12 @@ def _instance(name: str, owner: type) -> Any:
     return owner()
 
 
-def _module(root: str, where: str) -> ModuleType:
+def imported(root: str, where: str) -> ModuleType:
+    """Return the imported module of a file or a dotted name.
+
+    Raises:
+        TargetError: There is no such module.
+    """
     if not where.endswith(".py"):
         try:
             return importlib.import_module(where)

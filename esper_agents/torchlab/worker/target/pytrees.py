@@ -243,3 +243,15 @@ def tensors_of(thing: Any) -> list[torch.Tensor]:
     tensors: list[torch.Tensor] = []
     describe(thing, tensors)
     return tensors
+
+
+def tensors_in(thing: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in an operation's arguments or results: only lists, tuples and dictionaries occur there."""
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif isinstance(thing, (list, tuple)):
+        for each in thing:
+            yield from tensors_in(each)
+    elif isinstance(thing, dict):
+        for each in thing.values():
+            yield from tensors_in(each)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import FOLDER
+from .source_place import SourcePlace
 from .stack_frames import StackFrame
 
 if TYPE_CHECKING:
@@ -21,17 +22,17 @@ _MOST_SOURCE = 200
 _LONGEST_PATH = 12
 
 
-def place(target: LoadedTarget, frames: Iterable[StackFrame]) -> dict[str, object] | None:
+def place(target: LoadedTarget, frames: Iterable[StackFrame]) -> SourcePlace | None:
     """Return the last frame in the user's files, with its source line; None without one."""
     own = _own(target, frames)
     return own[-1] if own else None
 
 
-def path(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, object]]:
+def path(target: LoadedTarget, frames: Iterable[StackFrame]) -> tuple[SourcePlace, ...]:
     """Return the frames in the user's files, outermost first, without consecutive duplicates."""
     own = _own(target, frames)
     kept = [each for before, each in zip([None, *own], own, strict=False) if before != each]
-    return kept[-_LONGEST_PATH:]
+    return tuple(kept[-_LONGEST_PATH:])
 
 
 def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
@@ -43,12 +44,12 @@ def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
     return f"{'/'.join(Path(last.filename).parts[-2:])}:{last.line} in {last.function}"
 
 
-def _own(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+def _own(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[SourcePlace]:
+    found: list[SourcePlace] = []
     for each in frames:
         file = target.in_project(each.filename)
         if file is not None:
-            found.append({"file": file, "line": each.line, "function": each.function, "source": source(each)})
+            found.append(SourcePlace(file=file, line=each.line, function=each.function, source=source(each)))
     return found
 
 
@@ -63,13 +64,13 @@ def source(at: StackFrame) -> str:
     return linecache.getline(at.filename, at.line).strip()[:_MOST_SOURCE]
 
 
-def definition(target: LoadedTarget) -> dict[str, object] | None:
+def definition(target: LoadedTarget) -> SourcePlace | None:
     """Return the location of the target's definition."""
     if target.file is None or target.line is None:
         return None
     function = target.name.rpartition(":")[2].rpartition(".")[2]
     at = StackFrame(str(Path(target.root, target.file)), target.line, function)
-    return {"file": target.file, "line": target.line, "function": function, "source": source(at)}
+    return SourcePlace(file=target.file, line=target.line, function=function, source=source(at))
 
 
 def completed(target: LoadedTarget, files: Iterable[str], ending: str) -> str | None:

@@ -1,0 +1,340 @@
+"""Derive the answer of a certificate: what is shown first on the screen and in every view."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.certificates.next_command import next_command
+from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
+from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told
+from esper_agents.domain.finding import UNCONFIRMED, Confidence, EarlierState, Severity, Standing, counted
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.reproduction import REPRODUCE
+from esper_agents.domain.status import STANCES, QuestionType, Stance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import EarlierFinding, Finding
+    from esper_agents.domain.verdict import AppliedPolicyRule
+
+_MOST_SENTENCES, _LONGEST_SENTENCE = 3, 400
+_MOST_EARLIER, _LONGEST_EARLIER = 3, 120
+_MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
+_STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
+# The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
+# A statement about what a change removed or what a test refuted outranks one of the same severity.
+_FIRST_RULES = ("ESP702", "ESP703", "TEST")
+_MEASURES, _FINDS_TARGETS, _FINDS_INPUTS = "torch-", "torch-targets", "torch-scaffold"
+_DRAFTS_TEST = "torch-test"
+# Policy rules about evidence that is missing, and not about evidence that there is.
+_MISSING = frozenset(
+    ("nothing-examined", "not-executed", "change-not-executed", "no-measurement", "blocking-gap", "implementation-risk")
+)
+# As playbooks begin a summary whose findings are about something else.
+_NOTHING_RELEVANT = "No finding "
+_DECIDED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
+# Words of a model that give a verdict themselves.
+_APPROVES = re.compile(
+    r"(?<!not )(?<!n't )\b(?:approv(?:e|ed|al)|looks? good|lgtm|ship it|safe to (?:merge|ship|deploy)"
+    r"|ready to (?:merge|ship)|(?:all|everything) is (?:well|fine|good|correct)"
+    r"|(?:no|nothing) (?:issues?|problems?|wrong)|can be merged|go ahead)\b",
+    re.IGNORECASE,
+)
+_OBJECTS = re.compile(
+    r"\b(?:reject(?:ed)?|(?:do not|don't) (?:merge|ship|deploy|use)|must not be (?:merged|shipped|used)"
+    r"|not (?:safe|ready) to (?:merge|ship|deploy)|no[- ]go|requires remediation|emergency)\b",
+    re.IGNORECASE,
+)
+# What the standing of a model's finding means.
+STANDINGS = {
+    Standing.CONFIRMED: "said by a model, confirmed by a rule, a run or a test",
+    Standing.LOCATED: "said by a model, located in the code, not confirmed by a rule, a run or a test",
+    Standing.UNVERIFIED: "said by a model, unverified",
+}
+_OPENING = {
+    Stance.FOR: "Yes",
+    Stance.CONDITIONAL: "Yes, under conditions",
+    Stance.UNDECIDED: "Not decided",
+    Stance.AGAINST: "No",
+    Stance.REJECTED: "No",
+    Stance.EMERGENCY: "Stop",
+}
+
+
+def answer_of(certificate: Certificate) -> Answer:
+    """Return the answer of a certificate; a pure function of its record."""
+    ordered = tuple(sorted(certificate.findings, key=_weight))
+    deciding = _deciding(certificate, ordered)
+    model = _model(certificate)
+    return Answer(
+        certificate=certificate.id,
+        kind=certificate.verdict.kind,
+        status=certificate.verdict.status,
+        subject=_subject(certificate),
+        text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
+        model=model,
+        because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
+        also=tuple(_lines(_others(ordered, deciding))),
+        facts=tuple(_facts(certificate)),
+        changed=tuple(change_told(certificate.evidence)) if certificate.task.change else (),
+        ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
+        measured=tuple(_measured(certificate)),
+        before=tuple(_before(certificate)),
+        unknown=tuple(_unknown(certificate))[:_MOST_UNKNOWN],
+        next_command=next_command(certificate),
+        model_text=_model_text(certificate) if model else "",
+        draft=_draft(certificate),
+    )
+
+
+def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
+    claim, standing = finding.claim, finding.standing
+    is_first = claim.rule.startswith(_FIRST_RULES) or any(each in claim.name for each in ("test", "guard"))
+    severity, confidence = tuple(Severity).index(claim.severity), tuple(Confidence).index(claim.confidence)
+    # What nothing supports comes last; what a model says follows what the program recorded.
+    is_model, is_unverified = standing in UNCONFIRMED, standing is Standing.UNVERIFIED
+    return is_unverified, severity, is_model, not is_first, confidence
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[AnswerLine]:
+    """Yield a line for each statement, with all places of which it is true."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for each in findings:
+        claim = each.claim
+        standing = each.standing.value if each.standing in UNCONFIRMED else ""
+        said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing)
+        places.setdefault(said, []).append(str(claim.location))
+    for (message, rule, severity, remedy, standing), (first, *others) in places.items():
+        yield AnswerLine(message, first, rule, severity, remedy, tuple(others), standing)
+
+
+def _others(ordered: tuple[Finding, ...], deciding: tuple[Finding, ...]) -> Iterator[Finding]:
+    """Yield what decided nothing; of a rule and an inspection about the same line, only what the inspection states."""
+    decided = {each.claim.fingerprint for each in deciding}
+    inspected = {_place(each) for each in ordered if _is_of_inspection(each)}
+    for each in ordered:
+        if each.claim.fingerprint not in decided and (_is_of_inspection(each) or _place(each) not in inspected):
+            yield each
+
+
+def _is_of_inspection(finding: Finding) -> bool:
+    return finding.claim.rule == finding.claim.name
+
+
+def _place(finding: Finding) -> tuple[str, int, str]:
+    at = finding.claim.location
+    return at.path, at.line, finding.claim.category
+
+
+def _subject(certificate: Certificate) -> str:
+    if change := certificate.task.change:
+        return f"the change {change.asked} ({change.base[:12]} to {change.head[:12] or 'the work tree'})"
+    return certificate.component
+
+
+def _model(certificate: Certificate) -> str:
+    """Return the model that wrote the summary; empty if a playbook did."""
+    own = (each for each in certificate.definitions if each.agent == certificate.agent and each.is_model)
+    return next((each.exchanges[-1].model if each.exchanges else each.reasoner for each in own), "")
+
+
+def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings that decided the status; for advice, those that are more than suggestions."""
+    if certificate.verdict.kind is QuestionType.ADVICE:
+        if _is_beside(certificate):
+            return ()
+        return tuple(each for each in ordered if each.claim.severity is not Severity.SUGGESTION)
+    named = {name for rule in _deciding_rules(certificate) for name in rule.findings}
+    return tuple(each for each in ordered if each.claim.fingerprint in named)
+
+
+def _is_beside(certificate: Certificate) -> bool:
+    """Return whether a playbook says that no finding is about the request."""
+    return certificate.summary.removeprefix(f"{certificate.agent}: ").startswith(_NOTHING_RELEVANT)
+
+
+def _deciding_rules(certificate: Certificate) -> tuple[AppliedPolicyRule, ...]:
+    """Return the policy rules that allow no better stance than that of the verdict."""
+    verdict = certificate.verdict
+    worst = STANCES.index(verdict.stance)
+    return tuple(each for each in verdict.ceiling.lines if STANCES.index(each.stance) >= worst)
+
+
+def _reasons(certificate: Certificate, has_findings: bool) -> Iterator[AnswerLine]:  # noqa: FBT001 - one of two facts
+    """Yield the other reasons for the status: evidence against it before evidence that is missing."""
+    verdict = certificate.verdict
+    rules = [each for each in _deciding_rules(certificate) if not each.findings]
+    blocking = any(gap.blocks_approval for gap in certificate.gaps)
+    for rule in sorted(rules, key=lambda each: each.name in _MISSING):
+        # The missing information is listed in full as `not known`.
+        if not (rule.name == "blocking-gap" and blocking) and not (
+            rule.name in _MISSING and has_findings and verdict.stance in {Stance.AGAINST, Stance.REJECTED}
+        ):
+            yield AnswerLine(rule.because)
+    if verdict.below_ceiling:
+        yield AnswerLine(verdict.below_ceiling)
+
+
+def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
+    # A verdict on the evidence of another certificate is about what was run again, not about files.
+    if certificate.verdict.kind in _DECIDED and REPRODUCE not in certificate.task.options:
+        return _decision(certificate)
+    text = _sentences(certificate)
+    if _is_beside(certificate):
+        return text
+    if facts_of(certificate.evidence):
+        return text or f"{_extent(certificate)}."
+    if ordered and not any(str(each.claim.location) in text for each in ordered[:_MOST_SENTENCES]):
+        text = " ".join((_lead(ordered[0]), *_split(certificate)[: _MOST_SENTENCES - 1]))
+    return text or f"{_extent(certificate)}."
+
+
+def _decision(certificate: Certificate) -> str:
+    """Return the opening word of a verdict and what it rests on."""
+    verdict = certificate.verdict
+    has_run = tests_told(certificate.evidence) or any(map(_is_measurement, certificate.evidence))
+    is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
+    opening = "No objection from reading alone" if is_read_only else _OPENING[verdict.stance]
+    stated = _stated(certificate)
+    return f"{opening}: {_extent(certificate)}.{f' {stated}' if stated else ''}"
+
+
+def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
+    """Return the answer in the program's words: the verdict, the weightiest finding, the first measurement."""
+    if certificate.verdict.kind in _DECIDED:
+        return _decision(certificate)
+    recorded = [each for each in ordered if each.standing not in UNCONFIRMED]
+    measured = list(_measured(certificate))[:1]
+    parts = [*map(_lead, [*recorded, *ordered][:1]), *(f"{each.rstrip('.')}." for each in measured)]
+    return " ".join(parts) or f"{_capitalised(_extent(certificate))}."
+
+
+def _lead(finding: Finding) -> str:
+    claim = finding.claim
+    mark = f" ({STANDINGS[finding.standing]})" if finding.standing in UNCONFIRMED else ""
+    return f"{claim.location}: {_cut(claim.message.rstrip('.'), _LONGEST_SENTENCE)}{mark}."
+
+
+def _split(certificate: Certificate) -> list[str]:
+    """Return the sentences of the summary; agents that handed the task to one another may say the same."""
+    own = certificate.summary.removeprefix(f"{certificate.agent}: ")
+    said = (_capitalised(_cut(each, _LONGEST_SENTENCE)) for each in _SENTENCE_END.split(own.strip()) if each)
+    return list(dict.fromkeys(said))
+
+
+def _sentences(certificate: Certificate) -> str:
+    return " ".join(_split(certificate)[:_MOST_SENTENCES])
+
+
+def _model_text(certificate: Certificate) -> str:
+    """Return the model's summary; empty if it contradicts the verdict or states what could not be verified."""
+    text = _sentences(certificate)
+    is_doubtful = any(each.startswith("Unverified: the summary ") for each in certificate.caveats)
+    return "" if is_doubtful or _contradicts(text, certificate.verdict.stance) else text
+
+
+def _contradicts(text: str, stance: Stance) -> bool:
+    """Return whether a text approves what the verdict does not approve, or objects to what it approves."""
+    match stance:
+        case Stance.FOR | Stance.CONDITIONAL:
+            return _OBJECTS.search(text) is not None
+        case Stance.UNDECIDED:
+            return _OBJECTS.search(text) is not None or _APPROVES.search(text) is not None
+        case Stance.AGAINST | Stance.REJECTED | Stance.EMERGENCY:
+            return _APPROVES.search(text) is not None
+
+
+def _stated(certificate: Certificate) -> str:
+    """Return what an inspection says about the topics of the request, as the summary begins; empty without one."""
+    if not facts_of(certificate.evidence) or _model(certificate):
+        return ""
+    own = certificate.summary.removeprefix(f"{certificate.agent}: ").strip()
+    first = _SENTENCE_END.split(own)[0]
+    # Without a topic in front, the numbers repeat those of the findings.
+    return _cut(first, _LONGEST_SENTENCE) if ": " in first else ""
+
+
+def _capitalised(sentence: str) -> str:
+    # A path or a name keeps its letters.
+    is_word = sentence.partition(" ")[0].isalpha()
+    return sentence[:1].upper() + sentence[1:] if is_word else sentence
+
+
+def _extent(certificate: Certificate) -> str:
+    """Return the numbers that a judgement rests on: findings, files, tests."""
+    recorded = [each.claim.severity for each in certificate.findings if each.standing not in UNCONFIRMED]
+    found = counted(recorded) if recorded else "no finding"
+    if unconfirmed := len(certificate.findings) - len(recorded):
+        found += f" of rules, runs and tests, {unconfirmed} of a model that none of them confirmed,"
+    files = [each for each in certificate.examined if certificate.task.is_about(each.path)]
+    read = f"{number_of(len(files), 'file')} ({number_of(sum(each.lines for each in files), 'line')})"
+    ran = "" if tests_told(certificate.evidence) else "; no test ran"
+    return f"{found} in {read}{ran}" if files else "no file was read"
+
+
+def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
+    """Yield the facts of inspections that are no findings, those that are open first."""
+    found = facts_of(certificate.evidence)
+    for assessment in _STATED:
+        for each in found:
+            if each.assessment == assessment:
+                yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
+
+
+def _measured(certificate: Certificate) -> Iterator[str]:
+    measured = [each for each in certificate.evidence if _is_measurement(each)]
+    # A search for inputs tells something only if nothing else was run.
+    shown = [each for each in measured if each.tool != _FINDS_INPUTS] or measured
+    yield from (each.summary for each in shown)
+
+
+def _draft(certificate: Certificate) -> tuple[str, ...]:
+    """Return the definitions of the last drafted test, as recorded by its run."""
+    for each in reversed(certificate.evidence):
+        code = each.output.get("code")
+        if each.tool == _DRAFTS_TEST and each.outcome is CallOutcome.COMPLETED and isinstance(code, list):
+            return tuple(part for part in code if isinstance(part, str))
+    return ()
+
+
+def _before(certificate: Certificate) -> Iterator[str]:
+    """Yield what became of earlier findings, by certificate and state; those that were not checked are counted."""
+    for name in dict.fromkeys(each.certificate for each in certificate.earlier):
+        found = [each for each in certificate.earlier if each.certificate == name]
+        told = []
+        for state in EarlierState:
+            if of_state := [each for each in found if each.state is state]:
+                shown = "" if state is EarlierState.NOT_CHECKED else f": {_named_earlier(of_state)}"
+                told.append(f"{len(of_state)} {state}{shown}")
+        yield f"{number_of(len(found), 'finding')} of {name}, {'; '.join(told)}"
+
+
+def _named_earlier(findings: list[EarlierFinding]) -> str:
+    more = f" and {len(findings) - _MOST_EARLIER} more" if len(findings) > _MOST_EARLIER else ""
+    return ", ".join(_cut(each.text, _LONGEST_EARLIER) for each in findings[:_MOST_EARLIER]) + more
+
+
+def _is_measurement(evidence: Evidence) -> bool:
+    is_of_lab = evidence.tool.startswith(_MEASURES) and evidence.tool != _FINDS_TARGETS
+    # A search for arguments that found none has run nothing.
+    is_run = evidence.tool != _FINDS_INPUTS or bool(evidence.output.get("runnable"))
+    return is_of_lab and is_run and evidence.outcome is CallOutcome.COMPLETED
+
+
+def _unknown(certificate: Certificate) -> Iterator[str]:
+    is_against = certificate.verdict.stance in {Stance.AGAINST, Stance.REJECTED, Stance.EMERGENCY}
+    is_settled = is_against and certificate.verdict.kind in _DECIDED
+    # What is missing cannot lift a verdict that findings decided.
+    open_gaps = [each for each in certificate.gaps if each.blocks_approval or not is_settled]
+    for gap in sorted(open_gaps, key=lambda each: not each.blocks_approval):
+        yield _cut(f"{gap.what}; {gap.why}" if gap.why else gap.what, _LONGEST_UNKNOWN)
+
+
+def _cut(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} ..."

@@ -1,0 +1,200 @@
+"""Parsed requests: what a user wants, about what, with which observations and constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Wish(StrEnum):
+    """Result that a request asks for."""
+
+    JUDGE = "judge"
+    FIND_CAUSE = "find-cause"
+    COMPARE = "compare"
+    EXPLAIN = "explain"
+    PLAN = "plan"
+    MEASURE = "measure"
+    WRITE = "write"
+
+
+class Material(StrEnum):
+    """Kind of material that a request contains besides its words."""
+
+    CODE = "code"
+    TRACE = "stack-trace"
+    ERROR = "error-message"
+    LOG = "log"
+
+
+class Quantity(StrEnum):
+    """Quantity of an observation."""
+
+    STEPS = "steps"
+    EPOCHS = "epochs"
+    BATCH_SIZE = "batch-size"
+    BYTES = "bytes"
+    SHARE = "share"
+    RATIO = "ratio"
+    DURATION = "duration"
+    DEVICES = "devices"
+    LEARNING_RATE = "learning-rate"
+    VERSION = "version"
+    SINCE = "since"
+
+
+class ConstraintKind(StrEnum):
+    """Kind of a constraint."""
+
+    NO_GPU = "no-gpu"
+    NO_RETRAINING = "no-retraining"
+    NO_RUN = "no-run"
+    VERSION = "version"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Observation of the user, usually with a number.
+
+    Attributes:
+        text: Words of the request.
+        quantity: Observed quantity.
+        value: Number in the base unit (bytes, seconds, fraction of 1); None if there is none.
+        per: Quantity that it refers to, such as `epochs` for "40 MB every epoch"; else empty.
+    """
+
+    text: str
+    quantity: Quantity
+    value: float | None = None
+    per: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestConstraint:
+    """Condition that an answer must respect.
+
+    Attributes:
+        text: Words of the request.
+        kind: Kind of the constraint.
+    """
+
+    text: str
+    kind: ConstraintKind
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTopic:
+    """Subject of a request.
+
+    Attributes:
+        name: Name of the topic, such as `memory growth`.
+        words: Words of the request that name it.
+        rules: Codes, or beginnings of codes, of the review rules that concern it.
+        searches: Strings in source code that concern it.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    rules: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """File of the project that a request refers to.
+
+    Attributes:
+        words: Words of the request, such as `/home/lee/proj/net.py` or `the trainer`.
+        path: Path of the file, relative to the project.
+        line: Line that the request names, else 0.
+    """
+
+    words: str
+    path: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolReference:
+    """Definition in the project of a name in the request.
+
+    Attributes:
+        words: The name in the request.
+        name: Qualified name of the definition, such as `Trainer.step`.
+        path: Path of its file, relative to the project.
+        line: First line of the definition.
+        last_line: Last line of the definition.
+    """
+
+    words: str
+    name: str
+    path: str
+    line: int
+    last_line: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.path}:{self.line})"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedError:
+    """Error message in a request.
+
+    Attributes:
+        type: Type of the exception, or empty.
+        message: First line of the message.
+    """
+
+    type: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.type, self.message)))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """Content of a request, as far as the program understands it.
+
+    Attributes:
+        wish: Result that the user wants.
+        wish_because: Words that determined the wish, else the reason for it.
+        language: ISO 639 code of the language; empty if unknown.
+        topics: Subjects, in the order of the words.
+        observations: Observations, in the order of the words.
+        constraints: Constraints, in the order of the words.
+        materials: Kinds of material that the request contains.
+        errors: Error messages that it contains.
+        files: Files of the project that it refers to.
+        symbols: Definitions in the project whose names are unique.
+        ambiguous: Definitions of names that the project defines more than once.
+        unread: Number of characters in the middle of a long request that were not read.
+    """
+
+    wish: Wish = Wish.JUDGE
+    wish_because: str = ""
+    language: str = ""
+    topics: tuple[RequestTopic, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    constraints: tuple[RequestConstraint, ...] = ()
+    materials: tuple[Material, ...] = ()
+    errors: tuple[ReportedError, ...] = ()
+    files: tuple[FileReference, ...] = ()
+    symbols: tuple[SymbolReference, ...] = ()
+    ambiguous: tuple[SymbolReference, ...] = ()
+    unread: int = 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Files of the project that the request is about: named files, else the files of unique symbols."""
+        named = dict.fromkeys(reference.path for reference in self.files)
+        return tuple(named or dict.fromkeys(symbol.path for symbol in self.symbols))
+
+    def observed(self, quantity: Quantity) -> Observation | None:
+        """Return the first observation of a quantity with a number, or None."""
+        return next((seen for seen in self.observations if seen.quantity is quantity and seen.value is not None), None)
+
+    def restricts(self, kind: ConstraintKind) -> RequestConstraint | None:
+        """Return the first constraint of a kind, or None."""
+        return next((constraint for constraint in self.constraints if constraint.kind is kind), None)

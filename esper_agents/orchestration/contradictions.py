@@ -1,0 +1,67 @@
+"""Statements of a model that a measurement of the same file contradicts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.finding import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class _Opposite:
+    """Statement that results of a tool contradict.
+
+    Attributes:
+        claimed: Words of the statement.
+        tool: The tool.
+        member: Member of its output.
+        results: Values of the member that say the opposite.
+    """
+
+    claimed: re.Pattern[str]
+    tool: str
+    member: str
+    results: frozenset[str]
+
+
+def _opposite(words: str, tool: str, member: str, *results: str) -> _Opposite:
+    return _Opposite(re.compile(words, re.IGNORECASE), tool, member, frozenset(results))
+
+
+_OPPOSITES = (
+    _opposite(r"\b(?:graph[- ]breaks?|breaks? the graph)\b", "torch-explain", "status", "clean"),
+    _opposite(r"\bNaNs?\b|\bInfs?\b|\bnon-?finite\b", "torch-nan", "status", "clean"),
+    _opposite(r"\bleaks?\b|\bmemory (?:grows|growth)\b|\bgrow\w* memory\b", "torch-memory", "bytes_per_step", "0"),
+    _opposite(r"\bfaster\b|\bspeed[- ]?up\b", "torch-compare", "outcome", "not as fast as claimed", "wrong"),
+    _opposite(
+        r"\b(?:not equivalent|different results|wrong results)\b", "torch-compare", "outcome", "faster as claimed"
+    ),
+    _opposite(r"\btests? fails?\b|\bfailing tests?\b", "run-tests", "outcome", "passed"),
+)
+_BEFORE = 20
+_DENIED = re.compile(r"\b(?:no|not|never|without|avoids?|prevents?)\b", re.IGNORECASE)
+
+
+def contradiction(claim: Diagnostic, evidence: Sequence[Evidence]) -> str:
+    """Return the measurement that says the opposite of a claim, as a sentence; empty if none does.
+
+    Args:
+        claim: Claim of a model.
+        evidence: Completed calls of the session.
+    """
+    text = f"{claim.name.replace('-', ' ')}. {claim.message}"
+    for each in _OPPOSITES:
+        found = each.claimed.search(text)
+        if found is None or _DENIED.search(text[: found.start()].rpartition(". ")[2][-_BEFORE:]):
+            continue
+        for call in evidence:
+            is_about = any(file.path == claim.location.path for file in call.examined)
+            if call.tool == each.tool and is_about and str(call.output.get(each.member)) in each.results:
+                return f"a measurement says the opposite: {call.summary}"
+    return ""

@@ -1,0 +1,155 @@
+"""Shared step of playbooks: inspect the code for the topics of the request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.agent_action import ToolCall
+from esper_agents.domain.assumption import AssumptionState, InformationGap
+from esper_agents.domain.evidence import INSPECT, CallOutcome, facts_of
+from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.request import Material, Quantity, Wish
+from esper_agents.reasoning.hypotheses import Hypothesis
+from esper_agents.review.fact_query import Assessment, InspectionSubject
+from esper_agents.review.inspection import ClaimState, fact_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from esper_agents.domain.agent_action import ToolReport
+    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.request import ParsedRequest
+
+_SETTLED = {
+    ClaimState.CONFIRMED: AssumptionState.CONFIRMED,
+    ClaimState.REFUTED: AssumptionState.REFUTED,
+}
+_WEIGHT = 0.7
+# Topics that the code decides, and no run.
+_READ_TOPICS = frozenset(("upgrade", "tests"))
+
+
+def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCall, ...]:
+    """Return the call that inspects the code for the topics of the request; none if no query belongs to them.
+
+    A change is judged by what it changes, and a session of version 0.1.0 as it was.
+
+    Args:
+        brief: Brief of the task.
+        default: Topics of the agent, which a request without a topic that came to it is about.
+    """
+    request, offered = brief.request, {each.name for each in brief.tools}
+    if request is None or INSPECT not in offered or not brief.task.paths or brief.task.change:
+        return ()
+    # A stack trace says what is asked.
+    if Material.TRACE in request.materials:
+        return ()
+    subject = subject_of(request, brief.task.paths)
+    if not subject.topics and subject.wish is not Wish.EXPLAIN:
+        subject = replace(subject, topics=tuple(default))
+    if not any(each.answers(subject) for each in fact_queries()):
+        return ()
+    arguments = {
+        "paths": list(brief.task.paths),
+        "topics": list(subject.topics),
+        "wish": str(subject.wish),
+        "symbols": list(subject.symbols),
+        "versions": list(subject.versions),
+    }
+    return (ToolCall(INSPECT, {name: value for name, value in arguments.items() if value}),)
+
+
+def subject_of(request: ParsedRequest, paths: Sequence[str] = ()) -> InspectionSubject:
+    """Return what an inspection is asked about by a request; `paths` decide between definitions of one name."""
+    here = [each for each in request.ambiguous if each.path in paths]
+    symbols = [*request.symbols, *(each for each in here if sum(one.words == each.words for one in here) == 1)]
+    versions = [each.text for each in request.observations if each.quantity is Quantity.VERSION]
+    return InspectionSubject(
+        topics=tuple(each.name for each in request.topics),
+        wish=request.wish,
+        symbols=tuple(f"{each.path}:{each.name}" for each in symbols),
+        versions=tuple(dict.fromkeys(versions)),
+    )
+
+
+def is_decided_by_reading(request: ParsedRequest | None) -> bool:
+    """Return whether a request is only about topics that no run can decide."""
+    topics = {each.name for each in request.topics} if request else set()
+    return bool(topics) and topics <= _READ_TOPICS
+
+
+def is_of_other_topics(brief: Brief, measured: Collection[str]) -> bool:
+    """Return whether an inspection answers a request and a measurement of certain topics would not.
+
+    Args:
+        brief: Brief of the task.
+        measured: Topics that the measurement is about; empty for any.
+    """
+    request = brief.request
+    if not measured or request is None or request.wish in {Wish.MEASURE, Wish.COMPARE} or not inspection_calls(brief):
+        return False
+    return bool(request.topics) and not any(each.name in measured for each in request.topics)
+
+
+def is_of_query(rule: str) -> bool:
+    """Return whether a finding's rule is a query: its inspection was made for the request."""
+    return any(each.name == rule for each in fact_queries())
+
+
+def hypotheses_of(reports: Iterable[ToolReport]) -> Iterator[Hypothesis]:
+    """Yield the claims of the queries that facts confirm or refute."""
+    for evidence in _inspected(report.evidence for report in reports):
+        for each in evidence.output["queries"]:
+            state = _SETTLED.get(each["state"])
+            if each["claim"] and state is not None:
+                yield Hypothesis(each["claim"], _WEIGHT, state, (evidence.id,), evidence.rerun)
+
+
+def gaps_of(reports: Iterable[ToolReport]) -> Iterator[InformationGap]:
+    """Yield what code cannot tell about the topics, and queries that failed."""
+    for evidence in _inspected(report.evidence for report in reports):
+        for each in evidence.output["queries"]:
+            if each["facts"] and each["unseen"]:
+                yield InformationGap(each["unseen"], "the code does not say it", "")
+            if each["problem"]:
+                yield InformationGap(f"what the query {each['name']} would have said", each["problem"], evidence.rerun)
+
+
+def told(evidence: Iterable[Evidence]) -> str:
+    """Return the facts of inspections in one or two sentences; empty if there are none."""
+    evidence = tuple(evidence)
+    facts = facts_of(evidence)
+    if not facts:
+        return ""
+    counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
+    sentences = []
+    if assessed := _counted(counts):
+        sentences.append(f"{assessed}.")
+    elif described := [each for each in facts if each.assessment == Assessment.DESCRIPTION]:
+        sentences.append(f"{described[0].place}: {described[0].text}.")
+    if refuted := _refuted(evidence):
+        sentences.append(f"Refuted by the code: {'; '.join(refuted)}.")
+    return " ".join(sentences)
+
+
+def _counted(counts: dict[Assessment, int]) -> str:
+    words = {
+        Assessment.MUST_CHANGE: "must change",
+        Assessment.SHOULD_CHECK: "should be checked",
+        Assessment.OPEN: "could not be decided from the code",
+    }
+    parts = [f"{number_of(counts[each], 'line')} {text}" for each, text in words.items() if counts[each]]
+    if fine := counts[Assessment.FINE]:
+        parts.append(f"{number_of(fine, 'line')} {'is' if fine == 1 else 'are'} fine")
+    return ", ".join(parts)
+
+
+def _refuted(evidence: Sequence[Evidence]) -> list[str]:
+    queries = [query for each in _inspected(evidence) for query in each.output["queries"]]
+    return [query["claim"] for query in queries if query["claim"] and query["state"] == ClaimState.REFUTED]
+
+
+def _inspected(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
+    return (each for each in evidence if each.tool == INSPECT and each.outcome is CallOutcome.COMPLETED)

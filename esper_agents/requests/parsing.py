@@ -1,0 +1,212 @@
+"""Parse a request without a model: wish, topics, material, observations, constraints and names."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.agents.routing.passages import Kind, Passage, passages
+from esper_agents.certificates.policy.question_type import kind_of
+from esper_agents.domain.request import Material, ParsedRequest, Quantity, ReportedError, RequestTopic, Wish
+from esper_agents.domain.status import QuestionType
+from esper_agents.requests.project_names import ProjectNames, find_project_names, without_paths
+from esper_agents.requests.quantities import constraints, observations
+from esper_agents.requests.vocabulary import PhraseTable, request_words, tokens
+from esper_agents.traces.parsing import parse_traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from esper_agents.domain.stack_trace import StackTrace
+
+# The subject and the question of a long request are at its ends.
+HEAD, TAIL = 12_000, 8_000
+MOST_TOPICS = 4
+# Reason for the wish of a request whose words tell none.
+NO_WISH = "nothing else is asked for"
+# Encoded data, blank space and the like; searches take time proportional to the square of a word's length.
+_LONGEST_WORD = 300
+_LONG_WORD = re.compile(rf"[!-~]{{{_LONGEST_WORD},}}|\S{{2000,}}|[^\S\n]{{{_LONGEST_WORD},}}|\n{{{_LONGEST_WORD},}}")
+_MOST_ERRORS = 4
+_LONGEST_MESSAGE = 300
+_URL = re.compile(r"\b(?:https?|wandb|s3|gs)://\S+|\bwww\.\S+")
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
+_LOG = re.compile(
+    r"^[^\S\n]*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|(?:\[?(?:INFO|WARNING|DEBUG|ERROR)\b)"
+    r"|(?:epoch|step|iter(?:ation)?)\s*[:=\[]?\s*\d+.*\b(?:loss|acc|lr|mem)\w*\s*[:=])",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LOG_LINES = 2
+_SCRIPTS = (
+    ("ja", re.compile(r"[\u3040-\u30ff]")),
+    ("ko", re.compile(r"[\uac00-\ud7af]")),
+    ("zh", re.compile(r"[\u3400-\u9fff]")),
+    ("ru", re.compile(r"[\u0400-\u04ff]")),
+)
+_SHARE_OF_SCRIPT = 0.2
+_WISH_OF_KIND = {
+    QuestionType.GO: Wish.JUDGE,
+    QuestionType.APPROVAL: Wish.JUDGE,
+    QuestionType.RECOMMENDATION: Wish.COMPARE,
+}
+
+
+def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
+    """Return the content of a request; of a long one, the first 12,000 and the last 8,000 characters are read.
+
+    Total: every text has a result, and missing parts are empty.
+
+    Args:
+        request: Text of the request.
+        root: The project's folder, in which named files and definitions are looked up; no lookup if omitted.
+    """
+    text = unicodedata.normalize("NFC", _bounded(request)).replace("’", "'")  # noqa: RUF001 - as people type it
+    text = _LONG_WORD.sub(lambda match: match.group()[:_LONGEST_WORD], text)
+    parts = passages(text)
+    prose = _URL.sub(_blank, "\n".join(part.text for part in parts if part.kind is Kind.PROSE))
+    traces = parse_traces(text)
+    errors = _errors(traces)
+    has_trace = any(trace.frames for trace in traces)
+    words = without_paths(prose)
+    spoken = "\n".join((words, *(str(error) for error in errors)))
+    materials = tuple(_materials(text, parts, has_trace=has_trace, has_error=bool(errors)))
+    topics = _topics(spoken)
+    seen = observations(_without_errors(words, errors))
+    # A version says what is used, and reports no problem.
+    reported = [each for each in seen if each.quantity is not Quantity.VERSION]
+    wish, because = _wish(text, words, is_trouble=bool(errors or reported), has_topic=bool(topics))
+    names = find_project_names(root, prose, text) if root else ProjectNames()
+    if names.is_choice and (because == NO_WISH or wish is Wish.PLAN):
+        wish, because = Wish.COMPARE, "it names two definitions to choose from"
+    return ParsedRequest(
+        wish=wish,
+        wish_because=because,
+        language=_language(words),
+        topics=topics,
+        observations=seen,
+        constraints=constraints(words),
+        materials=materials,
+        errors=errors,
+        files=names.files,
+        symbols=names.symbols,
+        ambiguous=names.ambiguous,
+        unread=max(0, len(request) - HEAD - TAIL),
+    )
+
+
+def prose_of(request: str) -> str:
+    """Return what a person says in a request, without pasted traces, code and logs; empty if that is all there is."""
+    return "\n".join(part.text for part in passages(_bounded(request)) if part.kind is Kind.PROSE)
+
+
+def topics_of(request: str) -> tuple[RequestTopic, ...]:
+    """Return the topics of a request, without its project."""
+    return parse_request(request).topics
+
+
+def _bounded(request: str) -> str:
+    return request if len(request) <= HEAD + TAIL else f"{request[:HEAD]}\n{request[-TAIL:]}"
+
+
+def _without_errors(words: str, errors: Sequence[ReportedError]) -> str:
+    """Return the words without the lines of error messages: their numbers are not observations."""
+    return "\n".join(line for line in words.split("\n") if not any(each.type in line for each in errors))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
+
+
+def _errors(traces: Sequence[StackTrace]) -> tuple[ReportedError, ...]:
+    """Return the exceptions of traces with their causes, without repetitions."""
+    chained = [error for trace in traces for error in trace.chain if error.exception]
+    found = {(error.exception, _first_line(error.message)): None for error in chained}
+    return tuple(ReportedError(exception, message) for exception, message in found)[:_MOST_ERRORS]
+
+
+def _first_line(message: str) -> str:
+    return " ".join(message.strip().partition("\n")[0].split())[:_LONGEST_MESSAGE]
+
+
+def _materials(text: str, parts: Sequence[Passage], *, has_trace: bool, has_error: bool) -> Iterator[Material]:
+    if any(part.kind is Kind.CODE for part in parts):
+        yield Material.CODE
+    if has_trace:
+        yield Material.TRACE
+    if has_error:
+        yield Material.ERROR
+    if len(_LOG.findall(text)) >= _LOG_LINES:
+        yield Material.LOG
+
+
+@cache
+def _wishes() -> PhraseTable:
+    return PhraseTable(request_words()["wishes"])
+
+
+@cache
+def _either() -> re.Pattern[str]:
+    """Return the pattern of two files to choose from, as in `old.py or new.py?`."""
+    words = "|".join(map(re.escape, request_words()["connectors"]["or"]))
+    return re.compile(rf"\S+\.py\S*,?\s+(?:{words})\s+\S+\.py", re.IGNORECASE)
+
+
+@cache
+def _topic_words() -> PhraseTable:
+    return PhraseTable({name: topic["words"] for name, topic in request_words()["topics"].items()})
+
+
+def _wish(request: str, words: str, *, is_trouble: bool, has_topic: bool) -> tuple[Wish, str]:
+    """Return what is wanted, and why: words of the request, else the kind of question, else what it contains."""
+    spoken = _INLINE_CODE.sub(_blank, words)
+    found = sorted(_wishes().matches(spoken), key=lambda match: match.is_weak)
+    if found and not found[0].is_weak:
+        return Wish(found[0].group), spoken[found[0].begin : found[0].end]
+    if either := _either().search(request):
+        return Wish.COMPARE, " ".join(either.group().split())
+    kind = kind_of(request)
+    if kind.kind in _WISH_OF_KIND and not (found and kind.kind is QuestionType.APPROVAL):
+        return _WISH_OF_KIND[kind.kind], kind.because
+    if found:
+        return Wish(found[0].group), spoken[found[0].begin : found[0].end]
+    if is_trouble and has_topic:
+        return Wish.FIND_CAUSE, "it reports a problem"
+    return (Wish.FIND_CAUSE, "it contains an error") if is_trouble else (Wish.JUDGE, NO_WISH)
+
+
+def _topics(spoken: str) -> tuple[RequestTopic, ...]:
+    """Return the topics with the most words first, at most four."""
+    words: dict[str, dict[str, None]] = {}
+    for match in _topic_words().matches(spoken):
+        words.setdefault(match.group, {}).setdefault(" ".join(spoken[match.begin : match.end].split()))
+    tables: Mapping[str, Mapping[str, Any]] = request_words()["topics"]
+    for name, whole in ((name, table["part_of"]) for name, table in tables.items() if "part_of" in table):
+        if name in words:
+            words[name].update(words.pop(whole, {}))
+    ordered = sorted(words, key=lambda name: -len(words[name]))[:MOST_TOPICS]
+    return tuple(
+        RequestTopic(name, tuple(words[name]), tuple(tables[name]["rules"]), tuple(tables[name]["searches"]))
+        for name in ordered
+    )
+
+
+def _language(words: str) -> str:
+    letters = sum(character.isalpha() for character in words)
+    for language, script in _SCRIPTS:
+        if letters and len(script.findall(words)) > _SHARE_OF_SCRIPT * letters:
+            return language
+    spoken = [token.word for token in tokens(words)]
+    counts = {name: sum(word in known for word in spoken) for name, known in _stop_words().items()}
+    best = max(counts, key=lambda name: counts[name])
+    return best if counts[best] else ""
+
+
+@cache
+def _stop_words() -> Mapping[str, frozenset[str]]:
+    return {
+        name: frozenset(token.word for word in words for token in tokens(word))
+        for name, words in request_words()["languages"].items()
+    }

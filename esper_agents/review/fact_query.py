@@ -1,0 +1,127 @@
+"""Base class of fact queries: what is so in the code about one question."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.domain.finding import Category
+    from esper_agents.domain.request import Wish
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.rule import Example
+    from esper_agents.review.tables import FileTables
+
+
+class Assessment(StrEnum):
+    """What a fact means for the question."""
+
+    MUST_CHANGE = "must change"
+    SHOULD_CHECK = "should check"
+    OPEN = "open"
+    FINE = "fine"
+    DESCRIPTION = "description"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact with its place.
+
+    Attributes:
+        assessment: What it means for the question.
+        path: File, relative to the project.
+        line: Line, from 1.
+        text: The fact, in one sentence without a full stop.
+        remedy: A fix; empty if none is needed.
+        end_line: Last line, at least `line`.
+        rule: Code of the review rule that reported it; empty for a fact of the query itself.
+        name: Name of that rule, or of the query.
+        definitions: Definitions that it compares, as `FILE.py:Qualified.name`; empty if it compares none.
+    """
+
+    assessment: Assessment
+    path: str
+    line: int
+    text: str
+    remedy: str = ""
+    end_line: int = 0
+    rule: str = ""
+    name: str = ""
+    definitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionSubject:
+    """What an inspection is asked about.
+
+    Attributes:
+        topics: Names of topics, as in `prompts/request_words.toml`.
+        wish: What the answer is for; None if it was not said.
+        symbols: Named definitions as `FILE.py:Qualified.name`.
+        versions: Named versions, such as `2.6`, in the order of the request.
+    """
+
+    topics: tuple[str, ...] = ()
+    wish: Wish | None = None
+    symbols: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+
+
+class FactQuery(ABC):
+    """Base class of fact queries; a subclass in `review/facts/` is registered automatically.
+
+    The first paragraph of the subclass's docstring is its documentation. A query reports what it knows for certain: an
+    uncertain place has the assessment `OPEN`, never `MUST_CHANGE`.
+
+    Attributes:
+        name: Name of the query, in words joined by hyphens.
+        topics: Topics of requests that it answers.
+        wishes: Wishes that it answers; empty for all. A query without topics answers its wishes whatever the topic.
+        claim: The problem as a claim that facts confirm or refute, such as `every rank reads the same samples`; empty
+            for a query that only describes.
+        refutes: Whether its facts are all that could confirm the claim, so that only fine ones refute it.
+        category: Part of the review checklist that its findings belong to.
+        rules: Codes of review rules whose diagnostics answer the question as well.
+        unseen: What code cannot tell about the question, in a few words; empty if nothing.
+        bad: Source in which it reports something to change, to check or to describe.
+        good: Source in which it reports nothing to change.
+        asked: Subject with which the examples are inspected; None for its first topic and wish.
+    """
+
+    name: ClassVar[str]
+    topics: ClassVar[tuple[str, ...]] = ()
+    wishes: ClassVar[tuple[Wish, ...]] = ()
+    claim: ClassVar[str] = ""
+    refutes: ClassVar[bool] = True
+    category: ClassVar[Category]
+    rules: ClassVar[tuple[str, ...]] = ()
+    unseen: ClassVar[str] = ""
+    bad: ClassVar[Example]
+    good: ClassVar[Example]
+    asked: ClassVar[InspectionSubject | None] = None
+
+    @abstractmethod
+    def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
+        """Yield the facts about files.
+
+        Args:
+            files: Tables of the files in question, by path.
+            index: Facts about all files of the project.
+            subject: What is asked.
+        """
+
+    def answers(self, subject: InspectionSubject) -> bool:
+        """Return whether the query belongs to a subject."""
+        is_wished = not self.wishes or subject.wish in self.wishes
+        return is_wished and (not self.topics or bool(set(self.topics) & set(subject.topics)))
+
+    @staticmethod
+    def fact(file: FileTables, node: ast.AST, assessment: Assessment, text: str, remedy: str = "") -> Fact:
+        """Return a fact at a node of the syntax tree."""
+        line: int = getattr(node, "lineno", 1)
+        return Fact(assessment, file.path, line, text, remedy, getattr(node, "end_lineno", None) or line)

@@ -1,0 +1,97 @@
+"""Loads of pickled data: what each may execute, and where its argument comes from."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category
+from esper_agents.review.fact_query import Assessment, FactQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.review.fact_query import Fact, InspectionSubject
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Call, FileTables
+
+_TORCH = ("torch.load", "torch.serialization.load")
+_UNPICKLE = (
+    "pickle.load",
+    "pickle.loads",
+    "cPickle.load",
+    "dill.load",
+    "dill.loads",
+    "joblib.load",
+    "cloudpickle.load",
+)
+_HUB = ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
+_SAFE = ("safetensors.torch.load_file", "safetensors.torch.load", "safetensors.safe_open")
+_FROM_PEOPLE = ("input", "sys.argv", "argparse", "args.", "os.environ", "request.")
+_DOWNLOADS = ("hf_hub_download", "snapshot_download", "urlretrieve", "cached_download", "load_state_dict_from_url")
+
+
+class CheckpointLoads(FactQuery):
+    """Every `torch.load`, unpickling and hub call, with the origin of its argument; the safe ones too."""
+
+    name = "checkpoint-loads"
+    topics = ("security", "checkpoints")
+    claim = "loading a file may execute code of whoever wrote it"
+    category = Category.SECURITY
+    rules = ("ESP901", "ESP902", "ESP903")
+    unseen = "who can write the files that are loaded"
+    bad = "import pickle\n\n\ndef load(path):\n    with open(path, 'rb') as file:\n        return pickle.load(file)\n"
+    good = "import torch\n\n\ndef load(path):\n    return torch.load(path, weights_only=True)\n"
+
+    def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
+        """Yield one fact for each load."""
+        for file in files:
+            for call in file.calls_to(*_TORCH):
+                yield self._torch(file, call, index)
+            for call in file.calls_to(*_UNPICKLE):
+                text = f"`{call.path}` executes what the data says; {_origin(call, index)}"
+                yield self.fact(
+                    file, call.node, Assessment.MUST_CHANGE, text, "load tensors with safetensors, data as JSON"
+                )
+            for call in file.calls_to(*_HUB):
+                text = f"`{call.path}` downloads code or weights; {_origin(call, index)}"
+                yield self.fact(file, call.node, Assessment.OPEN, text)
+            for call in file.calls_to(*_SAFE):
+                yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` reads tensors only")
+
+    def _torch(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
+        said = call.argument(-1, "weights_only")
+        origin = _origin(call, index)
+        if isinstance(said, ast.Constant) and said.value is True:
+            text = f"`{call.path}` with `weights_only=True` refuses code; {origin}"
+            return self.fact(file, call.node, Assessment.FINE, text)
+        if isinstance(said, ast.Constant) and said.value is False:
+            text = f"`{call.path}` with `weights_only=False` executes what the file says; {origin}"
+            return self.fact(file, call.node, Assessment.MUST_CHANGE, text, "write `weights_only=True`")
+        if said is not None or call.has_splat():
+            text = f"`{call.path}` takes `weights_only` from elsewhere; {origin}"
+            return self.fact(file, call.node, Assessment.OPEN, text)
+        asked = index.torch_asked_by(file)
+        if asked is not None and asked.starts_at("2.6"):
+            return self.fact(file, call.node, Assessment.FINE, f"`{call.path}` is safe since torch 2.6; {origin}")
+        text = f"`{call.path}` is safe with torch 2.6 or later and executes code before; {origin}"
+        return self.fact(
+            file, call.node, Assessment.SHOULD_CHECK, text, "write `weights_only=True`, or require torch 2.6"
+        )
+
+
+def _origin(call: Call, index: ProjectIndex) -> str:
+    """Return where the argument of a load comes from, in words."""
+    value = call.argument(0)
+    if value is None:
+        return "its argument is not visible"
+    if isinstance(value, ast.Constant):
+        return "the name is written in the code"
+    sources = [ast.unparse(origin.value) for origin in index.origins(value, call.function, call.line)]
+    shown = " ".join((ast.unparse(value), *sources))
+    if "http://" in shown or "https://" in shown or any(each in shown for each in _DOWNLOADS):
+        return "its argument is downloaded"
+    if any(each in shown for each in _FROM_PEOPLE):
+        return "its argument comes from the caller of the program"
+    named = ast.unparse(value)
+    return f"its argument is `{named[:60]}`"

@@ -1,0 +1,225 @@
+"""Code of exported modules that an exporter refuses or fixes to the sizes of the example."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category
+from esper_agents.domain.pluralize import number_of
+from esper_agents.review.blocks import BlockKind
+from esper_agents.review.compiled import traced_function
+from esper_agents.review.fact_query import Assessment, FactQuery
+from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.patterns import pattern
+from esper_agents.review.tensor_tests import asks_a_tensor, tests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.review.blocks import Block
+    from esper_agents.review.fact_query import Fact, InspectionSubject
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Call, Class, FileTables, Function
+
+_EXPORTS = (
+    "torch.onnx.export",
+    "torch.export.export",
+    "torch.jit.trace",
+    "torch.jit.trace_module",
+    "torch.onnx.dynamo_export",
+)
+_SIZES = ("dynamic_axes", "dynamic_shapes")
+_GUARD = pattern(r"is_scripting|is_tracing|is_in_onnx_export|is_exporting|is_compiling|exporting")
+_LOSS = pattern(r"Loss$|Criterion|Metric|Discriminator")
+_MANY_SIZES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"})
+_SIZE = pattern(r"\.shape\b|\.size\(|\blen\(")
+# Channels are the same for all inputs.
+_FREE_SIZE = pattern(r"\.shape\[(?!1\])|\.size\((?!1\))|\blen\(")
+_NUMBERS = frozenset({"item", "tolist"})
+_MOST = 200
+
+
+class ExportBlockers(FactQuery):
+    """Branches on tensors, numbers taken out of the graph, sizes and devices fixed by the example, kinds of outputs."""
+
+    name = "export-blockers"
+    topics = ("export",)
+    claim = "the exporter refuses the model or fixes it to its example"
+    category = Category.COMPILE
+    rules = ("ESP513", "ESP514")
+    unseen = "which operators the target runtime supports"
+    bad = (
+        "import torch\n"
+        "from torch import nn\n"
+        "\n"
+        "\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        if x.sum() > 0:\n"
+        "            return x\n"
+        "        return -x\n"
+        "\n"
+        "\n"
+        'torch.onnx.export(Net().eval(), torch.zeros(1, 8), "net.onnx", dynamo=True)\n'
+    )
+    good = bad.replace(
+        "        if x.sum() > 0:\n            return x\n        return -x\n", "        return x.abs()\n"
+    ).replace("dynamo=True", "dynamo=True, dynamic_shapes={}")
+
+    def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
+        """Yield the facts about exports, and about the code of the modules that they trace."""
+        calls = [call for file in files for call in file.calls_to(*_EXPORTS)]
+        for call in calls:
+            yield from self._call(call)
+        is_clean, read = True, [each for each in _exported(calls, files, index, subject) if each.file in files]
+        for function in read:
+            for fact in self._function(function):
+                is_clean = False
+                yield fact
+        if read and is_clean:
+            text = f"`{read[0].qualname}` has no branch on a tensor and takes no number out of the graph"
+            if len(read) > 1:
+                others = number_of(len(read) - 1, "further function")
+                text = (
+                    f"neither `{read[0].qualname}` nor {others} branches on a tensor or takes a number out of the graph"
+                )
+            yield self.fact(read[0].file, read[0].node, Assessment.DESCRIPTION, text)
+
+    def _call(self, call: Call) -> Iterator[Fact]:
+        file = call.function.file
+        if any(call.argument(-1, name) is not None for name in _SIZES):
+            yield self.fact(file, call.node, Assessment.DESCRIPTION, "the export names the sizes that may change")
+        elif call.name == "torch.jit.trace" or call.has_splat():
+            return
+        else:
+            text = (
+                "no size is dynamic: the exported model takes inputs of the example's sizes only, batch size included"
+            )
+            is_onnx = "onnx" in call.name
+            remedy = 'pass `dynamic_shapes={"x": {0: torch.export.Dim("batch")}}`'
+            if is_onnx and not _has_dynamo(call):
+                remedy = 'pass `dynamic_axes={"input": {0: "batch"}}`, or `dynamic_shapes` with `dynamo=True`'
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+
+    def _function(self, function: Function) -> Iterator[Fact]:
+        file, name = function.file, function.qualname
+        for test, block in tests_of(function):
+            if asks_a_tensor(test, function) and not _is_guarded(block):
+                text = f"`{name}` branches on `{ast.unparse(test)[:50]}`: export refuses it, a trace keeps one arm"
+                yield self.fact(file, test, Assessment.MUST_CHANGE, text, "choose by `torch.where` or `torch.cond`")
+        for call in function.calls:
+            if not _is_guarded(call.block):
+                yield from self._in_call(file, function, call)
+        for block in function.blocks:
+            yield from self._loop(file, function, block)
+        if function.name == "forward":
+            yield from self._interface(file, function)
+            yield from self._inputs(file, function)
+
+    def _in_call(self, file: FileTables, function: Function, call: Call) -> Iterator[Fact]:
+        root = root_of(call.receiver)
+        is_tensor = root in {*function.parameters, *function.assignments} - {"self"}
+        if call.tail in _NUMBERS and not call.node.args and is_tensor and not _SIZE.search(call.receiver):
+            text = f"`{call.path}()` takes a number out of the graph: a trace keeps that of its example"
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "keep it a tensor")
+        elif call.tail == "numpy" and call.receiver and is_tensor:
+            text = f"`{call.path}()` leaves torch, so what follows is a constant in the exported model"
+            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "use the function of torch")
+        elif call.tail in _MANY_SIZES and (call.name.startswith("torch.") or is_tensor):
+            text = f"the size of `{call.path}(...)` depends on the data, and many runtimes take fixed sizes only"
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "use a mask or `torch.topk`")
+        elif call.path == "int" and call.node.args and _FREE_SIZE.search(ast.unparse(call.node.args[0])):
+            text = f"`{ast.unparse(call.node)[:50]}` makes a size a plain number: a trace keeps that of its example"
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "use the size without `int`")
+        elif call.tail == "cuda" and call.receiver and is_tensor:
+            text = f"`{call.path}()` writes the GPU into the exported model"
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "make it on the device of an input")
+
+    def _loop(self, file: FileTables, function: Function, block: Block) -> Iterator[Fact]:
+        """Yield loops over a size of an input, which are unrolled."""
+        if not isinstance(block.node, ast.For) or _is_guarded(block):
+            return
+        rounds = block.node.iter
+        is_range = isinstance(rounds, ast.Call) and dotted(rounds.func) == "range"
+        origins = [ast.unparse(each) for each in walk(rounds) if isinstance(each, ast.Name)]
+        sizes = [name for name in origins if _is_size_of_input(name, function)]
+        if is_range and (_SIZE.search(ast.unparse(rounds)) or sizes) and "self." not in ast.unparse(rounds):
+            text = f"the loop over `{ast.unparse(rounds)[:40]}` is unrolled as often as the example asks"
+            remedy = "compute it for all at once, or export with this size fixed on purpose"
+            yield self.fact(file, rounds, Assessment.SHOULD_CHECK, text, remedy)
+
+    def _interface(self, file: FileTables, function: Function) -> Iterator[Fact]:
+        for statement, _ in function.returns:
+            if isinstance(statement.value, ast.Dict):
+                text = "the outputs are a dict: an ONNX model returns its values in this order, without the keys"
+                remedy = "return a tuple, or pass `output_names`"
+                yield self.fact(file, statement, Assessment.SHOULD_CHECK, text, remedy)
+
+    def _inputs(self, file: FileTables, function: Function) -> Iterator[Fact]:
+        """Yield where `forward` changes its inputs in place."""
+        own = set(function.parameters) - {"self"}
+        rebound = {path for path, held in function.assignments.items() if any(not each.is_augmented for each in held)}
+        for path, held in function.assignments.items():
+            name = path.removesuffix("[]")
+            for each in held:
+                is_written = (path.endswith("[]") or each.is_augmented) and name in own - rebound
+                if is_written and _is_tensor_like(name, function):
+                    text = f"`{name}` is an input and is changed in place, which the caller of the exported model sees"
+                    yield self.fact(file, each.statement, Assessment.SHOULD_CHECK, text, f"work on `{name}.clone()`")
+                    return
+
+
+def _exported(
+    calls: Sequence[Call], files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject
+) -> list[Function]:
+    """Return the functions that exported modules run; those of the modules in question if nothing is exported yet."""
+    found = [function for call in calls if (function := traced_function(call, index)) is not None]
+    if not found:
+        named = {each.rpartition(":")[2].partition(".")[0] for each in subject.symbols}
+        classes = [each for file in files for each in file.classes if index.is_module(each)]
+        asked = [each for each in classes if each.name in named] or [each for each in classes if _is_model(each)]
+        found = [each.methods["forward"] for each in asked if "forward" in each.methods]
+    queue = list(dict.fromkeys(found))
+    for each in queue:
+        if len(queue) > _MOST:
+            break
+        called = [one for call in each.calls if not _is_guarded(call.block) for one in index.callees(call)]
+        queue += [one for one in dict.fromkeys(called) if one not in queue and one.name != "__init__"]
+    return queue
+
+
+def _is_model(owner: Class) -> bool:
+    return _LOSS.search(owner.name) is None
+
+
+def _has_dynamo(call: Call) -> bool:
+    dynamo = call.argument(-1, "dynamo")
+    return isinstance(dynamo, ast.Constant) and dynamo.value is True
+
+
+def _is_guarded(block: Block) -> bool:
+    """Return whether code runs only outside of an export, or in training."""
+    for each in block.chain():
+        if isinstance(each.node, ast.If) and each.kind in {BlockKind.IF, BlockKind.ELSE}:
+            test = ast.unparse(each.node.test)
+            is_training = "training" in test and (each.kind is BlockKind.IF) != ("not " in test)
+            if is_training or _GUARD.search(test):
+                return True
+    return False
+
+
+def _is_size_of_input(name: str, function: Function) -> bool:
+    """Return whether a name holds a size of an input, such as `B` of `B, T, C = x.shape`."""
+    values = [ast.unparse(each.value) for each in function.assignments.get(name, ())]
+    return bool(values) and all(_SIZE.search(each) for each in values) and "self." not in " ".join(values)
+
+
+def _is_tensor_like(name: str, function: Function) -> bool:
+    """Return whether a parameter is used as a tensor: it has a shape, or a method of tensors runs on it."""
+    tails = {call.tail for call in function.calls if call.receiver == name}
+    text = ast.unparse(function.node)
+    return (
+        bool(tails & {"view", "size", "permute", "reshape", "transpose", "mean", "sum", "to"})
+        or f"{name}.shape" in text
+    )

@@ -1,0 +1,163 @@
+"""Weights, constants and masks that float16 or bfloat16 cannot hold."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Category
+from esper_agents.domain.pluralize import number_of
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.fact_query import Assessment, FactQuery
+from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.training import backward_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.review.fact_query import Fact, InspectionSubject
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import Call, FileTables
+
+# The largest float16, and the smallest that does not round to 0.
+_LARGEST, _SMALLEST = 65504.0, 2.0**-25
+_FILLING = frozenset({"masked_fill", "masked_fill_", "full_like", "new_full", "fill_"})
+_FLOORS = frozenset({"eps", "min", "min_value"})
+_FLOAT32 = frozenset(
+    {"LayerNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm2d", "RMSNorm"}
+)
+_OPTIMIZERS = "torch.optim."
+
+
+class HalfValues(FactQuery):
+    """Weights in half precision under an optimizer, constants that overflow or vanish in float16, dtype conversions."""
+
+    name = "half-values"
+    topics = ("mixed precision",)
+    claim = "values overflow or vanish in float16"
+    category = Category.SILENT_CORRECTNESS
+    bad = (
+        "import torch\n"
+        "\n"
+        "\n"
+        "def fit(model, loader):\n"
+        "    model.half()\n"
+        "    optimizer = torch.optim.Adam(model.parameters())\n"
+        "    for x in loader:\n"
+        "        model(x).backward()\n"
+        "        optimizer.step()\n"
+        "        optimizer.zero_grad()\n"
+    )
+    good = bad.replace("    model.half()\n", "").replace(
+        "        model(x).backward()\n",
+        '        with torch.autocast("cuda", dtype=torch.bfloat16):\n'
+        "            loss = model(x)\n        loss.backward()\n",
+    )
+
+    def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
+        """Yield the facts about weights, constants and conversions."""
+        texts = " ".join(file.text for file in index.files.values())
+        has_bfloat16 = "bfloat16" in texts
+        has_float16 = ".half()" in texts or "float16" in texts.replace("bfloat16", "") or "GradScaler" in texts
+        is_float16 = has_float16 or not has_bfloat16
+        for file in files:
+            yield from self._weights(file)
+            for call in file.calls:
+                if is_float16 and call.tail in _FILLING:
+                    yield from self._mask(file, call, index, is_sure=has_float16 and not has_bfloat16)
+            if is_float16:
+                yield from self._floors(file, index)
+
+    def _weights(self, file: FileTables) -> Iterator[Fact]:
+        """Yield models that an optimizer trains in half precision."""
+        for function in file.functions:
+            made = [each for each in function.calls if each.name.startswith(_OPTIMIZERS) and each.tail[:1].isupper()]
+            given = [each.argument(0, "params") for each in made]
+            trained = {dotted(each).removesuffix(".parameters()") for each in given if each is not None}
+            for call in function.calls:
+                path = call.receiver
+                is_half = call.tail in {"half", "bfloat16"} and call.block is function.block
+                if path not in trained or not is_half or not any(backward_calls(file)):
+                    continue
+                if call.tail == "half":
+                    text = (
+                        f"`{path}.half()` keeps float16 weights only: small updates round to 0, and Adam's eps does too"
+                    )
+                    yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "remove it and use `torch.autocast`")
+                else:
+                    text = f"`{path}.bfloat16()` keeps 8 bits of each weight: updates below 1/256 of it are lost"
+                    remedy = "keep float32 weights and use `torch.autocast`"
+                    yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+
+    def _mask(self, file: FileTables, call: Call, index: ProjectIndex, *, is_sure: bool) -> Iterator[Fact]:
+        value = call.argument(1, "value") if call.tail != "fill_" else call.argument(0, "value")
+        value = call.argument(1, "fill_value") if value is None else value
+        if value is None:
+            return
+        origins = [each.value for each in index.origins(value, call.function, call.line)]
+        numbers = [found for each in origins if (found := _number(each)) is not None]
+        if len(numbers) != len(origins) or not numbers:
+            return
+        if any(abs(each) > _LARGEST and abs(each) != float("inf") for each in numbers):
+            shown = ast.unparse(value)[:30]
+            text = f"`{shown}` is too large for float16 (not for bfloat16): `{call.tail}` raises on float16 tensors"
+            filled = call.receiver if call.receiver.isidentifier() and call.receiver != "torch" else "x"
+            remedy = f"write `torch.finfo({filled}.dtype).min`"
+            is_score = is_sure and _is_product(call, index)
+            assessment = Assessment.MUST_CHANGE if is_score else Assessment.SHOULD_CHECK
+            yield self.fact(file, call.node, assessment, text, remedy)
+
+    def _floors(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
+        """Yield constants that guard a division or a logarithm and are 0 in float16."""
+        found: dict[str, list[ast.expr]] = {}
+        for function in file.functions:
+            owner = owner_of(function)
+            # Constants of a constructor are computed before a model is converted.
+            is_run = owner is not None and index.is_module(owner) and function.name != "__init__"
+            nodes = walk(function.node) if is_run else ()
+            for value in (guard for node in nodes if (guard := _guard_in(node)) is not None):
+                number = _number(value)
+                if number is not None and 0 < number < _SMALLEST:
+                    found.setdefault(ast.unparse(value), []).append(value)
+        for shown, places in found.items():
+            others = len({each.lineno for each in places}) - 1
+            more = f" (and on {number_of(others, 'further line')})" if others else ""
+            text = f"`{shown}`{more} rounds to 0 in float16, so it guards nothing if this runs in float16"
+            remedy = "use `1e-6`, or compute this in float32 by `.float()`"
+            yield self.fact(file, min(places, key=lambda each: each.lineno), Assessment.SHOULD_CHECK, text, remedy)
+
+
+def _number(node: ast.expr) -> float | None:
+    """Return the number that an expression is; infinities by `float("inf")` too."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return -inner if inner is not None else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
+    is_float = isinstance(node, ast.Call) and dotted(node.func) == "float" and node.args
+    text = node.args[0].value if is_float and isinstance(node.args[0], ast.Constant) else ""  # type: ignore[attr-defined]
+    return float(text) if isinstance(text, str) and text.strip("+-") in {"inf", "infinity"} else None
+
+
+def _guard_in(node: ast.AST) -> ast.expr | None:
+    """Return the constant that a node adds to a divisor, or passes as a floor."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.BinOp):
+        return node.right.right if isinstance(node.right.op, ast.Add) else None
+    if not isinstance(node, ast.Call) or tail_of(dotted(node.func)) in _FLOAT32:
+        return None
+    tail = tail_of(dotted(node.func))
+    if tail in {"clamp", "clamp_min", "clamp_"}:
+        given = [each.value for each in node.keywords if each.arg in _FLOORS]
+        return given[0] if given else node.args[-1] if node.args and tail == "clamp_min" else None
+    if tail in {"log", "sqrt", "rsqrt"} and node.args and isinstance(node.args[0], ast.BinOp):
+        return node.args[0].right if isinstance(node.args[0].op, ast.Add) else None
+    return None
+
+
+def _is_product(call: Call, index: ProjectIndex) -> bool:
+    """Return whether what a mask fills comes from a matrix product, which autocast runs in float16."""
+    held = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    texts = (
+        [ast.unparse(each.value) for each in index.origins(held, call.function, call.line)] if held is not None else []
+    )
+    return any("matmul" in text or " @ " in text or "bmm(" in text or "einsum" in text for text in texts)

@@ -1,0 +1,1 @@
+"""Conclusions from a memory measurement: kinds of problems and their remedies."""

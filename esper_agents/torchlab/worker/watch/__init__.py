@@ -1,0 +1,1 @@
+"""Parts of `watch` that run in the measurement process."""

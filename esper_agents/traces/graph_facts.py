@@ -1,0 +1,340 @@
+"""Facts about gradients: in-place changes, what is freed, cut off, disabled or frozen."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Location
+from esper_agents.traces.dataflow import assignments, carried_name, cut_off, names_behind
+from esper_agents.traces.facts import (
+    TraceFact,
+    enclosing,
+    fact,
+    files_with,
+    function_of,
+    method_calls,
+    method_of,
+    tree_of,
+)
+from esper_agents.traces.scopes import statement_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.traces.facts import FactContext
+
+_MOST_FILES = 400
+# Functions by the name of their node in the backward graph; all of them keep their output.
+_KEEPS_OUTPUT = ("sigmoid", "tanh", "exp", "softmax", "sqrt", "relu", "log_softmax", "rsqrt")
+# In-place operators, by the name of their node in the backward graph.
+_IN_PLACE = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
+
+
+@fact
+def output_changed_in_place(context: FactContext) -> TraceFact | None:
+    """Return the line that changes the kept output of an operation in place, if one line of the project does."""
+    operation = re.sub(r"(?<!^)(?=[A-Z])", "_", context.groups.get("node", "").removesuffix("Backward")).lower()
+    if context.sources is None or operation not in _KEEPS_OUTPUT:
+        return None
+    named = {frame.location.path for frame in (*context.forward, *context.frames)}
+    forward_lines = {(frame.location.path, frame.location.line) for frame in context.forward}
+    found: list[tuple[Location, Location, str, str]] = []
+    for path in files_with(context.sources, operation, first=named):
+        tree = context.sources.tree(path)
+        for function in _functions(tree):
+            found += _writes_after(function, path, operation, context.sources.lines(path))
+    if forward_lines:
+        found = [each for each in found if (each[1].path, each[1].line) in forward_lines] or found
+    own = [each for each in found if each[0].path in named] or found
+    # Without a frame in the file, one of several places would be a guess.
+    if not own or (len(own) > 1 and own[0][0].path not in named):
+        return None
+    (write, kept, name, text), *others = own
+    values = {"name": name, "operation": operation, "kept_at": str(kept), "write": text, "rewrite": _out_of_place(text)}
+    return TraceFact(values, write, tuple(other[0] for other in others[:5]))
+
+
+@fact
+def input_changed_in_place(context: FactContext) -> TraceFact | None:
+    """Return the only line of the project that changes a tensor in place, as the message says, after a call took it."""
+    operation = re.sub(r"Backward\d*$", "", context.groups.get("node", ""))
+    if context.sources is None or operation not in _IN_PLACE:
+        return None
+    found = []
+    for path in context.sources.paths[:_MOST_FILES]:
+        if f" {_IN_PLACE[operation]}= " not in (context.sources.text(path) or ""):
+            continue
+        for function in _functions(context.sources.tree(path)):
+            found += [(path, *each) for each in _writes_after_call(function, _IN_PLACE[operation])]
+    unique = {(path, write.lineno): (path, write, call) for path, write, call in found}
+    if len(unique) != 1:
+        return None
+    ((path, write, call),) = unique.values()
+    place = Location(path, write.lineno)
+    text = ast.unparse(write)
+    values = {"name": ast.unparse(write.target), "user": ast.unparse(call), "rewrite": _out_of_place(text)}
+    return TraceFact({**values, "used_at": str(Location(path, call.lineno))}, place)
+
+
+def _writes_after_call(function: ast.AST, sign: str) -> Iterator[tuple[ast.AugAssign, ast.Call]]:
+    """Yield the in-place operations on names that a module of self took as an argument before, with that call."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and f" {sign}= " in ast.unparse(node):
+            for call in ast.walk(function):
+                is_module = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+                if (
+                    is_module
+                    and isinstance(call, ast.Call)
+                    and call.lineno < node.lineno
+                    and ast.unparse(call.func).startswith("self.")
+                    and any(isinstance(each, ast.Name) and each.id == node.target.id for each in call.args)
+                ):
+                    yield node, call
+
+
+@fact
+def step_before_backward(context: FactContext) -> TraceFact | None:
+    """Return the optimizer step between two backward calls of one function."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    calls = sorted(method_calls(function, "backward", "step"), key=lambda call: call.lineno)
+    backwards = [call.lineno for call in calls if method_of(call) == "backward"]
+    for call in calls:
+        if (
+            method_of(call) == "step"
+            and any(line < call.lineno for line in backwards[:-1] or backwards)
+            and any(line > call.lineno for line in backwards)
+        ):
+            step = Location(frame.location.path, call.lineno)
+            return TraceFact({"step_at": str(step), "second": f"{frame.location.path}:{max(backwards)}"}, step)
+    return None
+
+
+@fact
+def backward_twice(context: FactContext) -> TraceFact | None:
+    """Return the first backward call, if one function calls backward on two lines."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    lines = sorted({call.lineno for call in method_calls(function, "backward")})
+    if len(lines) <= 1:
+        return None
+    return TraceFact({"first": f"{frame.location.path}:{lines[0]}", "second": f"{frame.location.path}:{lines[-1]}"})
+
+
+@fact
+def state_carried_over(context: FactContext) -> TraceFact | None:
+    """Return a variable that carries its graph from one iteration of the loop around backward to the next."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    for loop in _loops_around(function, frame.location.line):
+        for call in method_calls(statement_at(tree_of(context, frame), frame.location.line), "backward"):
+            if (found := carried_name(loop, call.func)) is not None:
+                name, line = found
+                place = Location(frame.location.path, line)
+                return TraceFact({"name": name, "carried_at": str(place)}, place)
+    return None
+
+
+@fact
+def graph_outside_loop(context: FactContext) -> TraceFact | None:
+    """Return the line that builds the graph once, before the loop that calls backward."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    for loop in _loops_around(function, frame.location.line):
+        assigned = {name for node in ast.walk(loop) for name in _assigned(node)}
+        calls = [call for call in method_calls(loop, "backward") if isinstance(call.func, ast.Attribute)]
+        for call in calls:
+            used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} - assigned
+            # A loss of the loop may use a tensor from before it.
+            for node in ast.walk(loop):
+                if isinstance(node, ast.Assign) and _assigned(node) & {
+                    each.id for each in ast.walk(call) if isinstance(each, ast.Name)
+                }:
+                    used |= {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)} - assigned
+            for node in ast.walk(function):
+                if (
+                    isinstance(node, ast.Assign)
+                    and node.lineno < loop.lineno
+                    and isinstance(node.value, ast.Call | ast.BinOp)
+                ):
+                    built = _assigned(node) & used
+                    source = ast.unparse(node.value)
+                    if built and not re.search(
+                        r"\b(?:optim|nn|DataLoader|Adam|SGD|torch\.(?:rand|ones|zeros|tensor))", source
+                    ):
+                        place = Location(frame.location.path, node.lineno)
+                        return TraceFact({"name": min(built), "built_at": str(place)}, place)
+    return None
+
+
+@fact
+def gradient_disabled(context: FactContext) -> TraceFact | None:
+    """Return the no_grad block or decorator around the function at a frame."""
+    for frame in context.frames:
+        function = enclosing(context.sources, frame)
+        if function is None or context.sources is None:
+            continue
+        for decorator in getattr(function, "decorator_list", []):
+            if re.search(r"\b(?:no_grad|inference_mode)\b", ast.unparse(decorator)):
+                place = Location(frame.location.path, decorator.lineno)
+                return TraceFact({"disabled": f"@{ast.unparse(decorator)}", "disabled_at": str(place)}, place)
+        for node in ast.walk(function):
+            if isinstance(node, ast.With) and node.lineno <= frame.location.line:
+                text = ", ".join(ast.unparse(item.context_expr) for item in node.items)
+                if re.search(r"\b(?:no_grad|inference_mode)\b|set_grad_enabled\(False\)", text):
+                    place = Location(frame.location.path, node.lineno)
+                    return TraceFact({"disabled": f"with {text}", "disabled_at": str(place)}, place)
+    return _disabled_forward(context)
+
+
+def _disabled_forward(context: FactContext) -> TraceFact | None:
+    """Return the decorator that turns recording off for the only `forward` of the files of the trace."""
+    found = [
+        (frame.location.path, node)
+        for frame in {each.location.path: each for each in context.frames}.values()
+        for node in ast.walk(tree_of(context, frame) or ast.Module([], []))
+        if isinstance(node, ast.FunctionDef) and node.name == "forward"
+    ]
+    for path, node in found if len(found) == 1 else ():
+        for decorator in node.decorator_list:
+            if re.search(r"\b(?:no_grad|inference_mode)\b", ast.unparse(decorator)):
+                place = Location(path, decorator.lineno)
+                return TraceFact({"disabled": f"@{ast.unparse(decorator)}", "disabled_at": str(place)}, place)
+    return None
+
+
+@fact
+def gradient_detached(context: FactContext) -> TraceFact | None:
+    """Return the line that cuts the loss off from its graph: detach, item, data, numpy, argmax or a new tensor.
+
+    Assignments that the loss depends on are read, and the results of functions of the same file that compute it.
+    """
+    function, frame = function_of(context)
+    tree = tree_of(context, frame) if frame is not None else None
+    if function is None or frame is None or tree is None:
+        return None
+    for call in method_calls(statement_at(tree, frame.location.line), "backward"):
+        behind = names_behind(function, call.func)
+        values = [
+            (value, line)
+            for stored, value, line in assignments(function)
+            if stored & behind and line <= frame.location.line
+        ]
+        called = {
+            ast.unparse(node.func).rpartition(".")[2]
+            for value, _ in values
+            for node in ast.walk(value)
+            if isinstance(node, ast.Call)
+        }
+        results = [
+            (node, line)
+            for each in _functions(tree)
+            if isinstance(each, ast.FunctionDef) and each.name in called
+            for node, line in _results(each)
+        ]
+        for value, line in [*sorted(values, key=lambda each: -each[1]), *results]:
+            if cut := cut_off(value):
+                place = Location(frame.location.path, line)
+                text = context.sources.lines(place.path)[line - 1].strip() if context.sources else ""
+                return TraceFact({"cut": cut, "cut_line": text, "cut_at": str(place)}, place)
+    return None
+
+
+def _results(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, int]]:
+    """Yield what a function returns, and the assignments that the result depends on, the latest first."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value, node.lineno
+            behind = names_behind(function, node.value)
+            own = [(value, line) for stored, value, line in assignments(function) if stored & behind]
+            yield from sorted(own, key=lambda each: -each[1])
+
+
+@fact
+def frozen_parameters(context: FactContext) -> TraceFact | None:
+    """Return the line that sets requires_grad to False."""
+    if context.sources is None:
+        return None
+    paths = {frame.location.path for frame in context.frames}
+    for path in files_with(context.sources, "requires_grad", first=paths):
+        for number, line in enumerate(context.sources.lines(path), 1):
+            if re.search(r"requires_grad(?:_\(False\)|\s*=\s*False)", line) and (path in paths or not paths):
+                place = Location(path, number)
+                return TraceFact({"frozen": line.strip(), "frozen_at": str(place)}, place)
+    return None
+
+
+def _functions(tree: ast.Module | None) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.Module]:
+    if tree is not None:
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield ast.Module([node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef)], [])
+
+
+def _writes_after(
+    function: ast.AST, path: str, operation: str, lines: list[str]
+) -> Iterator[tuple[Location, Location, str, str]]:
+    """Yield the writes into names that hold the output of an operation, with where they got it."""
+    kept: dict[str, int] = {}
+    statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
+    for node in sorted(statements, key=lambda each: each.lineno):
+        name = _written_name(node)
+        if name in kept and node.lineno > kept[name]:
+            text = lines[node.lineno - 1].strip()
+            yield Location(path, node.lineno), Location(path, kept[name]), name, text
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called = ast.unparse(node.value.func).rpartition(".")[2].lower()
+            for target in _assigned(node):
+                if called.rstrip("_") == operation:
+                    kept[target] = node.lineno
+                else:
+                    kept.pop(target, None)
+
+
+def _written_name(node: ast.stmt) -> str:
+    """Return the name of the tensor that a statement changes in place; empty if it changes none."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.AugAssign):
+        target = node.target
+    elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        target = node.targets[0]
+    elif isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Call):
+        function = node.value.func
+        if isinstance(function, ast.Attribute) and re.fullmatch(r"[a-z]\w*[a-z0-9]_", function.attr):
+            target = function.value
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+
+
+def _out_of_place(text: str) -> str:
+    """Return a statement that makes a new tensor instead of changing one."""
+    if match := re.fullmatch(r"(?P<name>[\w.]+) (?P<operator>[-+*/@%]|\*\*|//)= (?P<value>.+)", text):
+        value = match["value"] if re.fullmatch(r"[\w.()\[\]]+", match["value"]) else f"({match['value']})"
+        return f"{match['name']} = {match['name']} {match['operator']} {value}"
+    if match := re.fullmatch(r"(?P<name>[\w.]+)\.(?P<method>[a-z]\w*[a-z0-9])_\((?P<arguments>.*)\)", text):
+        return f"{match['name']} = {match['name']}.{match['method']}({match['arguments']})"
+    if match := re.fullmatch(r"(?P<name>[\w.]+)\[.+", text):
+        return f"{match['name']} = {match['name']}.clone()` before `{text}"
+    return f"the operation on a clone instead of {text}"
+
+
+def _loops_around(function: ast.AST, line: int) -> Iterator[ast.For | ast.While]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.For | ast.While) and node.lineno <= line <= (node.end_lineno or 0):
+            yield node
+
+
+def _names(target: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Assign):
+        return {name for target in node.targets for name in _names(target)}
+    return _names(node.target) if isinstance(node, ast.For | ast.AugAssign | ast.AnnAssign) else set()

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from esper_agents.domain.codec import decode, encode
+from esper_agents.domain.request import ConstraintKind, Material, ParsedRequest, Quantity, Wish
+from esper_agents.requests.parsing import HEAD, TAIL, parse_request
+
+TRACE = """it crashes after i added the second head pls help
+Traceback (most recent call last):
+  File "/home/lee/proj/net.py", line 61, in forward
+    gate *= self.scale
+RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "wish", "language"),
+    [
+        ("safe to merge into main?", Wish.JUDGE, "en"),
+        ("why does the loss become nan?", Wish.FIND_CAUSE, "en"),
+        ("wyh does my trainnig memroy laek", Wish.FIND_CAUSE, "en"),
+        ("is B faster than A?", Wish.COMPARE, "en"),
+        ("old.py or new.py? both compute the advantage", Wish.COMPARE, ""),
+        ("explian the graph breaks in model.py", Wish.EXPLAIN, "en"),
+        ("how do I shard this over 8 gpus", Wish.PLAN, "en"),
+        ("profile the training step", Wish.MEASURE, "en"),
+        ("write a test for the sampler", Wish.WRITE, "en"),
+        ("check why eval accuracy differs every run", Wish.FIND_CAUSE, ""),
+        ("bitte die Trainingsschleife prüfen", Wish.JUDGE, "de"),
+        ("Warum wächst der Speicher nach jeder Epoche?", Wish.FIND_CAUSE, "de"),
+        ("ist das schneller als vorher", Wish.COMPARE, "de"),
+        ("pourquoi mon entrainement n'est pas déterministe ?", Wish.FIND_CAUSE, "fr"),
+        ("por qué el entrenamiento es tan lento", Wish.FIND_CAUSE, "es"),
+        ("por que o treino é lento?", Wish.FIND_CAUSE, "pt"),
+        ("perché la memoria cresce?", Wish.FIND_CAUSE, "it"),
+        ("почему loss становится nan", Wish.FIND_CAUSE, "ru"),
+        ("为什么显存一直增长", Wish.FIND_CAUSE, "zh"),
+        ("学習が遅いのはなぜ", Wish.FIND_CAUSE, "ja"),
+        ("왜 학습이 느려?", Wish.FIND_CAUSE, "ko"),
+        (TRACE, Wish.FIND_CAUSE, "en"),
+        ("ᚠᚢᚦᚨᚱᚲ", Wish.JUDGE, ""),
+    ],
+)
+def test_wish_and_language_follow_from_the_words(words, wish, language):
+    parsed = parse_request(words)
+    assert parsed.wish is wish
+    assert not language or parsed.language == language
+
+
+@pytest.mark.parametrize(
+    ("words", "topic"),
+    [
+        ("GPU memory grows ~40 MB every epoch", "memory growth"),
+        ("Speicher wächst", "memory growth"),
+        ("显存一直增长", "memory growth"),
+        ("CUDA out of memory at batch 64", "memory"),
+        ("loss is nan", "NaN or Inf"),
+        ("is it deterministic?", "reproducibility"),
+        ("pourquoi mon entrainement n'est pas déterministe ?", "reproducibility"),
+        ("el entrenamiento es lento", "speed"),
+        ("학습이 느려", "speed"),
+        ("anything that breaks with ddp?", "distributed training"),
+        ("graph breaks in `forward`", "torch.compile"),
+    ],
+)
+def test_the_first_topic_is_the_subject_of_the_request(words, topic):
+    assert parse_request(words).topics[0].name == topic
+
+
+def test_words_of_paths_links_and_code_name_no_topic():
+    text = "look at eval/memory.py and https://example.org/nan\n```\ntorch.compile(model)\n```"
+    assert parse_request(text).topics == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "quantity", "value", "text", "per"),
+    [
+        ("nan after 400 updates", Quantity.STEPS, 400, "nan after 400 updates", ""),
+        ("nach 1.200 Schritten", Quantity.STEPS, 1200, "nach 1.200 Schritten", ""),
+        ("after 10,000 steps", Quantity.STEPS, 10_000, "after 10,000 steps", ""),
+        ("400步之后 loss 变成 nan", Quantity.STEPS, 400, "400步", ""),
+        ("with batch 64", Quantity.BATCH_SIZE, 64, "batch 64", ""),
+        ("the GPU at 30 %", Quantity.SHARE, 0.3, "GPU at 30 %", ""),
+        ("+40 MB every epoch", Quantity.BYTES, 40e6, "40 MB every epoch", "epochs"),
+        ("40 MB pro Epoche", Quantity.BYTES, 40e6, "40 MB pro Epoche", "epochs"),
+        ("2 GiB as before", Quantity.BYTES, 2 * 1024**3, "2 GiB", ""),
+        ("only 0,3x", Quantity.RATIO, 0.3, "only 0,3x", ""),
+        ("lr 3e-4", Quantity.LEARNING_RATE, 3e-4, "lr 3e-4", ""),
+        ("on 8 gpus", Quantity.DEVICES, 8, "8 gpus", ""),
+        ("20 ms per step", Quantity.DURATION, 0.02, "20 ms per step", "steps"),
+        ("slow since Friday's merge, help", Quantity.SINCE, None, "since Friday's merge", ""),
+        ("seit dem Update langsam", Quantity.SINCE, None, "seit dem Update langsam", ""),
+    ],
+)
+def test_observations_keep_their_words_and_number(words, quantity, value, text, per):
+    seen = next(each for each in parse_request(words).observations if each.quantity is quantity)
+    assert (seen.text, seen.per) == (text, per)
+    assert seen.value == (None if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("fix the leak without retraining", ConstraintKind.NO_RETRAINING),
+        ("we must stay on torch 2.4", ConstraintKind.VERSION),
+        ("no GPU here", ConstraintKind.NO_GPU),
+        ("ohne neu zu trainieren", ConstraintKind.NO_RETRAINING),
+        ("keine GPU da", ConstraintKind.NO_GPU),
+        ("please don't run anything", ConstraintKind.NO_RUN),
+    ],
+)
+def test_constraints_are_found(words, kind):
+    assert parse_request(words).restricts(kind)
+
+
+def test_a_trace_is_material_and_its_error_is_recorded():
+    parsed = parse_request(TRACE)
+    assert parsed.materials == (Material.TRACE, Material.ERROR)
+    assert str(parsed.errors[0]).startswith("RuntimeError: one of the variables needed")
+    assert [topic.name for topic in parsed.topics] == ["gradients"]
+
+
+def test_log_lines_are_material():
+    assert Material.LOG in parse_request("step 100 loss=0.4\nstep 200 loss=nan\nwhat happened?").materials
+
+
+def test_a_parsed_request_is_the_same_after_storage():
+    parsed = parse_request(TRACE + "with batch 64, no gpu here, since the merge")
+    assert decode(ParsedRequest, encode(parsed)) == parsed
+
+
+@pytest.mark.parametrize("junk", ["a", "é", " ", "\n", " \n", "1 step ", "a_b", "/a", "Error: x", "the a ", "\x00"])
+def test_a_request_of_100_000_characters_is_read_at_its_ends_in_bounded_time(junk):
+    text = "why is memory growing? " + junk * (100_000 // len(junk)) + "\nit runs out of memory after 400 updates"
+    began = time.process_time()
+    parsed = parse_request(text)
+    # A search that takes quadratic time needs half a minute.
+    assert time.process_time() - began < 10
+    assert parsed.wish is Wish.FIND_CAUSE
+    assert parsed.observed(Quantity.STEPS).value == 400 or junk == "1 step "
+    assert parsed.unread == len(text) - HEAD - TAIL
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Return a project with a package, a definition that is unique, and one that is not."""
+    files = {
+        "pkg/trainer.py": "class Trainer:\n    def fit(self):\n        pass\n\n\ndef collate(batch):\n    pass\n",
+        "pkg/model.py": "class Net:\n    def forward(self, x):\n        return x\n",
+        "pkg/head.py": "class Head:\n    def forward(self, x):\n        return x\n",
+        "tools/model.py": "LIMIT_MB = 3\n",
+        "net.py": "x = 1\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "paths"),
+    [
+        ("review pkg/trainer.py", ("pkg/trainer.py",)),
+        ("review trainer.py:2", ("pkg/trainer.py",)),
+        (TRACE, ("net.py",)),
+        (r"crash in C:\work\proj\pkg\model.py", ("pkg/model.py",)),
+        ("crash in /home/lee/x/tools/model.py", ("tools/model.py",)),
+        ("review model.py", ()),
+        ("the trainer is slow", ("pkg/trainer.py",)),
+        ("mein trainer ist langsam", ("pkg/trainer.py",)),
+        ("my model is slow", ()),
+        ("my net is slow", ()),
+        ("my net file is slow", ("net.py",)),
+        ("review pkg/ please", ("pkg",)),
+        ("what is pkg.trainer doing", ("pkg/trainer.py",)),
+        ("Trainer.fit is slow", ("pkg/trainer.py",)),
+        ("why is `collate` slow", ("pkg/trainer.py",)),
+        ("is LIMIT_MB right", ("tools/model.py",)),
+        ("is `forward` right", ()),
+        ("is Head.forward right", ("pkg/head.py",)),
+        ('File "/usr/lib/python3.11/site-packages/torch/net.py", line 3', ()),
+        ("../../etc/net.py", ("net.py",)),
+    ],
+)
+def test_files_are_named_by_path_words_or_definition(project, words, paths):
+    assert parse_request(words, project).paths == paths
+
+
+def test_a_definition_has_its_place_and_an_ambiguous_one_is_listed(project):
+    parsed = parse_request("why do Trainer.fit and `forward` differ?", project)
+    assert [(each.name, each.path, each.line, each.last_line) for each in parsed.symbols] == [
+        ("Trainer.fit", "pkg/trainer.py", 2, 3)
+    ]
+    assert [str(each) for each in parsed.ambiguous] == ["Head.forward (pkg/head.py:2)", "Net.forward (pkg/model.py:2)"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("sparsemax or bisected, which should i use", ["sparsemax", "bisected"]),
+        ("is bisected really better than sparsemax?", ["bisected", "sparsemax"]),
+        ("compare sparsemax with bisected", ["sparsemax", "bisected"]),
+        ("sparsemax or softmax?", []),
+    ],
+)
+def test_both_sides_of_a_choice_are_names_if_the_project_defines_both(tmp_path, words, names):
+    (tmp_path / "ops.py").write_text("def sparsemax(x):\n    return x\n\n\ndef bisected(x):\n    return x\n")
+    request = parse_request(words, tmp_path)
+    assert {each.name for each in request.symbols} == set(names)
+    assert (request.wish is Wish.COMPARE) == bool(names)
+
+
+def test_the_line_of_a_frame_is_recorded(project):
+    (file,) = parse_request(TRACE, project).files
+    assert (file.words, file.path, file.line) == ("/home/lee/proj/net.py", "net.py", 61)
+
+
+def test_a_word_that_is_a_method_of_a_named_class_means_the_method(project):
+    names = [each.name for each in parse_request("how does the Trainer class fit?", project).symbols]
+    assert names == ["Trainer", "Trainer.fit"]
+    assert [each.name for each in parse_request("is the Trainer class right?", project).symbols] == ["Trainer"]
+
+
+def test_a_capitalized_word_inside_a_sentence_may_be_a_class(project):
+    assert [each.name for each in parse_request("is Head right?", project).symbols] == ["Head"]
+    # The first word of a sentence is capitalized in any case.
+    assert parse_request("Head over to the docs", project).symbols == ()

@@ -1,0 +1,87 @@
+"""Tests of the query about gradient accumulation."""
+
+from __future__ import annotations
+
+import pytest
+
+from esper_agents.review.fact_query import Assessment, InspectionSubject
+from esper_agents.review.inspection import inspect_sources
+
+SUBJECT = InspectionSubject(("gradient accumulation",))
+MUST, SHOULD, FINE = Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.FINE
+LOOP = """import torch
+
+
+def fit(model, loader, optimizer, scheduler, n):
+    for i, x in enumerate(loader):
+        {first}
+        loss.backward()
+        {before}
+        if (i + 1) % n == 0{last}:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def found(source, *assessments):
+    done = inspect_sources({"train.py": source}, SUBJECT, names=["gradient-accumulation"])
+    assert not done.results[0].problem
+    return [each for each in done.results[0].facts if each.assessment in assessments]
+
+
+def loop(first="loss = model(x) / n", before="pass", last=" or i + 1 == len(loader)"):
+    return LOOP.format(first=first, before=before, last=last)
+
+
+def test_a_loop_that_divides_and_finishes_its_last_window_is_fine():
+    assert not found(loop(), MUST, SHOULD)
+    assert found(loop(), FINE)
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["loss = model(x)\n        loss = loss / n", "loss = model(x)\n        loss /= n", "loss = (1 / n) * model(x)"],
+)
+def test_other_ways_to_divide_are_seen(first):
+    assert not found(loop(first), MUST, SHOULD)
+
+
+def test_a_loss_that_is_not_divided_must_change():
+    assert [each.line for each in found(loop("loss = model(x)"), MUST)] == [7]
+
+
+def test_a_window_that_the_epoch_cuts_off_should_be_checked():
+    facts = found(loop(last=""), SHOULD)
+    assert facts[0].remedy == "write `if (i + 1) % n == 0 or i + 1 == len(loader):`"
+    assert not found(loop(last="") + "    optimizer.step()\n", SHOULD)
+
+
+@pytest.mark.parametrize(
+    ("before", "assessment"),
+    [
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 1)", MUST),
+        ("scheduler.step()", SHOULD),
+    ],
+)
+def test_what_belongs_to_the_step_is_reported_if_it_runs_for_every_batch(before, assessment):
+    assert [each.line for each in found(loop(before=before), assessment)] == [8]
+
+
+def test_gradients_that_are_cleared_for_every_batch_must_change():
+    source = loop(first="optimizer.zero_grad()\n        loss = model(x) / n").replace(
+        "            optimizer.zero_grad()\n", ""
+    )
+    assert [each.line for each in found(source, MUST)] == [6]
+
+
+def test_a_loop_that_accumulates_nothing_is_told_what_to_change():
+    plain = "def fit(model, loader, optimizer):\n    for step, x in enumerate(loader):\n        optimizer.zero_grad()\n"
+    plain += "        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
+    facts = found(plain, SHOULD)
+    assert [each.line for each in facts] == [3, 5, 6]
+    assert "(step + 1) % n == 0 or step + 1 == len(loader)" in facts[2].remedy
+
+
+def test_a_window_without_a_remainder_is_not_called_a_plain_loop():
+    source = loop().replace("(i + 1) % n == 0 or i + 1 == len(loader)", "i - last >= accumulate")
+    assert not [each for each in found(source, MUST) if "nothing is accumulated" in each.text]

@@ -1,0 +1,169 @@
+"""Tests of the facts about code in `esper_agents.traces`: a change names only what is bound at its line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from esper_agents.traces.explain import explain_text
+from esper_agents.traces.families import error_families
+
+DEVICES = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!\n"
+)
+NO_GRAD = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n"
+
+
+def explained(tmp_path, source, line, message, function="forward"):
+    (tmp_path / "net.py").write_text(source)
+    text = source.splitlines()[line - 1].strip()
+    return explain_text(
+        f'Traceback:\n  File "/srv/net.py", line {line}, in {function}\n    {text}\n{message}', tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "change"),
+    [
+        (
+            ("def forward(self, hidden):", "    mask = torch.ones(4)", "    return hidden.mean() * mask"),
+            "write `torch.ones(4, device=hidden.device)`",
+        ),
+        (
+            ("def forward(self, hidden, n):", "    return self.fc(hidden) * torch.arange(n)"),
+            "write `torch.arange(n, device=hidden.device)`",
+        ),
+        (
+            ("def forward(self, n):", "    return self.weight * torch.arange(n)"),
+            "create it with the `device=` of the tensors that it is combined with",
+        ),
+    ],
+)
+def test_a_tensor_is_created_on_the_device_of_a_name_that_is_bound(tmp_path, body, change) -> None:
+    source = "import torch\n" + "\n".join(body) + "\n"
+    explanation = explained(tmp_path, source, len(body) + 1, DEVICES)
+    assert explanation.cause == "created-on-cpu"
+    assert change in explanation.fix
+
+
+def test_a_tensor_that_the_failing_line_does_not_use_is_not_blamed(tmp_path) -> None:
+    source = "import torch\ndef forward(self, x):\n    unused = torch.ones(4)\n    return x * self.scale\n"
+    assert explained(tmp_path, source, 4, DEVICES).cause != "created-on-cpu"
+
+
+HALF = "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and Half\n"
+STATE = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def initial(self, batch):
+        return torch.zeros(batch, 16)
+
+    def forward(self, x):
+        state = self.initial(len(x))
+        both = torch.cat([x, state], 1)
+        return self.fc(both)
+"""
+
+
+def test_a_tensor_that_the_failing_line_gets_in_float32_is_found_through_names_and_methods(tmp_path) -> None:
+    explanation = explained(tmp_path, STATE, 12, HALF)
+    assert (explanation.cause, str(explanation.location)) == ("created-in-float32", "net.py:7")
+    assert "write `torch.zeros(batch, 16, dtype=next(self.parameters()).dtype)`" in explanation.fix
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("16)", "16).to(x)"),
+        ("16)", "16, dtype=torch.half)"),
+        ("zeros(batch, 16)", "randint(2, (batch, 16))"),
+        ("        state", "        x = x + torch.ones(1)\n        state"),
+    ],
+)
+def test_no_creation_is_blamed_that_has_another_dtype_or_is_one_of_several(tmp_path, old, new) -> None:
+    source = STATE.replace(old, new)
+    explanation = explained(tmp_path, source, source.splitlines().index("        return self.fc(both)") + 1, HALF)
+    assert explanation.cause == "half-precision"
+
+
+def test_an_accuracy_beside_the_loss_does_not_cut_the_loss_off(tmp_path) -> None:
+    source = (
+        "def train(model, x, y):\n    out = model(x)\n    right = (out.argmax(1) == y).sum().item()\n"
+        "    loss = criterion(out, y)\n    loss.backward()\n"
+    )
+    assert explained(tmp_path, source, 5, NO_GRAD, "train").cause == ""
+
+
+def test_a_loss_function_that_returns_a_new_tensor_cuts_the_loss_off(tmp_path) -> None:
+    source = (
+        "def total(out, y):\n    return torch.tensor(mse(out, y).item())\n\n"
+        "def train(x, y):\n    loss = total(model(x), y)\n    loss.backward()\n"
+    )
+    explanation = explained(tmp_path, source, 6, NO_GRAD, "train")
+    assert (explanation.cause, str(explanation.location)) == ("cut", "net.py:2")
+
+
+def test_no_change_uses_the_name_of_a_variable_that_may_not_exist() -> None:
+    names = re.compile(r"(?<![\w.{])(?:x|y|tokens|target|hidden|ids|array|losses|logits)\b(?=[.\[ ])")
+    for family in error_families():
+        for cause in family.causes:
+            for code in re.findall(r"`([^`]*)`", f"{cause.fix} {cause.tell}"):
+                assert not names.search(code), (family.name, cause.name, code)
+
+
+def test_labels_made_in_the_call_of_the_loss_do_not_cut_it_off(tmp_path) -> None:
+    source = "def train(x):\n    loss = cross_entropy(net(x), torch.tensor([0, 1]))\n    loss.backward()\n"
+    assert explained(tmp_path, source, 3, NO_GRAD, "train").cause == ""
+
+
+def test_a_forward_without_recording_is_found(tmp_path) -> None:
+    source = (
+        "class Net(nn.Module):\n    @torch.no_grad()\n    def forward(self, x):\n        return x\n\n"
+        "def train(net, x):\n    loss = net(x).mean()\n    loss.backward()\n"
+    )
+    explanation = explained(tmp_path, source, 8, NO_GRAD, "train")
+    assert (explanation.cause, str(explanation.location)) == ("disabled", "net.py:2")
+
+
+def test_a_result_that_depends_on_argmax_is_cut_off_there(tmp_path) -> None:
+    source = (
+        "def total(x, y):\n    pred = net(x).argmax(dim=1).float()\n    return (pred - y).abs().mean()\n\n"
+        "def train(x, y):\n    loss = total(x, y)\n    loss.backward()\n"
+    )
+    assert str(explained(tmp_path, source, 7, NO_GRAD, "train").location) == "net.py:2"
+
+
+IN_PLACE = (
+    "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [2]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.\n"
+)
+
+
+def test_an_input_that_a_layer_keeps_is_changed_after_it(tmp_path) -> None:
+    source = (
+        "def forward(self, x):\n    y = self.a(x)\n    z = self.b(y)\n    y += x\n    return z + y\n\n"
+        "def train(net, x):\n    net(x).sum().backward()\n"
+    )
+    explanation = explained(tmp_path, source, 8, IN_PLACE, "train")
+    assert str(explanation.location) == "net.py:4"
+    assert "`self.b(y)` at net.py:3 needs it" in explanation.answer
+    assert explanation.fix == "Write `y = y + x`."
+
+
+def test_of_two_places_in_other_files_none_is_guessed(tmp_path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text("def f(x):\n    g = torch.sigmoid(x)\n    g *= 2\n    return g\n")
+    source = "def train(net, x):\n    net(x).sum().backward()\n"
+    assert explained(tmp_path, source, 2, IN_PLACE.replace("Add", "Sigmoid"), "train").cause == ""
+
+
+def test_an_entry_that_was_saved_under_another_name_is_named(tmp_path) -> None:
+    source = (
+        "def save(net):\n    torch.save({'model_state_dict': net.state_dict(), 'epoch': 1}, PATH)\n\n"
+        "def load(net):\n    net.load_state_dict(torch.load(PATH)['state_dict'])\n"
+    )
+    explanation = explained(tmp_path, source, 5, "KeyError: 'state_dict'\n", "load")
+    assert "`torch.save` at net.py:2 writes `model_state_dict`, `epoch`" in explanation.answer
