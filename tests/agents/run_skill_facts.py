@@ -6,6 +6,7 @@ Reads `{"blocks": {place: source}, "facts": {place: {kind: expression, "as": cat
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import inspect
 import json
@@ -112,7 +113,11 @@ def main():
     json.dump(problems, sys.stdout)
 
 
+# Longer than everything takes on a loaded machine, and shorter than the limit of a test.
+HANGS = 200
+
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(HANGS, exit=True)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         main()
