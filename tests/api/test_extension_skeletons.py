@@ -85,7 +85,7 @@ def test_in_a_checkout_the_files_go_next_to_the_others_and_the_test_passes(check
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @EACH
 def test_in_a_package_of_ones_own_the_test_passes_and_the_entry_point_names_what_was_written(own_package, kind):
     made = new_extension(kind, NAME, project=own_package)
@@ -177,6 +177,7 @@ def test_a_measurement_outside_of_a_checkout_is_refused(own_package):
         new_extension(ExtensionKind.MEASUREMENT, NAME, project=own_package)
 
 
+@pytest.mark.slow
 def test_the_test_of_a_rule_fails_if_the_rule_no_longer_finds_its_bad_example(own_package):
     made = new_extension(ExtensionKind.RULE, NAME, project=own_package)
     file = own_package / made.files[0]

@@ -127,6 +127,7 @@ async def test_two_sources_of_inputs_are_refused(root):
             await project.measure.explain("model.py:Net", MeasurementInputs(inputs=("3",), capture="train.py"))
 
 
+@pytest.mark.slow
 def test_the_synchronous_project_measures_too_and_a_changed_report_is_refused(root):
     with open_project_sync(root) as project:
         stored = project.measure.nan("model.py:log", POSITIVE, steps=1)

@@ -256,6 +256,7 @@ def test_leaving_the_question_at_the_terminal_leaves_it_to_be_answered_later(slo
     assert slow.ran == 0
 
 
+@pytest.mark.slow
 def test_a_question_at_the_terminal_takes_only_its_options(slow, terminal):
     terminal.type("perhaps\r")
     terminal.wait_for("approve, deny")

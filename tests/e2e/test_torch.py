@@ -205,6 +205,7 @@ def test_a_target_that_hangs_is_killed_with_all_that_it_started(place):
     until(lambda: not processes(mark))
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_there_is_bad_input(made):
     import torch
 

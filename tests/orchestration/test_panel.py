@@ -262,6 +262,7 @@ async def test_a_member_cannot_make_the_verdict_better(disputed):
     assert (await disputed.run("chair")).certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
 
 
+@pytest.mark.slow
 async def test_the_validation_specialist_hears_those_who_own_a_part_of_a_review(toybox):
     (toybox.project / "train.py").write_text(FAULTY)
     ran = await toybox.run("validation-specialist", request="check these findings again")

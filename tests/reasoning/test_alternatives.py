@@ -76,6 +76,7 @@ def project(tmp_path, migrated_sqlite):
     return folder
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.anyio
 async def test_two_implementations_are_compared_without_being_told_how(project):

@@ -156,6 +156,7 @@ async def test_the_nan_debugger_joins_what_was_read_with_what_was_run(judged):
     assert set(states(certificate).values()) == {AssumptionState.CONFIRMED}
 
 
+@pytest.mark.slow
 async def test_a_run_that_stays_finite_leaves_a_reported_nan_undecided(judged):
     certificate = await judged("my loss is NaN", "growing.py", agent="nan-debugger")
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
@@ -239,6 +240,7 @@ async def test_against_a_revision_the_engineer_says_what_else_differs_and_how_to
     assert certificate.risks.reversibility == "Easy"
 
 
+@pytest.mark.slow
 async def test_a_person_is_asked_which_of_several_is_meant_and_the_answer_is_run(opening, lab_project):
     async with opening() as opened:
         task = opened.tasks.create("my loss is NaN", [lab_project / "two.py"], agent="nan-debugger")

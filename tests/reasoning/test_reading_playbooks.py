@@ -27,6 +27,7 @@ def train(model, loader, optimizer, criterion):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("agent", "request_text", "part"),
     [

@@ -200,6 +200,7 @@ def test_foreign_keys_hold(engine):
         connection.execute(ledger.insert().values(**row))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_alembic_upgrades_a_shared_database_by_itself(empty_database, monkeypatch):
     command = [sys.executable, "-m", "alembic", "upgrade", "head"]

@@ -60,7 +60,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", CASES)
 def test_the_reason_is_one_line_with_what_fixes_it(tmp_path, case):
     files, text, remedy = CASES[case]

@@ -113,6 +113,7 @@ async def test_lines_that_a_thread_executes_count_and_tests_and_constants_need_n
     assert lines["names.py"] == lines["test_loop.py"] == lines["test_good.py"] == (0, 0)
 
 
+@pytest.mark.slow
 async def test_a_file_that_does_not_even_start_is_a_finding(call, tested):
     (tested / "test_broken.py").write_text("import loop\n\nloop.gone()\n")
     found = await call("run-tests", paths=["."], subject=["loop.py"])
@@ -239,6 +240,7 @@ async def test_paths_outside_the_project_and_options_are_refused(call, tested, p
 READS = "from pathlib import Path\n\n\ndef test_reads():\n    assert Path('data/x.txt').read_text() == 'x'\n"
 
 
+@pytest.mark.slow
 async def test_data_that_git_ignores_is_named_and_can_be_allowed(call, tested):
     write(tested, {"data/x.txt": "x", ".gitignore": "data/\n.env\n", "test_reads.py": READS, ".env": "x"})
     git(tested, "init", "-q", "-b", "main", "--template=")
@@ -279,7 +281,7 @@ LIES = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_test_that_pretends_to_pass_gains_nothing(call, tested, lie):
     (tested / "test_lie.py").write_text(LIES[lie])
@@ -331,6 +333,7 @@ FLAKY = (
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("since", ["", "HEAD"])
 async def test_a_test_that_fails_in_some_runs_of_the_same_code_is_flaky_and_decides_nothing(call, tested, since):
     write(tested, {"test_flaky.py": FLAKY, "test_loop.py": COUNTS})

@@ -127,6 +127,7 @@ async def test_a_candidate_that_is_wrong_is_a_critical_claim_at_its_definition(c
     assert "plain 1" in claim.message
 
 
+@pytest.mark.slow
 async def test_a_copy_is_not_as_fast_as_claimed(call):
     found = await call("torch-compare", baseline="ops.py:slow", candidate="ops.py:same", inputs=[SIZE], claim="2")
     (claim,) = found.claims

@@ -126,7 +126,7 @@ def captured(bench):
     return captured
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "source"),
     [

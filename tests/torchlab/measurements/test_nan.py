@@ -128,7 +128,7 @@ class _Finder:
         self._worker.kill()
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", FAULTY, ids=lambda case: case[0])
 def test_the_first_bad_operation_its_line_and_its_cause_are_found(find, case):
     name, inputs, options, operation, phase, cause = case

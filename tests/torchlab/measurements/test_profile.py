@@ -165,6 +165,7 @@ def test_many_small_operations_are_bound_by_dispatch_and_their_line_is_named(lab
     assert (analysis["advice"][0]["file"], analysis["advice"][0]["line"]) == ("steps.py", LINES["adds"])
 
 
+@pytest.mark.slow
 def test_a_large_product_is_bound_by_arithmetic(lab):
     analysis = profile_of(lab, "steps.py:multiplies").result["analysis"]
     (row,) = (row for row in analysis["operations"] if row["name"] == "aten::mm")

@@ -211,6 +211,7 @@ def test_the_arguments_of_a_script_s_first_call_are_saved_and_are_not_synthetic(
     assert has_synthetic_inputs(lab.project, shapes["runnable"])
 
 
+@pytest.mark.slow
 def test_a_test_of_the_project_gives_the_arguments_and_what_makes_no_call_is_named(lab):
     result = run(lab, "nets.py:Net", capture="test_calls.py::test_net", overwrite=True).result
     assert result["headline"] == "runs with the inputs of a call by test_calls.py::test_net: Tensor(3, 6, 3, 3) float32"

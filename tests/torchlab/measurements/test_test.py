@@ -97,6 +97,7 @@ def test_a_drafted_test_of_a_module_asserts_what_held_and_passes_under_pytest(la
     copied.unlink()
 
 
+@pytest.mark.slow
 def test_a_training_step_changes_the_parameters_of_the_model_whose_optimizer_it_has(lab):
     result = run(lab, "nets.py:Trainer.step").result
     assert "a call changes the parameters of `model`" in result["asserted"]
