@@ -60,8 +60,6 @@ def home(tmp_path_factory, monkeypatch):
     # A process keeps the signing key that it was given; each test stands for a process of its own.
     monkeypatch.setattr("esper_agents.certificates.signing.signing_key._given", None)
     monkeypatch.setattr("esper_agents.certificates.signing.signing_key._read", {})
-    # Tests in two processes need not wait for each other to measure: no test looks at a clock.
-    monkeypatch.setattr("esper_agents.torchlab.measurement_lock.NAME", f"\0esper-agents-torchlab-test-{os.getpid()}")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     for who in ("AUTHOR", "COMMITTER"):

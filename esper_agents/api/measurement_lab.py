@@ -16,7 +16,7 @@ from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from esper_agents.api.target_project import TargetProject
@@ -121,7 +121,7 @@ def open_measurement_lab(
     roots: Sequence[Path] = (),
     keep: Path | None = None,
     tell: Tell | None = None,
-    opening: Tell | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Iterator[MeasurementLab]:
     """Yield an open lab; at its end no process is left.
 
@@ -132,10 +132,9 @@ def open_measurement_lab(
         roots: Further folders that it may read.
         keep: Folder for output files; discarded if None.
         tell: Progress callback of the measurements.
-        opening: Progress callback while the lab waits for another measurement.
+        waiting: Called with the position in the queue of timings; the progress callback if omitted.
 
     Raises:
-        BusyError: Another measurement did not end in time.
         EvidenceError: No sandbox works here, or the interpreter has no usable torch.
     """
 
@@ -150,7 +149,8 @@ def open_measurement_lab(
         hidden=secret_places(home()),
         withhold=withhold,
         keep=keep,
-        tell=opening or tell,
+        tell=tell,
+        waiting=waiting,
     )
     with lab:
         yield MeasurementLab(lab, tell)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from esper_agents.certificates.signing.signing_key import secret_places
-from esper_agents.errors import BusyError, EsperError
+from esper_agents.errors import EsperError
 from esper_agents.paths import home
 from esper_agents.tools.withheld_files import withheld_files
 
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A lab holds the machine-wide measurement lock; it is kept between two calls of one agent.
-_IDLE_S = 3.0
-_QUEUE_S = 3_600.0
-_PAUSE_S = 0.2
+# A lab is kept for the next call of an agent, which may think about the last one for a while.
+_IDLE_S = 30.0
 
 
 class LabPool:
@@ -60,7 +58,7 @@ class LabPool:
         Raises:
             EvidenceError: No sandbox works here, the interpreter has no torch, or the measurement failed.
             UsageError: The target or its inputs cannot be used.
-            BusyError: Another measurement on this machine did not end in time.
+            BusyError: Another timing of this user did not end in time.
         """
         async with self._turn:
             self._asked = tuple(asked)
@@ -118,19 +116,9 @@ class LabPool:
     async def _opened(self, roots: Sequence[Path]) -> Lab:
         from esper_agents.torchlab.lab import Lab, LabSettings
 
-        settings = replace(self._wanted or LabSettings(), is_unconfined=False, queue_s=_PAUSE_S)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _QUEUE_S
-        while True:
-            # Waits here and not in the lab's thread, because here the wait can be cancelled.
-            lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
-            try:
-                return await self._on_thread(lab, lab.__enter__)
-            except BusyError as error:
-                if loop.time() > deadline:
-                    problem = f"another measurement on this machine has run for over {_QUEUE_S:.0f} s"
-                    raise BusyError(problem, remedy=error.remedy) from error
-                await asyncio.sleep(_PAUSE_S)
+        settings = replace(self._wanted or LabSettings(), is_unconfined=False)
+        lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
+        return await self._on_thread(lab, lab.__enter__)
 
     def _withhold(self, root: Path, environments: Sequence[Path]) -> Sequence[Path]:
         return withheld_files(root, asked=self._asked, environments=environments)

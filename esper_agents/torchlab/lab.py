@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Self
 
 from esper_agents.errors import EvidenceError, UsageError
@@ -19,17 +19,18 @@ from esper_agents.torchlab import environment
 from esper_agents.torchlab.fork_server import ForkServerClient
 from esper_agents.torchlab.interpreter import described_interpreter, interpreter
 from esper_agents.torchlab.interpreter_choice import InterpreterSource, project_candidates
-from esper_agents.torchlab.measurement_lock import measurement_lock
 from esper_agents.torchlab.remove_tree import remove
 from esper_agents.torchlab.report import SCHEMA, MeasurementReport, OutputFile, now
 from esper_agents.torchlab.supervisor import Supervisor, TotalLimits, memory_at_most, tasks_of_user
+from esper_agents.torchlab.timing_turn import timing_turn
 from esper_agents.torchlab.worker.process.channel import Channel
 from esper_agents.torchlab.worker.results import WrittenFiles, shallow
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 from esper_agents.torchlab.worker_handle import WorkerHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.fork_server import Withhold
@@ -53,7 +54,7 @@ class LabSettings:
         memory_bytes: Limit on allocations of a process beyond its start, and on its device memory.
         timeout_s: Time limit for one reply.
         threads: Number of threads inside a torch operation.
-        queue_s: Time to wait for another measurement on this machine.
+        queue_s: Time to wait for other timings of this user; 0 for not at all.
         tasks: Limit on concurrent processes and threads of a measurement, in total.
         disk_bytes: Limit on bytes written to disk by a measurement, in total.
     """
@@ -81,6 +82,7 @@ class Lab:
         withhold: Withhold | None = None,
         keep: Path | None = None,
         tell: Tell | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> None:
         """Prepare the lab; entering it starts the fork server.
 
@@ -92,10 +94,12 @@ class Lab:
             withhold: Lists the files in the project and the roots to withhold; none if omitted.
             keep: Folder for the output files of measurements; a temporary folder if omitted.
             tell: Progress callback.
+            waiting: Called with the position in the queue of timings; the progress callback if omitted.
         """
         self.project = project.resolve()
         self.settings = settings or LabSettings()
         self.tell: Tell = tell or (lambda _what, _fraction: None)
+        self._waiting = waiting
         self._roots = [self.project, *(each.resolve() for each in roots)]
         self._hidden = list(hidden)
         self._withhold = withhold
@@ -105,18 +109,15 @@ class Lab:
         self._source = InterpreterSource()
         self._opened = ExitStack()
         self._closing = Lock()
+        self._is_closed = Event()
 
     def __enter__(self) -> Self:
-        """Acquire the machine's measurement lock and start the fork server.
+        """Start the fork server.
 
         Raises:
-            BusyError: Another measurement did not end in time.
             EvidenceError: No sandbox works here, or the interpreter has no usable torch.
         """
         try:
-            self._opened.enter_context(
-                measurement_lock(lambda what: self.tell(what, 0.0), timeout_s=self.settings.queue_s)
-            )
             self._scratch = Path(tempfile.mkdtemp(prefix="esper-lab-"))
             self._opened.callback(remove, self._scratch)
             self.keep = self._keep or self._scratch / "kept"
@@ -187,9 +188,24 @@ class Lab:
 
     def close(self) -> None:
         """Leave no process, descriptor or scratch folder behind; a second call, from any thread, does nothing."""
+        self._is_closed.set()
         with self._closing:
             opened, self._opened = self._opened, ExitStack()
         opened.close()
+
+    def timing_turn(self, tell: Tell | None) -> AbstractContextManager[None]:
+        """Return a context in which no other timing of this user runs on this machine.
+
+        Args:
+            tell: Progress callback, for the position in the queue.
+
+        Raises:
+            BusyError: The turn did not come within `queue_s`.
+            EvidenceError: The lab was closed while it waited.
+        """
+        say = tell or self.tell
+        waiting = self._waiting or (lambda what: say(what, 0.0))
+        return timing_turn(waiting, timeout_s=self.settings.queue_s, is_cancelled=self._is_closed.is_set)
 
     def begin_measurement(self) -> None:
         """Give new processes empty compile caches, and refresh the list of withheld files."""

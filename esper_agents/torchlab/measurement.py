@@ -330,6 +330,7 @@ class MeasurementDescriptor:
         is_pair: Whether the target is compared with another one, the option `baseline`.
         is_judged: Whether the exit code of the command always follows from `is_against`.
         draws_seed: Whether the command draws a seed if none is given.
+        is_timed: Whether it reads clocks, so that it takes turns with the other timings of this user.
     """
 
     kind: str
@@ -355,6 +356,7 @@ class MeasurementDescriptor:
     is_pair: bool = False
     is_judged: bool = False
     draws_seed: bool = False
+    is_timed: bool = False
 
     @property
     def command(self) -> str:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from places import Done, Place
 
 from esper_agents.torchlab import report as reports_module
-from esper_agents.torchlab.measurement_lock import measurement_lock
+from esper_agents.torchlab.timing_turn import timing_turn
 
 pytest.importorskip("torch")
 
@@ -82,10 +82,10 @@ def made(place):
 
 
 def run(place, *arguments, **options):
-    """Run a command that measures to its end; what it says while it waits for another measurement is left out."""
+    """Run a command that measures to its end; what it says while it waits for another timing is left out."""
     process = place.start("torch", *arguments, **options)
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    said = "".join(line for line in stderr.splitlines(keepends=True) if "another measurement" not in line)
+    said = "".join(line for line in stderr.splitlines(keepends=True) if "waiting for the timing" not in line)
     return Done(process.returncode, stdout, said)
 
 
@@ -135,18 +135,26 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     assert problem.startswith("the report's conclusions do not follow from its measurements: headline")
 
 
-def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made, monkeypatch):
-    """It waits for another measurement first, and says so."""
-    # Tests in this process have a turn of their own.
-    monkeypatch.setattr("esper_agents.torchlab.measurement_lock.NAME", "\0esper-agents-torchlab")
-    with measurement_lock(print, timeout_s=PATIENCE_S):
-        process = made.start(
-            "torch", "nan", "model.py:scale", "--capture", "train.py", "--fail-on", "nonfinite", "--json"
+def test_a_timing_says_for_whom_it_waits_or_fails_at_once(made, monkeypatch):
+    monkeypatch.setenv("ESPER_HOME", str(made.home))
+    words = ("torch", "profile", "model.py:scale", "--input", "rand(4)", "--effort", "quick", "--json")
+    with timing_turn(print, timeout_s=PATIENCE_S):
+        problem, remedy = made.esper(*words[:-1], "--no-wait").problem(75)
+        assert problem == f"another timing is running (process {os.getpid()})"
+        assert "--no-wait" in remedy
+        # What reads no clock does not wait.
+        assert made.esper("torch", "nan", "model.py:scale", "--input", "rand(4)", code=0)
+        process = made.start(*words)
+        assert process.stderr.readline() == (
+            f"esper: waiting for the timing of process {os.getpid()}; next in the queue\n"
         )
-        said = process.stderr.readline()
-        assert said, process.communicate()
-        assert said.startswith("esper: another measurement (")
-        assert said.endswith(") is running on this machine; waiting for its end\n")
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, stderr
+    assert json.loads(stdout)["kind"] == "profile"
+
+
+def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made):
+    process = made.start("torch", "nan", "model.py:scale", "--capture", "train.py", "--fail-on", "nonfinite", "--json")
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, stderr
     printed = json.loads(stdout)

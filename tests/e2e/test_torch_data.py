@@ -28,7 +28,7 @@ def made(place):
 def run(place, *arguments):
     process = place.start("torch", *arguments)
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    said = "".join(line for line in stderr.splitlines(keepends=True) if "another measurement" not in line)
+    said = "".join(line for line in stderr.splitlines(keepends=True) if "waiting for the timing" not in line)
     return Done(process.returncode, stdout, said)
 
 

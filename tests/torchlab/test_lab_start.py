@@ -85,12 +85,25 @@ def test_a_lab_whose_warm_parent_is_killed_says_so_and_leaves_no_worker():
     assert descendants(os.getpid()) <= before
 
 
-def test_a_second_lab_on_the_machine_waits_and_says_for_whom(tmp_path):
+def test_two_labs_are_open_at_once_and_only_their_timings_take_turns(tmp_path):
     told = []
-    second = Lab(tmp_path, LabSettings(queue_s=0.2), tell=lambda what, _: told.append(what))
-    with Lab(HOSTILE), pytest.raises(BusyError, match="has run for over 0 s"), second:
-        pass
-    assert told == [f"another measurement (process {os.getpid()}) is running on this machine; waiting for its end"]
+    with Lab(HOSTILE) as first, Lab(tmp_path, LabSettings(queue_s=0.2), waiting=told.append) as second:
+        with (
+            first.timing_turn(None),
+            pytest.raises(BusyError, match="has run for over 0 s"),
+            second.timing_turn(None),
+        ):
+            pass
+        assert told == [f"waiting for the timing of process {os.getpid()}; next in the queue"]
+        with second.timing_turn(None):
+            pass
+
+
+def test_a_lab_that_is_closed_waits_no_longer(tmp_path):
+    with Lab(HOSTILE) as first, Lab(tmp_path) as second, first.timing_turn(None):
+        second.close()
+        with pytest.raises(EvidenceError, match="was cancelled"), second.timing_turn(None):
+            pass
 
 
 @pytest.mark.slow

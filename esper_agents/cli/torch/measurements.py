@@ -46,6 +46,7 @@ _PAIR: tuple[tuple[str, Any, Any], ...] = (
 )
 # These options describe the arguments of a call.
 _TRAIN = "train"
+_NO_WAIT = "no_wait"
 _OF_CALLS = frozenset({"input", "inputs", "capture", _TRAIN})
 
 
@@ -55,6 +56,8 @@ def add(app: typer.Typer) -> None:
         without: frozenset[str] = frozenset() if each.has_inputs else _OF_CALLS
         if not any(option.is_shared for option in each.option_list()):
             without |= {_TRAIN}
+        if not each.is_timed:
+            without |= {_NO_WAIT}
         app.command(each.command)(measuring(_command_of(each), without=without))
 
 

@@ -35,6 +35,7 @@ class MeasurementOptions:
         max_disk: Limit of bytes written to disk, in total, such as `8G`.
         read: Files and directories that the code may read even if secret, ignored by git or outside the project.
         timeout: Time limit of one measurement step in seconds.
+        no_wait: Whether to fail instead of waiting for another timing.
         seed: Random seed; if None, a comparison draws one and other measurements use 0.
         out: Directory for report and artifacts.
         as_json: Whether to print only the report, as JSON.
@@ -71,6 +72,7 @@ class MeasurementOptions:
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit of one measurement step")] = (
         120.0
     )
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Fail if another timing is running")] = False
     python: Annotated[str, typer.Option(metavar="PATH", help="Python interpreter whose torch is measured")] = ""
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Disable the sandbox (code runs with your permissions)")
@@ -90,6 +92,7 @@ class MeasurementOptions:
             threads=self.threads,
             tasks=self.max_tasks,
             disk_bytes=size_in_bytes(self.max_disk),
+            queue_s=0.0 if self.no_wait else LabSettings().queue_s,
         )
 
     def readable(self) -> tuple[Path, ...]:

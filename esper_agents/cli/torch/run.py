@@ -141,19 +141,20 @@ def opened(
     readable = asked.readable()
     shared = Path(tempfile.mkdtemp(prefix="esper-shared-"))
     try:
-        with _interruptible(), progress() as tell:
-            waiting = _Waiting(tell)
-            with open_measurement_lab(
+        with (
+            _interruptible(),
+            progress() as tell,
+            open_measurement_lab(
                 place,
                 asked.settings(),
                 readable=readable,
                 roots=(*roots, shared),
                 keep=keep,
                 tell=tell,
-                opening=waiting,
-            ) as measuring:
-                waiting.is_over = True
-                yield MeasurementRun(measuring, place, shared)
+                waiting=_waiting(tell),
+            ) as measuring,
+        ):
+            yield MeasurementRun(measuring, place, shared)
     except WorkerError as error:
         _explain(error, as_json=asked.as_json)
         raise
@@ -163,17 +164,15 @@ def opened(
         shutil.rmtree(shared, ignore_errors=True)
 
 
-class _Waiting:
-    """Reporter of the reason why a lab waits before it opens, on standard error."""
+def _waiting(tell: Tell) -> Callable[[str], None]:
+    """Return the reporter of the position in the queue: the progress line at a terminal, else standard error."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self.is_over = False
-
-    def __call__(self, what: str, fraction: float) -> None:
-        if not self.is_over and not sys.stderr.isatty():
+    def say(what: str) -> None:
+        if not sys.stderr.isatty():
             sys.stderr.write(f"esper: {one_line(what)}\n")
-        self._tell(what, fraction)
+        tell(what, 0.0)
+
+    return say
 
 
 @contextmanager

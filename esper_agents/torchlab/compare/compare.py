@@ -210,15 +210,16 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
         measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)
         if not measured.is_timeable:
             return measured
-        measured = time_until_decided(
-            lab,
-            arms,
-            question,
-            measured,
-            recheck=correctness.recheck,
-            tell=tell,
-            is_stateless=correctness.is_stateless,
-        )
+        with lab.timing_turn(tell):
+            measured = time_until_decided(
+                lab,
+                arms,
+                question,
+                measured,
+                recheck=correctness.recheck,
+                tell=tell,
+                is_stateless=correctness.is_stateless,
+            )
     if question.has_extras:
         return replace(measured, beside=secondary_metrics(lab, arms, train=training, tell=tell))
     return measured

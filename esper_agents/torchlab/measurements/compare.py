@@ -400,6 +400,7 @@ MEASUREMENT = MeasurementDescriptor(
     ),
     options=CompareOptions,
     run=run,
+    is_timed=True,
     measured=ComparisonMeasurements,
     result=ComparisonResult,
     explained=explained,

@@ -114,7 +114,8 @@ def profile(
         look: Whether to run the installed external profilers on a second process.
         tell: Progress callback.
     """
-    report = lab.job("profile", target, {"train": train, "seconds": seconds, "seed": target.seed}, tell=tell)
+    with lab.timing_turn(tell):
+        report = lab.job("profile", target, {"train": train, "seconds": seconds, "seed": target.seed}, tell=tell)
     witnesses = _witnesses(lab, target, train=train, tell=tell) if look else []
     measured = {**report.result, "witnesses": [each.described() for each in witnesses]}
     return _with_plot(lab, MEASUREMENT.concluded(replace(report, body={**report.body, "result": measured})))
@@ -360,6 +361,7 @@ MEASUREMENT = MeasurementDescriptor(
     ),
     options=ProfileOptions,
     run=run,
+    is_timed=True,
     measured=ProfileMeasurements,
     result=ProfileResult,
     explained=explained,
