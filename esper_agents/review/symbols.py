@@ -17,11 +17,11 @@ from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables, Import
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function, Import
 
 _PACKAGES = ("torch", "functorch")
 _VERSIONED = pattern(
@@ -240,12 +240,17 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
 
 def guarded_nodes(file: FileTables) -> set[ast.AST]:
     """Return what stands in the blocks of a file that ask for the version or catch that a name is missing."""
-    found: set[ast.AST] = set()
-    for function in file.functions:
-        for block in function.blocks:
-            if is_guarded(block):
-                found.update(node for each in _statements_of(block) for node in walk(each))
-    return found
+    return _nodes_in(file, is_guarded)
+
+
+def nodes_for_versions(file: FileTables) -> set[ast.AST]:
+    """Return what stands in the blocks of a file that only some versions run."""
+    return file.once("nodes for versions", lambda: _nodes_in(file, asks_for_version))
+
+
+def _nodes_in(file: FileTables, is_meant: Callable[[Block], bool]) -> set[ast.AST]:
+    blocks = [block for function in file.functions for block in function.blocks if is_meant(block)]
+    return {node for block in blocks for each in _statements_of(block) for node in walk(each)}
 
 
 def _statements_of(block: Block) -> list[ast.stmt]:
@@ -285,19 +290,29 @@ def is_guarded(block: Block) -> bool:
 
 
 def asks_for_version(block: Block) -> bool:
-    """Return whether code stands under a test of a version or of what is installed."""
-    return any(_VERSIONED.search(ast.unparse(test)) for test in tests_around(block, block.function.block))
+    """Return whether code stands under a test of a version or of what is installed, or of a name that holds one."""
+    tests = list(tests_around(block, block.function.block))
+    functions = (block.function.file.functions[0], block.function)
+    held = [found for test in tests for function in functions for found in _assigned_to(test, function)]
+    return any(_VERSIONED.search(ast.unparse(test)) for test in tests) or any(
+        "version" in ast.unparse(each.value).lower() for each in held
+    )
 
 
 def _reads_a_flag(test: ast.expr, block: Block) -> bool:
     """Return whether a test reads a name that was set by the version, or by whether an import failed."""
-    module = block.function.file.functions[0]
-    for each in walk(test):
-        for found in module.assignments.get(each.id, ()) if isinstance(each, ast.Name) else ():
-            in_try = any(_catches_a_missing_name(one.node) for one in found.block.chain())
-            if in_try or _VERSIONED.search(ast.unparse(found.value)):
-                return True
+    for found in _assigned_to(test, block.function.file.functions[0]):
+        in_try = any(_catches_a_missing_name(one.node) for one in found.block.chain())
+        if in_try or _VERSIONED.search(ast.unparse(found.value)):
+            return True
     return False
+
+
+def _assigned_to(test: ast.expr, function: Function) -> Iterator[Assignment]:
+    """Yield what a function assigns to the names in a test."""
+    for each in walk(test):
+        if isinstance(each, ast.Name):
+            yield from function.assignments.get(each.id, ())
 
 
 def _catches_a_missing_name(node: ast.AST) -> bool:
