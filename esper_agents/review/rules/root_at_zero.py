@@ -185,6 +185,8 @@ def _has_product(value: ast.expr) -> bool:
 
 def _has_no_gradient(root: Root, base: Origin, index: ProjectIndex) -> bool:
     """Return whether what the root is taken of is detached, a gradient by itself, or made of constants."""
+    if isinstance(base.value, ast.Constant):
+        return True
     origins = (base, *index.origins(base.value, base.function, base.line))
     if any(_DETACHED.search(ast.unparse(each.value)) for each in origins) or _is_detached(root):
         return True
