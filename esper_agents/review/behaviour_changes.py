@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
-from esper_agents.review.symbols import asks_for_version, guarded_nodes
+from esper_agents.review.symbols import guarded_nodes, is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def changed_uses(file: FileTables, index: ProjectIndex) -> Iterator[tuple[ast.AS
             for call in file.calls_to(name):
                 said = {one.arg for one in call.node.keywords}
                 is_said = each.absent and (each.absent in said or call.has_splat())
-                if not is_said and not asks_for_version(call.block):
+                if not is_said and not is_for_some_versions(call):
                     yield call.node, call.name, each
     if any(tail_of(name) in file.text for name in attributes):
         guarded = guarded_nodes(file)

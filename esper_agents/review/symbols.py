@@ -187,9 +187,7 @@ def _is_chosen_in_place(call: Call) -> bool:
     """Return whether a call stands in an expression that asks for the version: `new(x) if NEW_TORCH else old(x)`."""
     if isinstance(call.statement, ast.FunctionDef | ast.ClassDef | ast.If | ast.For | ast.While | ast.With | ast.Try):
         return False
-    return any(
-        isinstance(each, ast.IfExp) and _VERSIONED.search(ast.unparse(each.test)) for each in walk(call.statement)
-    )
+    return any(isinstance(each, ast.IfExp) and _asks(each.test, call.block) for each in walk(call.statement))
 
 
 def _methods(file: FileTables, table: _Table, index: ProjectIndex) -> Iterator[SymbolUse]:
@@ -291,12 +289,19 @@ def is_guarded(block: Block) -> bool:
 
 def asks_for_version(block: Block) -> bool:
     """Return whether code stands under a test of a version or of what is installed, or of a name that holds one."""
-    tests = list(tests_around(block, block.function.block))
+    return any(_asks(test, block) for test in tests_around(block, block.function.block))
+
+
+def _asks(test: ast.expr, block: Block) -> bool:
+    """Return whether a test asks for a version, itself or by a name that holds one."""
     functions = (block.function.file.functions[0], block.function)
-    held = [found for test in tests for function in functions for found in _assigned_to(test, function)]
-    return any(_VERSIONED.search(ast.unparse(test)) for test in tests) or any(
-        "version" in ast.unparse(each.value).lower() for each in held
-    )
+    held = [ast.unparse(found.value) for function in functions for found in _assigned_to(test, function)]
+    return _VERSIONED.search(ast.unparse(test)) is not None or any("version" in each.lower() for each in held)
+
+
+def is_for_some_versions(call: Call) -> bool:
+    """Return whether only some versions make a call: under a test of the version, or in an expression that asks it."""
+    return asks_for_version(call.block) or _is_chosen_in_place(call)
 
 
 def _reads_a_flag(test: ast.expr, block: Block) -> bool:

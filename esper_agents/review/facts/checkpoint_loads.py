@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
 from esper_agents.review.fact_query import Assessment, FactQuery
-from esper_agents.review.symbols import asks_for_version
+from esper_agents.review.symbols import is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ class CheckpointLoads(FactQuery):
         asked = index.torch_asked_by(file)
         if asked is not None and asked.starts_at("2.6"):
             return self.fact(file, call.node, Assessment.FINE, f"`{call.path}` is safe since torch 2.6; {origin}")
-        if asks_for_version(call.block):
+        if is_for_some_versions(call):
             text = f"`{call.path}` is for some versions of torch only; before 2.6 it executes what the file says"
             return self.fact(file, call.node, Assessment.OPEN, text)
         text = f"`{call.path}` is safe with torch 2.6 or later and executes code before; {origin}"

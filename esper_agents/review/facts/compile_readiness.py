@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
@@ -35,6 +36,8 @@ _DISABLED = ("torch.compiler.disable", "torch._dynamo.disable")
 _PACKING = frozenset({"pack_padded_sequence", "pad_packed_sequence", "pack_sequence"})
 _SIZED_BY_DATA = ("nonzero", "unique", "masked_select", "argwhere")
 _MASK = pattern(r"(?:^|_)(?:mask|valid|keep|is_[a-z]+)$")
+_LOSS = pattern(r"loss|criterion|metric", re.IGNORECASE)
+_LAYER = pattern(r"torch\.nn\.(?!functional|init|utils|Module)[A-Z]")
 _MOST_MODULES, _LONGEST = 8, 60
 
 
@@ -77,7 +80,7 @@ class CompileReadiness(FactQuery):
                 recurrent = list(self._recurrent(file, forward, is_compiled=forward in compiled))
                 yield from recurrent
                 if forward not in compiled:
-                    is_whole = not recurrent and owner not in parts and not _runs_what_it_is_given(forward)
+                    is_whole = not recurrent and owner.name not in parts and _is_model(owner, index)
                     yield from self._breaks(file, forward, index, is_whole=is_whole)
 
     def _calls(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
@@ -127,12 +130,41 @@ class CompileReadiness(FactQuery):
             yield self.fact(file, forward.node, Assessment.FINE, text)
 
 
-def _parts(index: ProjectIndex) -> frozenset[Class]:
-    """Return the modules that methods of other modules make: what is compiled is the whole."""
+def _parts(index: ProjectIndex) -> frozenset[str]:
+    """Return the names of classes that methods of modules mention: what is compiled is the whole."""
     owners = [owner for file in index.files.values() for owner in file.classes if index.is_module(owner)]
-    calls = [(owner, call) for owner in owners for method in owner.methods.values() for call in method.calls]
-    made = {(owner, index.class_called(call.node, call.function)) for owner, call in calls}
-    return frozenset(part for owner, part in made if part is not None and part is not owner)
+    methods = [(owner, method) for owner in owners for method in owner.methods.values()]
+    return frozenset(
+        node.id
+        for owner, method in methods
+        for node in walk(method.node)
+        if isinstance(node, ast.Name) and node.id != owner.name
+    )
+
+
+def _is_model(owner: Class, index: ProjectIndex) -> bool:
+    """Return whether a module is a model: it has layers or weights, is no loss, and knows what its `forward` runs."""
+    forward = owner.methods["forward"]
+    if _LOSS.search(owner.name) or any("abstract" in each for each in forward.decorators):
+        return False
+    made = [
+        (each.block.function, call)
+        for one in index.lineage(owner).classes
+        for held in one.attributes.values()
+        for each in held
+        for call in walk(each.value)
+        if isinstance(call, ast.Call)
+    ]
+    has_layers = any(
+        _LAYER.match(resolve(dotted(call.func), function)) or _is_module_call(call, function, index)
+        for function, call in made
+    )
+    return has_layers and not _runs_what_it_is_given(forward)
+
+
+def _is_module_call(call: ast.Call, function: Function, index: ProjectIndex) -> bool:
+    made = index.class_called(call, function)
+    return made is not None and index.is_module(made)
 
 
 def _runs_what_it_is_given(forward: Function) -> bool:
@@ -157,6 +189,8 @@ def _broken_by(forward: Function) -> Iterator[tuple[ast.AST, str]]:
             yield call.node, f"`{call.tail}` reads the lengths on the host, and breaks the graph"
         elif call.path in {"int", "float", "bool"} and call.node.args and _is_computed(call.node.args[0], forward):
             yield call.node, f"`{_short(call.node)}` makes a tensor a number, and breaks the graph"
+        elif call.tail == "requires_grad_":
+            yield call.node, f"`{_short(call.node)}` breaks the graph"
         elif call.path in {"print", "breakpoint", "input"}:
             yield call.node, f"`{call.path}(...)` breaks the graph"
     yield from _broken_by_data(forward)

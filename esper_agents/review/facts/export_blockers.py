@@ -120,7 +120,7 @@ class ExportBlockers(FactQuery):
             if not _is_guarded(call.block):
                 yield from self._in_call(file, function, call, assumption)
         for block in function.blocks:
-            yield from self._loop(file, function, block)
+            yield from self._loop(file, function, block, assumption)
         if function.name == "forward":
             yield from self._interface(file, function)
             yield from self._inputs(file, function)
@@ -130,22 +130,25 @@ class ExportBlockers(FactQuery):
         is_tensor = root in {*function.parameters, *function.assignments} - {"self"}
         if call.tail in _NUMBERS and not call.node.args and is_tensor and not _SIZE.search(call.receiver):
             text = f"`{call.path}()` takes a number out of the graph: a trace keeps that of its example"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "keep it a tensor")
+            under = assumption or "a trace is exported"
+            yield self.problem(file, call.node, text, "keep it a tensor", assumption=under)
         elif call.tail == "numpy" and call.receiver and is_tensor:
             text = f"`{call.path}()` leaves torch, so what follows is a constant in the exported model"
             yield self.problem(file, call.node, text, "use the function of torch", assumption=assumption)
         elif call.tail in _MANY_SIZES and (call.name.startswith("torch.") or is_tensor):
             text = f"the size of `{call.path}(...)` depends on the data, and many runtimes take fixed sizes only"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "use a mask or `torch.topk`")
+            under = assumption or "the target runtime is one of them"
+            yield self.problem(file, call.node, text, "use a mask or `torch.topk`", assumption=under)
         elif call.path == "int" and call.node.args and _FREE_SIZE.search(ast.unparse(call.node.args[0])):
             text = f"`{ast.unparse(call.node)[:50]}` makes a size a plain number: a trace keeps that of its example"
             remedy = "leave out `int`, and divide sizes by `//`"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+            yield self.problem(file, call.node, text, remedy, assumption=assumption or "a trace is exported")
         elif call.tail == "cuda" and call.receiver and is_tensor and not any(tests_around(call.block, function.block)):
             text = f"`{call.path}()` writes the GPU into the exported model"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "make it on the device of an input")
+            remedy = "make it on the device of an input"
+            yield self.problem(file, call.node, text, remedy, assumption=assumption or "another device is to run it")
 
-    def _loop(self, file: FileTables, function: Function, block: Block) -> Iterator[Fact]:
+    def _loop(self, file: FileTables, function: Function, block: Block, assumption: str) -> Iterator[Fact]:
         """Yield loops over a size of an input, which are unrolled."""
         if not isinstance(block.node, ast.For) or _is_guarded(block):
             return
@@ -153,10 +156,11 @@ class ExportBlockers(FactQuery):
         is_range = isinstance(rounds, ast.Call) and dotted(rounds.func) == "range"
         origins = [ast.unparse(each) for each in walk(rounds) if isinstance(each, ast.Name)]
         sizes = [name for name in origins if _is_size_of_input(name, function)]
-        if is_range and (_SIZE.search(ast.unparse(rounds)) or sizes) and "self." not in ast.unparse(rounds):
+        if is_range and (_reads_a_size(rounds, function) or sizes) and "self." not in ast.unparse(rounds):
             text = f"the loop over `{ast.unparse(rounds)[:40]}` is unrolled as often as the example asks"
             remedy = "compute it for all at once, or export with this size fixed on purpose"
-            yield self.fact(file, rounds, Assessment.SHOULD_CHECK, text, remedy)
+            under = assumption or "this size differs between inputs"
+            yield self.problem(file, rounds, text, remedy, assumption=under)
 
     def _interface(self, file: FileTables, function: Function) -> Iterator[Fact]:
         for statement, _ in function.returns:
@@ -232,6 +236,17 @@ def _is_guarded(block: Block) -> bool:
             if is_training or _GUARD.search(test):
                 return True
     return False
+
+
+def _reads_a_size(rounds: ast.expr, function: Function) -> bool:
+    """Return whether a loop reads a size of a tensor; a list that the function makes has the length of its code."""
+    lists = {path for path, held in function.assignments.items() if any(_is_list(each.value) for each in held)}
+    measured = [dotted(each.args[0]) for each in walk(rounds) if isinstance(each, ast.Call) and each.args]
+    return _SIZE.search(ast.unparse(rounds)) is not None and not lists & set(measured)
+
+
+def _is_list(value: ast.expr) -> bool:
+    return isinstance(value, ast.List | ast.ListComp | ast.Dict | ast.Tuple)
 
 
 def _is_size_of_input(name: str, function: Function) -> bool:

@@ -125,7 +125,7 @@ class HalfValues(FactQuery):
             others = len({each.lineno for each in places}) - 1
             more = f" (and on {number_of(others, 'further line')})" if others else ""
             text = f"`{shown}`{more} rounds to 0 in float16, so it guards nothing if this runs in float16"
-            remedy = "use `torch.finfo(x.dtype).tiny`, or compute this in float32 by `.float()`"
+            remedy = "use `torch.finfo(x.dtype).eps`, or compute this in float32 by `.float()`"
             yield self.fact(file, min(places, key=lambda each: each.lineno), Assessment.SHOULD_CHECK, text, remedy)
 
 

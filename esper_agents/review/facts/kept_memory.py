@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.fact_query import Fact, InspectionSubject
     from esper_agents.review.index import Origin, ProjectIndex
-    from esper_agents.review.tables import Assignment, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, Call, Class, FileTables, Function
 
 _GROWTH, _PEAK = "memory growth", "memory"
 _STORING = ("append", "extend", "appendleft", "add")
@@ -199,7 +199,7 @@ class KeptMemory(FactQuery):
                 over = dotted(block.node.iter) if isinstance(block.node, ast.For) else ""
                 called = [each for each in forward.calls if each.path in block.targets and _is_next(each, block)]
                 lists = [each for each in owner.attributes.get(over, ()) if "ModuleList" in ast.unparse(each.value)]
-                if called and lists and not all(_is_of_single_layers(each) for each in lists):
+                if called and any(_is_of_blocks(each, over, owner) for each in lists):
                     call = called[0]
                     text = f"the activations inside all blocks in `{over}` are kept for the backward pass"
                     remedy = f"`torch.utils.checkpoint.checkpoint({call.path}, ..., use_reentrant=False)` to trade time"
@@ -217,13 +217,18 @@ class KeptMemory(FactQuery):
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
 
 
-def _is_of_single_layers(made: Assignment) -> bool:
-    """Return whether a list is made of layers of torch: a checkpoint of one keeps its input, which is all it keeps."""
+def _is_of_blocks(made: Assignment, over: str, owner: Class) -> bool:
+    """Return whether a list certainly has blocks of several layers; a checkpoint of one layer saves nothing."""
+    names = {over, *(dotted(each) for each in walk(made.value) if isinstance(each, ast.Name))}
     calls = [each for each in walk(made.value) if isinstance(each, ast.Call)]
-    names = [resolve(dotted(each.func), made.block.function) for each in calls]
-    layers = [each for each in names if each.startswith("torch.nn.") and not each.endswith("ModuleList")]
-    others = [each for each in names if each not in layers and not each.endswith(("ModuleList", "range", "zip", "len"))]
-    return bool(layers) and not others and not any(each.endswith(_OF_MANY) for each in layers)
+    for method in owner.methods.values():
+        added = [call for call in method.calls if call.tail in {"append", "extend"} and call.receiver in names]
+        calls += [each for call in added for each in walk(call.node) if isinstance(each, ast.Call)]
+    classes = [resolve(dotted(each.func), made.block.function) for each in calls]
+    return any(
+        tail_of(each)[:1].isupper() and (not each.startswith("torch.nn.") or each.endswith(_OF_MANY))
+        for each in classes
+    )
 
 
 def _is_next(call: Call, block: Block) -> bool:

@@ -12,7 +12,7 @@ from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.frameworks import runs_the_loop
 from esper_agents.review.names import dotted
 from esper_agents.review.patterns import pattern
-from esper_agents.review.programs import starts, training_files
+from esper_agents.review.programs import starts, training_functions
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ _CHANGING = pattern(
     r"time\.(?:time|time_ns|perf_counter|monotonic)|os\.(?:getpid|urandom)|datetime\.\S*now|uuid\.|secrets\."
 )
 _HASH = pattern(r"(?<![\w.])hash\(")
+_UNGIVEN = pattern(r"\bis None\b|^not\b")
 _OPTIONAL = pattern(r"\bis not None\b|\bseed\b")
 
 
@@ -193,7 +194,9 @@ class RandomSources(FactQuery):
             return
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             text = f"`{call.path}()` without a seed draws other numbers in every run"
-            is_own = _is_in_program(file, index) or file in training_files(index)
+            is_own = _is_in_program(file, index) or call.function in training_functions(index)
+            tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
+            is_own &= not any(_UNGIVEN.search(ast.unparse(each)) for each in tests)
             assumption = "" if is_own else "its numbers reach a result that must repeat"
             yield self.problem(file, call.node, text, f"write `{call.path}(seed)`", assumption=assumption)
         elif isinstance(given, ast.Constant):

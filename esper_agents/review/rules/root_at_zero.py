@@ -108,7 +108,7 @@ class RootAtZero(Rule):
             yield self.hit(
                 root.node,
                 f"the gradient of this root is NaN where {reason.where}",
-                remedy="add a small number under the root, such as `torch.sqrt(squares + 1e-12)`",
+                remedy="add a small number under the root: `torch.sqrt(x + torch.finfo(x.dtype).eps)`",
                 confidence=Confidence.MODERATE if is_sure else Confidence.LOW,
                 basis=f"{INFERRED}: that a gradient flows through it",
                 severity=Severity.WARNING if is_sure else Severity.SUGGESTION,

@@ -10,7 +10,7 @@ from esper_agents.review.blocks import BlockKind
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.pickles import PICKLES, reads_a_model
 from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
-from esper_agents.review.symbols import asks_for_version
+from esper_agents.review.symbols import is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ class UnsafeLoad(Rule):
 
     def _left_open(self, call: Call, asked: TorchRange | None) -> Iterator[RuleMatch]:
         """Yield a load that leaves it to the installed torch, where that may be one before 2.6."""
-        if (asked is not None and asked.starts_at("2.6")) or asks_for_version(call.block):
+        if (asked is not None and asked.starts_at("2.6")) or is_for_some_versions(call):
             return
         is_old = asked is not None and not asked.reaches("2.6")
         yield self.hit(

@@ -433,6 +433,20 @@ class Counting(nn.Module):
     def forward(self, x):
         size = np.prod(x.shape)
         return x[: int(size / 2)]
+
+
+class WholeLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.scale(x)
+
+
+class Activation(nn.Module):
+    def forward(self, x):
+        return x.relu()
 """
 
 
@@ -453,3 +467,80 @@ def test_a_branch_that_settings_may_decide_first_is_told_with_that():
     asked = InspectionSubject(("export",), symbols=("net.py:Net",))
     done = inspect_sources({"net.py": source}, asked, names=["export-blockers"])
     assert done.results[0].facts[0].assessment is Assessment.SHOULD_CHECK
+
+
+LAYERS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.layers = nn.ModuleList({})
+        self.layers.append({})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "added", "count"),
+    [
+        ("", "nn.Linear(2, 2)", 0),
+        ("given", "given[0]", 0),
+        ("", "nn.Sequential(nn.Linear(2, 2), nn.ReLU())", 1),
+        ("Block() for _ in range(9)", "Block()", 1),
+    ],
+)
+def test_a_checkpoint_is_advised_only_for_blocks_of_several_layers(made, added, count):
+    stated = facts(LAYERS.format(made, added), "memory", "kept-memory")
+    assert len([each for each, _ in stated if each is Assessment.SHOULD_CHECK]) == count
+
+
+def test_a_loop_over_a_list_that_the_code_makes_is_not_fixed_by_the_example():
+    source = (
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        parts = [x]\n"
+        "        parts.insert(0, x / 2)\n        for level in range(len(parts)):\n            x = x + parts[level]\n"
+        "        return x\n"
+    )
+    assert (Assessment.SHOULD_CHECK, 8) not in facts(source, "export", "export-blockers")
+    sized = source.replace("len(parts)", "x.shape[0]")
+    assert (Assessment.SHOULD_CHECK, 8) in facts(sized, "export", "export-blockers")
+
+
+def test_a_generator_that_only_stands_in_for_one_that_is_not_given_need_not_change():
+    source = (
+        "import numpy as np\n\n\ndef main(rng=None):\n    if rng is None:\n        rng = np.random.default_rng()\n"
+        "    return rng.random()\n\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    assert facts(source, "reproducibility", "random-sources") == [(Assessment.SHOULD_CHECK, 6)]
+    always = source.replace("    if rng is None:\n        rng", "    rng")
+    assert facts(always, "reproducibility", "random-sources") == [(Assessment.MUST_CHANGE, 5)]
+
+
+def test_a_name_that_one_expression_chooses_by_the_version_is_left_alone():
+    source = (
+        "import torch\n\nIS_OLD = torch.__version__ < '2.4'\n"
+        "scaler = torch.cuda.amp.GradScaler() if IS_OLD else torch.amp.GradScaler('cuda')\n"
+    )
+    assert facts(source, "upgrade", "version-upgrade") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "query", "topic"),
+    [
+        ("return torch.acos(x)", "nonfinite-values", "NaN or Inf"),
+        ("return x / x.norm()", "nonfinite-values", "NaN or Inf"),
+        ("return x.half() / (x.sum() + 1e-8)", "half-values", "mixed precision"),
+    ],
+)
+def test_a_floor_that_is_advised_can_be_represented_in_every_dtype(line, query, topic):
+    source = f"import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        {line}\n"
+    done = inspect_sources({"net.py": source}, InspectionSubject((topic,)), names=[query])
+    remedies = [each.remedy for each in done.results[0].facts if each.remedy]
+    assert remedies
+    assert all("torch.finfo(x.dtype).eps" in each for each in remedies)
