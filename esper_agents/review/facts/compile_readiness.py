@@ -126,7 +126,7 @@ class CompileReadiness(FactQuery):
             yield self.fact(file, node, Assessment.OPEN, f"`{forward.qualname}`: {text}, once it is compiled")
         others = [each for each in index.closure(forward) if each is not forward]
         if not found and is_whole and not any(True for each in others for _ in _broken_by(each)):
-            text = f"`{forward.qualname}` and what it calls here have no known graph break: begin with it"
+            text = f"`{forward.qualname}` and what it calls here have no known graph break: it can be compiled"
             yield self.fact(file, forward.node, Assessment.FINE, text)
 
 
