@@ -123,13 +123,14 @@ class WrappedModel(FactQuery):
             if not model or model in seen or model == "self" or _is_example(call):
                 continue
             seen.add(model)
-            text = f"`{model}` is not wrapped and nothing starts a process group: several processes would train apart"
+            shown = ast.unparse(_model_given(call))
+            text = f"`{shown}` is not wrapped and nothing starts a process group: several processes would train apart"
             remedy = (
-                f'call `dist.init_process_group("nccl")`, then `{model} = DistributedDataParallel({model}, '
+                f'call `dist.init_process_group("nccl")`, then `{shown} = DistributedDataParallel({shown}, '
                 "device_ids=[local_rank])`, and start with `torchrun`"
             )
             yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
-            owner = index.class_of(ast.parse(model, mode="eval").body, call.function, call.line)
+            owner = index.class_of(_model_given(call), call.function, call.line)
             if owner is not None:
                 yield from self._unwrapped(call, model, owner, index, since=0)
                 yield from self._unused(owner, index)
@@ -291,6 +292,13 @@ def _optimized(call: Call) -> str:
     given = call.argument(0, "params")
     path = dotted(given) if given is not None else ""
     return path.removesuffix(".parameters()") if path.endswith(".parameters()") and "(" not in path[:-13] else ""
+
+
+def _model_given(call: Call) -> ast.expr:
+    """Return the model in `SGD(model.parameters())`."""
+    given = call.argument(0, "params")
+    is_call = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute)
+    return given.func.value if is_call else call.node  # type: ignore[union-attr]
 
 
 def _is_guarded(call: Call) -> bool:
