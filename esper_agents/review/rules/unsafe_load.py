@@ -63,6 +63,12 @@ class UnsafeLoad(Rule):
                     "this load runs whatever code the file holds",
                     remedy="write `weights_only=True`, and allow what else is needed by `add_safe_globals`",
                 )
+            elif said is None and _names_a_pickle_module(call):
+                yield self.hit(
+                    call.node,
+                    "this load runs whatever code the file holds: `pickle_module` turns `weights_only` off by default",
+                    remedy="write `weights_only=True`, and leave out `pickle_module`",
+                )
             elif (said is None or (isinstance(said, ast.Constant) and said.value is None)) and not call.has_splat():
                 yield from self._left_open(call, asked)
 
@@ -113,6 +119,11 @@ class UnsafeLoad(Rule):
             return None
         # Whoever wrote False may need it, except for what goes straight into a model: weights are all it can be.
         return Rewrite(arguments={"weights_only": "True"}) if asked is None or _is_state(call) else None
+
+
+def _names_a_pickle_module(call: Call) -> bool:
+    given = call.argument(2, "pickle_module")
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _said_of_weights(call: Call) -> ast.expr | None:

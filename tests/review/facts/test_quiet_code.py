@@ -544,3 +544,11 @@ def test_a_floor_that_is_advised_can_be_represented_in_every_dtype(line, query, 
     remedies = [each.remedy for each in done.results[0].facts if each.remedy]
     assert remedies
     assert all("torch.finfo(x.dtype).eps" in each for each in remedies)
+
+
+def test_a_load_with_a_pickle_module_executes_code_in_every_version():
+    source = "import pickle\nimport torch\n\nstate = torch.load('a.pt', pickle_module=pickle)\n"
+    assert facts(source, "upgrade", "version-upgrade") == []
+    assert facts(source, "security", "checkpoint-loads") == [(Assessment.MUST_CHANGE, 4)]
+    plain = source.replace(", pickle_module=pickle", "")
+    assert facts(plain, "security", "checkpoint-loads") == [(Assessment.SHOULD_CHECK, 4)]
