@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
-from esper_agents.review.symbols import asks_for_version, guarded_nodes
+from esper_agents.review.symbols import guarded_nodes, is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class BehaviourChange:
         remedy: What to write.
         source: Where that is said.
         package: Whose version is meant.
-        absent: Keyword that must be missing; empty if none.
+        absent: Keywords that must be missing, separated by spaces; empty if none.
         breaks: Whether the code fails for certain.
         attribute: Whether reading the name without a call counts.
     """
@@ -64,8 +64,8 @@ def changed_uses(file: FileTables, index: ProjectIndex) -> Iterator[tuple[ast.AS
         for name in each.names if not each.attribute else ():
             for call in file.calls_to(name):
                 said = {one.arg for one in call.node.keywords}
-                is_said = each.absent and (each.absent in said or call.has_splat())
-                if not is_said and not asks_for_version(call.block):
+                is_said = each.absent and (said.intersection(each.absent.split()) or call.has_splat())
+                if not is_said and not is_for_some_versions(call):
                     yield call.node, call.name, each
     if any(tail_of(name) in file.text for name in attributes):
         guarded = guarded_nodes(file)

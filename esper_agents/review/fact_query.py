@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from esper_agents.review.symbols import nodes_for_versions
+
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Sequence
@@ -55,6 +57,16 @@ class Fact:
     definitions: tuple[str, ...] = ()
 
 
+def assess(text: str, assumption: str) -> tuple[Assessment, str]:
+    """Return what a fault means, and its text with the assumption that it rests on.
+
+    Only a fault that rests on no assumption must change.
+    """
+    if assumption:
+        return Assessment.SHOULD_CHECK, f"{text} ({assumption})"
+    return Assessment.MUST_CHANGE, text
+
+
 @dataclass(frozen=True, slots=True)
 class InspectionSubject:
     """What an inspection is asked about.
@@ -75,8 +87,8 @@ class InspectionSubject:
 class FactQuery(ABC):
     """Base class of fact queries; a subclass in `review/facts/` is registered automatically.
 
-    The first paragraph of the subclass's docstring is its documentation. A query reports what it knows for certain: an
-    uncertain place has the assessment `OPEN`, never `MUST_CHANGE`.
+    The first paragraph of the subclass's docstring is its documentation. A query reports faults by `problem`, which
+    alone decides that something must change; what it merely describes or advises it reports by `fact`.
 
     Attributes:
         name: Name of the query, in words joined by hyphens.
@@ -119,6 +131,22 @@ class FactQuery(ABC):
         """Return whether the query belongs to a subject."""
         is_wished = not self.wishes or subject.wish in self.wishes
         return is_wished and (not self.topics or bool(set(self.topics) & set(subject.topics)))
+
+    @classmethod
+    def problem(cls, file: FileTables, node: ast.AST, text: str, remedy: str = "", *, assumption: str = "") -> Fact:
+        """Return a fault at a node of the syntax tree: it must change if it is certain, else it should be checked.
+
+        Args:
+            file: Its file.
+            node: Where it is.
+            text: The fault, in one sentence without a full stop.
+            remedy: A fix.
+            assumption: What has to be so for the fault to happen, as a clause that follows "if"; empty if nothing has.
+        """
+        if not assumption and node in nodes_for_versions(file):
+            assumption = "the version that this branch is for is installed"
+        assessment, whole = assess(text, f"if {assumption}" if assumption else "")
+        return cls.fact(file, node, assessment, whole, remedy)
 
     @staticmethod
     def fact(file: FileTables, node: ast.AST, assessment: Assessment, text: str, remedy: str = "") -> Fact:

@@ -36,6 +36,8 @@ _ASIDE = pattern(
 _TIME = pattern(
     r"(?<![a-z])(?:time|timer|clock|elapsed|now|interval|freq|frequency|every|period|warmup|debug)(?![a-z])"
 )
+# Settings that say how often; whether one is set at all holds in every round or in none.
+_SETTING = pattern(r"(?<![a-z])(?:interval|freq|frequency|every|period|warmup)(?![a-z])")
 
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 
@@ -120,8 +122,20 @@ def _picks_a_round(test: ast.expr, around: Block) -> bool:
             if any(isinstance(side, ast.Name) and side.id in counters for side in sides):
                 return True
         if isinstance(each, ast.Name | ast.Attribute) and _TIME.search(dotted(each)):
-            return True
+            return not _asks_whether_set(test)
     return False
+
+
+def _asks_whether_set(test: ast.expr) -> bool:
+    """Return whether a test asks only whether a setting is on: `interval > 0`, `self.every is not None`, `if freq`."""
+    if isinstance(test, ast.BoolOp):
+        return all(map(_asks_whether_set, test.values))
+    if isinstance(test, ast.UnaryOp):
+        return _asks_whether_set(test.operand)
+    if isinstance(test, ast.Compare):
+        is_fixed = all(isinstance(each, ast.Constant) and each.value in {0, None} for each in test.comparators)
+        return is_fixed and _asks_whether_set(test.left)
+    return isinstance(test, ast.Name | ast.Attribute) and _SETTING.search(dotted(test)) is not None
 
 
 def _hot(index: ProjectIndex) -> dict[Block, Hot]:

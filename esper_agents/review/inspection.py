@@ -10,12 +10,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Diagnostic, Severity
+from esper_agents.domain.finding import Category, Confidence, Diagnostic, Severity
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.review import facts as own_queries
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.discover import discover
-from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject
+from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject, assess
 from esper_agents.review.index import ProjectIndex
 from esper_agents.review.judging import ReviewedFile, judge
 from esper_agents.review.parsing import tables_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.domain.evidence import SourceFile
-    from esper_agents.domain.finding import Category
     from esper_agents.review.notebook import NotebookSource
     from esper_agents.review.source import ReviewSource
     from esper_agents.review.tables import FileTables
@@ -39,6 +38,7 @@ _MOST_FACTS = 60
 _LISTING = "esper inspect --list"
 # The first that a query has decides.
 _ORDER = tuple(Assessment)
+_IF_COSTLY = "if a profile shows that it costs time"
 
 
 class ClaimState(StrEnum):
@@ -250,7 +250,7 @@ def _result(
         own = list(query.find(files, index, subject))
     except Exception as error:  # noqa: BLE001 - one query's mistake must not cost what the others found
         own, problem = [], f"failed with {type(error).__name__}: {error}"[:300]
-    of_rules = [_of_rule(each) for code in query.rules for each in by_rule.get(code, ())]
+    of_rules = [_of_rule(each, query) for code in query.rules for each in by_rule.get(code, ())]
     taken = {(each.path, each.line) for each in of_rules}
     own = [_placed(replace(each, name=query.name), notebooks) for each in own]
     # A rule's diagnostic judges its line with a severity and a page of its own; a query may only describe it.
@@ -276,18 +276,26 @@ def _placed(fact: Fact, notebooks: Mapping[str, NotebookSource]) -> Fact:
     return fact if notebook is None else replace(fact, line=notebook.line(fact.line), end_line=0)
 
 
-def _of_rule(claim: Diagnostic) -> Fact:
-    is_weighty = claim.severity is not Severity.SUGGESTION
+def _of_rule(claim: Diagnostic, query: FactQuery) -> Fact:
+    """Return a diagnostic as a fact; only a weighty one that rests on no inference must change."""
+    assessment, text = assess(claim.message.rstrip("."), _assumption_of(claim, query))
     return Fact(
-        assessment=Assessment.MUST_CHANGE if is_weighty else Assessment.SHOULD_CHECK,
+        assessment=Assessment.SHOULD_CHECK if claim.severity is Severity.SUGGESTION else assessment,
         path=claim.location.path,
         line=claim.location.line,
-        text=claim.message.rstrip("."),
+        text=text,
         remedy=claim.remedy,
         end_line=claim.location.end_line,
         rule=claim.rule,
         name=claim.name,
     )
+
+
+def _assumption_of(claim: Diagnostic, query: FactQuery) -> str:
+    if claim.confidence is not Confidence.HIGH:
+        return claim.basis
+    # What a line costs depends on the sizes: reading cannot tell whether it is worth a change.
+    return _IF_COSTLY if Category.PERFORMANCE in {claim.category, query.category} else ""
 
 
 def _state(facts: Sequence[Fact], query: FactQuery) -> ClaimState:

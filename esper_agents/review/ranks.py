@@ -42,7 +42,8 @@ _FIRST = pattern(
 )
 _ON_FIRST = pattern(r"rank_?zero|main_process|master_only|only_main|main_only|is_master|rank0|on_master", re.IGNORECASE)
 _SERIAL = pattern(
-    r"distributed|world_size|is_initialized|num_processes|n_?gpus?\b|ddp\b|parallel|rank\s*[=!<>]=?\s*-1|device_count",
+    r"distributed|world_size|is_initialized|num_processes|(?:\bn|num)_?gpus?\b|ddp\b|\bdist\b|parallel|device_count"
+    r"|rank\s*[=!<>]=?\s*-1",
     re.IGNORECASE,
 )
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
@@ -230,6 +231,11 @@ def is_distributed(index: ProjectIndex) -> bool:
     return bool(wraps(index)) or any(
         call.name.startswith("torch.distributed") for call in index.calls_ending("init_process_group")
     )
+
+
+def unless_distributed(index: ProjectIndex) -> str:
+    """Return the assumption of faults between ranks where the project starts none itself; empty where it does."""
+    return "" if is_distributed(index) else "several processes run this"
 
 
 def leaves_it_to_engine(file: FileTables) -> bool:

@@ -17,11 +17,11 @@ from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables, Import
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function, Import
 
 _PACKAGES = ("torch", "functorch")
 _VERSIONED = pattern(
@@ -187,9 +187,7 @@ def _is_chosen_in_place(call: Call) -> bool:
     """Return whether a call stands in an expression that asks for the version: `new(x) if NEW_TORCH else old(x)`."""
     if isinstance(call.statement, ast.FunctionDef | ast.ClassDef | ast.If | ast.For | ast.While | ast.With | ast.Try):
         return False
-    return any(
-        isinstance(each, ast.IfExp) and _VERSIONED.search(ast.unparse(each.test)) for each in walk(call.statement)
-    )
+    return any(isinstance(each, ast.IfExp) and _asks(each.test, call.block) for each in walk(call.statement))
 
 
 def _methods(file: FileTables, table: _Table, index: ProjectIndex) -> Iterator[SymbolUse]:
@@ -240,12 +238,17 @@ def _attributes(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
 
 def guarded_nodes(file: FileTables) -> set[ast.AST]:
     """Return what stands in the blocks of a file that ask for the version or catch that a name is missing."""
-    found: set[ast.AST] = set()
-    for function in file.functions:
-        for block in function.blocks:
-            if is_guarded(block):
-                found.update(node for each in _statements_of(block) for node in walk(each))
-    return found
+    return _nodes_in(file, is_guarded)
+
+
+def nodes_for_versions(file: FileTables) -> set[ast.AST]:
+    """Return what stands in the blocks of a file that only some versions run."""
+    return file.once("nodes for versions", lambda: _nodes_in(file, asks_for_version))
+
+
+def _nodes_in(file: FileTables, is_meant: Callable[[Block], bool]) -> set[ast.AST]:
+    blocks = [block for function in file.functions for block in function.blocks if is_meant(block)]
+    return {node for block in blocks for each in _statements_of(block) for node in walk(each)}
 
 
 def _statements_of(block: Block) -> list[ast.stmt]:
@@ -285,19 +288,36 @@ def is_guarded(block: Block) -> bool:
 
 
 def asks_for_version(block: Block) -> bool:
-    """Return whether code stands under a test of a version or of what is installed."""
-    return any(_VERSIONED.search(ast.unparse(test)) for test in tests_around(block, block.function.block))
+    """Return whether code stands under a test of a version or of what is installed, or of a name that holds one."""
+    return any(_asks(test, block) for test in tests_around(block, block.function.block))
+
+
+def _asks(test: ast.expr, block: Block) -> bool:
+    """Return whether a test asks for a version, itself or by a name that holds one."""
+    functions = (block.function.file.functions[0], block.function)
+    held = [ast.unparse(found.value) for function in functions for found in _assigned_to(test, function)]
+    return _VERSIONED.search(ast.unparse(test)) is not None or any("version" in each.lower() for each in held)
+
+
+def is_for_some_versions(call: Call) -> bool:
+    """Return whether only some versions make a call: under a test of the version, or in an expression that asks it."""
+    return asks_for_version(call.block) or _is_chosen_in_place(call)
 
 
 def _reads_a_flag(test: ast.expr, block: Block) -> bool:
     """Return whether a test reads a name that was set by the version, or by whether an import failed."""
-    module = block.function.file.functions[0]
-    for each in walk(test):
-        for found in module.assignments.get(each.id, ()) if isinstance(each, ast.Name) else ():
-            in_try = any(_catches_a_missing_name(one.node) for one in found.block.chain())
-            if in_try or _VERSIONED.search(ast.unparse(found.value)):
-                return True
+    for found in _assigned_to(test, block.function.file.functions[0]):
+        in_try = any(_catches_a_missing_name(one.node) for one in found.block.chain())
+        if in_try or _VERSIONED.search(ast.unparse(found.value)):
+            return True
     return False
+
+
+def _assigned_to(test: ast.expr, function: Function) -> Iterator[Assignment]:
+    """Yield what a function assigns to the names in a test."""
+    for each in walk(test):
+        if isinstance(each, ast.Name):
+            yield from function.assignments.get(each.id, ())
 
 
 def _catches_a_missing_name(node: ast.AST) -> bool:

@@ -58,6 +58,14 @@ def asks_a_buffer(test: ast.expr, function: Function) -> bool:
     return any(path.removeprefix("self.") in buffers for path in paths if path.startswith("self."))
 
 
+def asked_unless(test: ast.expr, function: Function) -> str:
+    """Return the first part of a test if it may decide before a tensor is asked: `a` of `a or x.any()`."""
+    first = test.values[0] if isinstance(test, ast.BoolOp) else None
+    if first is None or asks_a_tensor(first, function) or asks_a_buffer(first, function):
+        return ""
+    return ast.unparse(first)
+
+
 def buffers_of(owner: Class) -> frozenset[str]:
     """Return the names of the buffers that a class registers itself."""
     calls = [call for method in owner.methods.values() for call in method.calls if call.path == "self.register_buffer"]

@@ -66,7 +66,17 @@ def is_backward(call: Call) -> bool:
     """Return whether a call sends a loss backward; a `backward` that passes on to another is no such call."""
     is_plain = not isinstance(call.node.func, ast.Attribute)
     passes_on = is_plain or call.receiver == "super()" or call.function.name in _BACKWARD
-    return call.tail in _BACKWARD and not passes_on
+    return call.tail in _BACKWARD and not passes_on and not _is_of_tape(call)
+
+
+def _is_of_tape(call: Call) -> bool:
+    """Return whether a call goes back over the tape of another package: `with wp.Tape() as tape:`."""
+    function = call.function
+    owner = function.owner
+    entered = [name for each in function.blocks if call.receiver in each.targets for name in each.contexts]
+    held = (*function.assignments.get(call.receiver, ()), *(owner.attributes.get(call.receiver, ()) if owner else ()))
+    made = [dotted(each.value.func) for each in held if isinstance(each.value, ast.Call)]
+    return any(tail_of(name.removesuffix("()")).endswith("Tape") for name in (*entered, *made))
 
 
 def loss_of(backward: Call) -> str:

@@ -88,16 +88,19 @@ class BootstrappedTargets(FactQuery):
         if not masked:
             text = f"`{name}` has no mask for terminal states, so values past the end of an episode count"
             remedy = "multiply the next value by `(1 - done)`"
-            yield self.fact(file, found.statement, Assessment.MUST_CHANGE, text, remedy)
+            is_given = any(map(_TERMINAL.search, function.parameters))
+            assumption = "" if is_given else "episodes end in terminal states"
+            yield self.problem(file, found.statement, text, remedy, assumption=assumption)
         is_free = without_gradients(found.block) or not _is_used_with_graph(name, function, found.line)
         if not is_free and carries_graph(found.value, function, found.line, index):
             is_aside = any("target" in each.lower() for each in _names(found.value))
             text = f"`{name}` carries the graph of the network, so the loss also moves the target towards the estimate"
-            assessment = Assessment.MUST_CHANGE
+            remedy = "compute it under `with torch.no_grad():`"
             if is_aside:
                 text = f"`{name}` builds a graph through the target network, which costs memory and trains nothing"
-                assessment = Assessment.SHOULD_CHECK
-            yield self.fact(file, found.statement, assessment, text, "compute it under `with torch.no_grad():`")
+                yield self.fact(file, found.statement, Assessment.SHOULD_CHECK, text, remedy)
+            else:
+                yield self.problem(file, found.statement, text, remedy)
         elif masked and (without_gradients(found.block) or ".detach()" in ast.unparse(found.value)):
             rest = " and is masked at terminal states" if any(map(_TERMINAL.search, _names(found.value))) else ""
             assessment = Assessment.FINE if rest else Assessment.DESCRIPTION
@@ -143,7 +146,7 @@ class BootstrappedTargets(FactQuery):
                     remedy = (
                         f"call `{path}.load_state_dict(...)` every so many steps, or move it by a share of the weights"
                     )
-                    yield self.fact(file, held[0].statement, Assessment.MUST_CHANGE, text, remedy)
+                    yield self.problem(file, held[0].statement, text, remedy)
 
 
 def _names(node: ast.AST) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
 from esper_agents.review.fact_query import Assessment, FactQuery
+from esper_agents.review.symbols import is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +29,8 @@ _UNPICKLE = (
 _HUB = ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 _SAFE = ("safetensors.torch.load_file", "safetensors.torch.load", "safetensors.safe_open")
 _FROM_PEOPLE = ("input", "sys.argv", "argparse", "args.", "os.environ", "request.")
+_DOWNLOADED, _FROM_CALLER = "its argument is downloaded", "its argument comes from the caller of the program"
+_FROM_OUTSIDE = (_DOWNLOADED, _FROM_CALLER)
 _DOWNLOADS = ("hf_hub_download", "snapshot_download", "urlretrieve", "cached_download", "load_state_dict_from_url")
 
 
@@ -49,10 +52,11 @@ class CheckpointLoads(FactQuery):
             for call in file.calls_to(*_TORCH):
                 yield self._torch(file, call, index)
             for call in file.calls_to(*_UNPICKLE):
-                text = f"`{call.path}` executes what the data says; {_origin(call, index)}"
-                yield self.fact(
-                    file, call.node, Assessment.MUST_CHANGE, text, "load tensors with safetensors, data as JSON"
-                )
+                origin = _origin(call, index)
+                text = f"`{call.path}` executes what the data says; {origin}"
+                remedy = "load tensors with safetensors, data as JSON"
+                assumption = "" if origin in _FROM_OUTSIDE else "others can write it"
+                yield self.problem(file, call.node, text, remedy, assumption=assumption)
             for call in file.calls_to(*_HUB):
                 text = f"`{call.path}` downloads code or weights; {_origin(call, index)}"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
@@ -67,13 +71,16 @@ class CheckpointLoads(FactQuery):
             return self.fact(file, call.node, Assessment.FINE, text)
         if isinstance(said, ast.Constant) and said.value is False:
             text = f"`{call.path}` with `weights_only=False` executes what the file says; {origin}"
-            return self.fact(file, call.node, Assessment.MUST_CHANGE, text, "write `weights_only=True`")
+            return self.problem(file, call.node, text, "write `weights_only=True`")
         if said is not None or call.has_splat():
             text = f"`{call.path}` takes `weights_only` from elsewhere; {origin}"
             return self.fact(file, call.node, Assessment.OPEN, text)
         asked = index.torch_asked_by(file)
         if asked is not None and asked.starts_at("2.6"):
             return self.fact(file, call.node, Assessment.FINE, f"`{call.path}` is safe since torch 2.6; {origin}")
+        if is_for_some_versions(call):
+            text = f"`{call.path}` is for some versions of torch only; before 2.6 it executes what the file says"
+            return self.fact(file, call.node, Assessment.OPEN, text)
         text = f"`{call.path}` is safe with torch 2.6 or later and executes code before; {origin}"
         return self.fact(
             file, call.node, Assessment.SHOULD_CHECK, text, "write `weights_only=True`, or require torch 2.6"
@@ -90,8 +97,8 @@ def _origin(call: Call, index: ProjectIndex) -> str:
     sources = [ast.unparse(origin.value) for origin in index.origins(value, call.function, call.line)]
     shown = " ".join((ast.unparse(value), *sources))
     if "http://" in shown or "https://" in shown or any(each in shown for each in _DOWNLOADS):
-        return "its argument is downloaded"
+        return _DOWNLOADED
     if any(each in shown for each in _FROM_PEOPLE):
-        return "its argument comes from the caller of the program"
+        return _FROM_CALLER
     named = ast.unparse(value)
     return f"its argument is `{named[:60]}`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
@@ -13,20 +14,30 @@ from esper_agents.review.models import happens_in
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tensor_tests import asks_a_buffer, asks_a_tensor, tests_of
+from esper_agents.review.tensor_tests import (
+    asked_unless,
+    asks_a_buffer,
+    asks_a_tensor,
+    is_reduction,
+    names_known,
+    tests_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from esper_agents.review.fact_query import Fact, InspectionSubject
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.tables import Call, Class, FileTables, Function
 
 _FETCHES = ("item", "tolist")
 _RECURRENT = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _DISABLED = ("torch.compiler.disable", "torch._dynamo.disable")
+_PACKING = frozenset({"pack_padded_sequence", "pad_packed_sequence", "pack_sequence"})
 _SIZED_BY_DATA = ("nonzero", "unique", "masked_select", "argwhere")
 _MASK = pattern(r"(?:^|_)(?:mask|valid|keep|is_[a-z]+)$")
+_LOSS = pattern(r"loss|criterion|metric", re.IGNORECASE)
+_LAYER = pattern(r"torch\.nn\.(?!functional|init|utils|Module)[A-Z]")
 _MOST_MODULES, _LONGEST = 8, 60
 
 
@@ -56,6 +67,7 @@ class CompileReadiness(FactQuery):
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         """Yield what is compiled, what breaks, and the modules that could be compiled first."""
         compiled = compiled_functions(index)
+        parts = index.once("modules that other modules make", lambda: _parts(index))
         for file in files:
             yield from self._calls(file, index)
             yield from self._disabled(file)
@@ -68,7 +80,8 @@ class CompileReadiness(FactQuery):
                 recurrent = list(self._recurrent(file, forward, is_compiled=forward in compiled))
                 yield from recurrent
                 if forward not in compiled:
-                    yield from self._breaks(file, forward, index, is_split=bool(recurrent))
+                    is_whole = not recurrent and owner.name not in parts and _is_model(owner, index)
+                    yield from self._breaks(file, forward, index, is_whole=is_whole)
 
     def _calls(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield what is compiled, and batches whose last one has another size."""
@@ -106,15 +119,63 @@ class CompileReadiness(FactQuery):
                 remedy = "compile the parts around it, and leave it out of `fullgraph=True`"
                 yield self.fact(file, assignments[0].statement, assessment, text, remedy)
 
-    def _breaks(self, file: FileTables, forward: Function, index: ProjectIndex, *, is_split: bool) -> Iterator[Fact]:
+    def _breaks(self, file: FileTables, forward: Function, index: ProjectIndex, *, is_whole: bool) -> Iterator[Fact]:
         """Yield what would break the graph of a module that is not compiled yet; else that nothing seen would."""
         found = [*_broken_by(forward)]
         for node, text in found[:3]:
             yield self.fact(file, node, Assessment.OPEN, f"`{forward.qualname}`: {text}, once it is compiled")
         others = [each for each in index.closure(forward) if each is not forward]
-        if not found and not is_split and not any(True for each in others for _ in _broken_by(each)):
-            text = f"`{forward.qualname}` and what it calls here have no known graph break: begin with it"
+        if not found and is_whole and not any(True for each in others for _ in _broken_by(each)):
+            text = f"`{forward.qualname}` and what it calls here have no known graph break: it can be compiled"
             yield self.fact(file, forward.node, Assessment.FINE, text)
+
+
+def _parts(index: ProjectIndex) -> frozenset[str]:
+    """Return the names of classes that methods of modules mention: what is compiled is the whole."""
+    owners = [owner for file in index.files.values() for owner in file.classes if index.is_module(owner)]
+    methods = [(owner, method) for owner in owners for method in owner.methods.values()]
+    return frozenset(
+        node.id
+        for owner, method in methods
+        for node in walk(method.node)
+        if isinstance(node, ast.Name) and node.id != owner.name
+    )
+
+
+def _is_model(owner: Class, index: ProjectIndex) -> bool:
+    """Return whether a module is a model: it has layers or weights, is no loss, and knows what its `forward` runs."""
+    forward = owner.methods["forward"]
+    if _LOSS.search(owner.name) or any("abstract" in each for each in forward.decorators):
+        return False
+    made = [
+        (each.block.function, call)
+        for one in index.lineage(owner).classes
+        for held in one.attributes.values()
+        for each in held
+        for call in walk(each.value)
+        if isinstance(call, ast.Call)
+    ]
+    has_layers = any(
+        _LAYER.match(resolve(dotted(call.func), function)) or _is_module_call(call, function, index)
+        for function, call in made
+    )
+    return has_layers and not _runs_what_it_is_given(forward)
+
+
+def _is_module_call(call: ast.Call, function: Function, index: ProjectIndex) -> bool:
+    made = index.class_called(call, function)
+    return made is not None and index.is_module(made)
+
+
+def _runs_what_it_is_given(forward: Function) -> bool:
+    """Return whether a `forward` calls what the constructor was given, which may be anything."""
+    owner = forward.owner
+    held = owner.attributes if owner is not None else {}
+    return any(
+        isinstance(each.value, ast.Name) and each.value.id in each.block.function.parameters
+        for call in forward.calls
+        for each in held.get(call.path, ())
+    )
 
 
 def _broken_by(forward: Function) -> Iterator[tuple[ast.AST, str]]:
@@ -124,12 +185,20 @@ def _broken_by(forward: Function) -> Iterator[tuple[ast.AST, str]]:
             yield call.node, f"`{_short(call.node)}` breaks the graph"
         elif call.tail in _SIZED_BY_DATA and call.receiver and not _says_tuple(call):
             yield call.node, f"`{_short(call.node)}` has a size that only the data decides, and breaks the graph"
+        elif call.tail in _PACKING and "rnn" in call.name:
+            yield call.node, f"`{call.tail}` reads the lengths on the host, and breaks the graph"
+        elif call.path in {"int", "float", "bool"} and call.node.args and _is_computed(call.node.args[0], forward):
+            yield call.node, f"`{_short(call.node)}` makes a tensor a number, and breaks the graph"
+        elif call.tail == "requires_grad_":
+            yield call.node, f"`{_short(call.node)}` breaks the graph"
         elif call.path in {"print", "breakpoint", "input"}:
             yield call.node, f"`{call.path}(...)` breaks the graph"
     yield from _broken_by_data(forward)
     for test, _ in tests_of(forward):
         if asks_a_tensor(test, forward) or asks_a_buffer(test, forward):
-            yield test, f"the branch on `{_short(test)}` asks a tensor, and breaks the graph"
+            first = asked_unless(test, forward)
+            unless = f" unless `{first[:_LONGEST]}` decides first" if first else ""
+            yield test, f"the branch on `{_short(test)}` asks a tensor, and breaks the graph{unless}"
 
 
 def _broken_by_data(forward: Function) -> Iterator[tuple[ast.AST, str]]:
@@ -141,6 +210,19 @@ def _broken_by_data(forward: Function) -> Iterator[tuple[ast.AST, str]]:
             yield node, f"`{_short(node)} = ...` breaks the graph"
         elif isinstance(node, ast.Call) and tail_of(dotted(node.func)).startswith("sparse_"):
             yield node, f"`{_short(node.func)}(...)` makes a sparse tensor, which compiled code cannot"
+
+
+def _is_computed(value: ast.expr, forward: Function) -> bool:
+    """Return whether a number is made of a reduced tensor, or of a result of NumPy, which compiled code has as one."""
+    known = names_known(forward)
+    read = [each.id for each in walk(value) if isinstance(each, ast.Name)]
+    made = [found.value for name in read if (found := forward.last_assignment(name, value.lineno)) is not None]
+    return any(
+        is_reduction(each, known)
+        or (isinstance(each, ast.Call) and resolve(dotted(each.func), forward).startswith("numpy."))
+        for part in (value, *made)
+        for each in walk(part)
+    )
 
 
 def _is_mask(node: ast.expr) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
 from esper_agents.domain.pluralize import number_of
 from esper_agents.review.blocks import BlockKind
 from esper_agents.review.compiled import traced_function
+from esper_agents.review.conditions import tests_around
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.tensor_tests import asks_a_tensor, tests_of
+from esper_agents.review.tensor_tests import asked_unless, asks_a_tensor, tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,12 +33,14 @@ _EXPORTS = (
 )
 _SIZES = ("dynamic_axes", "dynamic_shapes")
 _GUARD = pattern(r"is_scripting|is_tracing|is_in_onnx_export|is_exporting|is_compiling|exporting")
-_LOSS = pattern(r"Loss$|Criterion|Metric|Discriminator")
+_LOSS = pattern(r"loss|criterion|metric|discriminator", re.IGNORECASE)
+_ALONE = "this module is exported"
 _MANY_SIZES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"})
 _SIZE = pattern(r"\.shape\b|\.size\(|\blen\(")
 # Channels are the same for all inputs.
 _FREE_SIZE = pattern(r"\.shape\[(?!1\])|\.size\((?!1\))|\blen\(")
 _NUMBERS = frozenset({"item", "tolist"})
+_REPORTING = pattern(r"^(?:print|warn)|warnings\.warn|log(?:ger|ging)?\.")
 _MOST = 200
 
 
@@ -73,8 +77,10 @@ class ExportBlockers(FactQuery):
         for call in calls:
             yield from self._call(call)
         is_clean, read = True, [each for each in _exported(calls, files, index, subject) if each.file in files]
+        is_asked = any(traced_function(call, index) is not None for call in calls) or bool(subject.symbols)
+        assumption = "" if is_asked else _ALONE
         for function in read:
-            for fact in self._function(function):
+            for fact in self._function(function, assumption):
                 is_clean = False
                 yield fact
         if read and is_clean:
@@ -102,41 +108,47 @@ class ExportBlockers(FactQuery):
                 remedy = 'pass `dynamic_axes={"input": {0: "batch"}}`, or `dynamic_shapes` with `dynamo=True`'
             yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
 
-    def _function(self, function: Function) -> Iterator[Fact]:
+    def _function(self, function: Function, assumption: str) -> Iterator[Fact]:
         file, name = function.file, function.qualname
         for test, block in tests_of(function):
             if asks_a_tensor(test, function) and not _is_guarded(block):
                 text = f"`{name}` branches on `{ast.unparse(test)[:50]}`: export refuses it, a trace keeps one arm"
-                yield self.fact(file, test, Assessment.MUST_CHANGE, text, "choose by `torch.where` or `torch.cond`")
+                first = asked_unless(test, function)
+                under = f"`{first[:50]}` does not decide first" if first else assumption
+                yield self.problem(file, test, text, _remedy(test, function), assumption=under)
         for call in function.calls:
             if not _is_guarded(call.block):
-                yield from self._in_call(file, function, call)
+                yield from self._in_call(file, function, call, assumption)
         for block in function.blocks:
-            yield from self._loop(file, function, block)
+            yield from self._loop(file, function, block, assumption)
         if function.name == "forward":
             yield from self._interface(file, function)
             yield from self._inputs(file, function)
 
-    def _in_call(self, file: FileTables, function: Function, call: Call) -> Iterator[Fact]:
+    def _in_call(self, file: FileTables, function: Function, call: Call, assumption: str) -> Iterator[Fact]:
         root = root_of(call.receiver)
         is_tensor = root in {*function.parameters, *function.assignments} - {"self"}
         if call.tail in _NUMBERS and not call.node.args and is_tensor and not _SIZE.search(call.receiver):
             text = f"`{call.path}()` takes a number out of the graph: a trace keeps that of its example"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "keep it a tensor")
+            under = assumption or "a trace is exported"
+            yield self.problem(file, call.node, text, "keep it a tensor", assumption=under)
         elif call.tail == "numpy" and call.receiver and is_tensor:
             text = f"`{call.path}()` leaves torch, so what follows is a constant in the exported model"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "use the function of torch")
+            yield self.problem(file, call.node, text, "use the function of torch", assumption=assumption)
         elif call.tail in _MANY_SIZES and (call.name.startswith("torch.") or is_tensor):
             text = f"the size of `{call.path}(...)` depends on the data, and many runtimes take fixed sizes only"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "use a mask or `torch.topk`")
+            under = assumption or "the target runtime is one of them"
+            yield self.problem(file, call.node, text, "use a mask or `torch.topk`", assumption=under)
         elif call.path == "int" and call.node.args and _FREE_SIZE.search(ast.unparse(call.node.args[0])):
             text = f"`{ast.unparse(call.node)[:50]}` makes a size a plain number: a trace keeps that of its example"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "use the size without `int`")
-        elif call.tail == "cuda" and call.receiver and is_tensor:
+            remedy = "leave out `int`, and divide sizes by `//`"
+            yield self.problem(file, call.node, text, remedy, assumption=assumption or "a trace is exported")
+        elif call.tail == "cuda" and call.receiver and is_tensor and not any(tests_around(call.block, function.block)):
             text = f"`{call.path}()` writes the GPU into the exported model"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "make it on the device of an input")
+            remedy = "make it on the device of an input"
+            yield self.problem(file, call.node, text, remedy, assumption=assumption or "another device is to run it")
 
-    def _loop(self, file: FileTables, function: Function, block: Block) -> Iterator[Fact]:
+    def _loop(self, file: FileTables, function: Function, block: Block, assumption: str) -> Iterator[Fact]:
         """Yield loops over a size of an input, which are unrolled."""
         if not isinstance(block.node, ast.For) or _is_guarded(block):
             return
@@ -144,10 +156,11 @@ class ExportBlockers(FactQuery):
         is_range = isinstance(rounds, ast.Call) and dotted(rounds.func) == "range"
         origins = [ast.unparse(each) for each in walk(rounds) if isinstance(each, ast.Name)]
         sizes = [name for name in origins if _is_size_of_input(name, function)]
-        if is_range and (_SIZE.search(ast.unparse(rounds)) or sizes) and "self." not in ast.unparse(rounds):
+        if is_range and (_reads_a_size(rounds, function) or sizes) and "self." not in ast.unparse(rounds):
             text = f"the loop over `{ast.unparse(rounds)[:40]}` is unrolled as often as the example asks"
             remedy = "compute it for all at once, or export with this size fixed on purpose"
-            yield self.fact(file, rounds, Assessment.SHOULD_CHECK, text, remedy)
+            under = assumption or "this size differs between inputs"
+            yield self.problem(file, rounds, text, remedy, assumption=under)
 
     def _interface(self, file: FileTables, function: Function) -> Iterator[Fact]:
         for statement, _ in function.returns:
@@ -193,6 +206,22 @@ def _is_model(owner: Class) -> bool:
     return _LOSS.search(owner.name) is None
 
 
+def _remedy(test: ast.expr, function: Function) -> str:
+    """Return what to do about a branch on a tensor: one that only reports need not be in the exported model."""
+    nodes = [each.node for each in function.blocks if isinstance(each.node, ast.If)]
+    found = next((each for each in nodes if each.test is test), None)
+    if found is not None and not found.orelse and all(_only_reports(each) for each in found.body):
+        return "put it under `if not torch.compiler.is_compiling():`"
+    return "choose by `torch.where` or `torch.cond`"
+
+
+def _only_reports(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return "logger" in ast.unparse(statement.value).lower()
+    is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    return isinstance(statement, ast.Raise) or (is_call and _REPORTING.search(ast.unparse(statement)) is not None)
+
+
 def _has_dynamo(call: Call) -> bool:
     dynamo = call.argument(-1, "dynamo")
     return isinstance(dynamo, ast.Constant) and dynamo.value is True
@@ -207,6 +236,17 @@ def _is_guarded(block: Block) -> bool:
             if is_training or _GUARD.search(test):
                 return True
     return False
+
+
+def _reads_a_size(rounds: ast.expr, function: Function) -> bool:
+    """Return whether a loop reads a size of a tensor; a list that the function makes has the length of its code."""
+    lists = {path for path, held in function.assignments.items() if any(_is_list(each.value) for each in held)}
+    measured = [dotted(each.args[0]) for each in walk(rounds) if isinstance(each, ast.Call) and each.args]
+    return _SIZE.search(ast.unparse(rounds)) is not None and not lists & set(measured)
+
+
+def _is_list(value: ast.expr) -> bool:
+    return isinstance(value, ast.List | ast.ListComp | ast.Dict | ast.Tuple)
 
 
 def _is_size_of_input(name: str, function: Function) -> bool:

@@ -92,7 +92,9 @@ class GradientAccumulation(FactQuery):
             yield self.fact(file, sent[0].node, Assessment.SHOULD_CHECK, text, _divided(loss, "n"))
             step = inside[0]
             text = f"`{step.optimizer}` steps after every batch: nothing is accumulated"
-            remedy = f"step under `if ({counter} + 1) % n == 0 or {counter} + 1 == len({loader}):`"
+            remedy = "step after every n-th batch, and after the last one"
+            if counter:
+                remedy = f"step under `if ({counter} + 1) % n == 0 or {counter} + 1 == len({loader}):`"
             node = step.call.node if step.call is not None else loop.node
             yield self.fact(file, node, Assessment.SHOULD_CHECK, text, remedy)
             for clear in (each for each in loop.function.calls if each.block.within(loop) and clears_gradients(each)):
@@ -139,7 +141,7 @@ class GradientAccumulation(FactQuery):
                     file, call.node, Assessment.SHOULD_CHECK, text, f"write `({loss} / {shown}).backward()`"
                 )
             else:
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, _divided(loss, shown))
+                yield self.problem(file, call.node, text, _divided(loss, shown))
 
     def _window(self, file: FileTables, loop: Block, step: Step) -> Iterator[Fact]:
         """Yield how windows begin and end."""
@@ -168,16 +170,16 @@ class GradientAccumulation(FactQuery):
         for call in discarded:
             text = f"`{call.path}()` runs for every batch, so a step uses the gradients of its last batch alone"
             remedy = "call it right after the step, under the same test"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+            yield self.problem(file, call.node, text, remedy)
         for call in (each for each in loop.function.calls if each.block.within(loop)):
             if any(_is_window(test) for test in tests_around(call.block, loop)) or call.block.loop is not loop:
                 continue
             if call.tail in _CLIPPING and call.line < step.line:
                 text = "this clips the sum after every batch, so early batches of a window lose weight"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "clip once, right before the step")
+                yield self.problem(file, call.node, text, "clip once, right before the step")
             elif call.tail == "update" and "scaler" in call.receiver.lower():
                 text = "the scale changes within a window, so its gradients have different scales"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "update right after the step")
+                yield self.problem(file, call.node, text, "update right after the step")
             elif call.tail == "step" and "sched" in call.receiver.lower() and not any(tests_around(call.block, loop)):
                 text = f"`{call.receiver}` steps for every batch, though the optimizer steps once a window"
                 remedy = "step it after the optimizer, unless its length counts batches"
@@ -202,13 +204,13 @@ def _is_window(test: ast.expr) -> bool:
 
 
 def _position(loop: Block) -> tuple[str, str]:
-    """Return the counter of a loop over batches and what it goes over, as written; generic names if not there."""
+    """Return the counter of a loop over batches and what it goes over, as written; empty without a counter."""
     node = loop.node
     if not (isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)):
-        return "i", "loader"
+        return "", ""
     is_counted = dotted(node.iter.func) == "enumerate" and len(node.iter.args) == 1
     rounds = dotted(node.iter.args[0]) if is_counted else ""
-    return (dotted(node.target.elts[0]) or "i", rounds) if rounds and "(" not in rounds else ("i", "loader")
+    return (dotted(node.target.elts[0]), rounds) if rounds and "(" not in rounds else ("", "")
 
 
 def _divided(loss: str, number: str) -> str:

@@ -10,6 +10,7 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, tail_of, walk
+from esper_agents.review.patterns import pattern
 from esper_agents.review.training import backward_calls
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.fact_query import Fact, InspectionSubject
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 # The largest float16, and the smallest that does not round to 0.
 _LARGEST, _SMALLEST = 65504.0, 2.0**-25
@@ -27,6 +28,7 @@ _FLOAT32 = frozenset(
     {"LayerNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm2d", "RMSNorm"}
 )
 _OPTIMIZERS = "torch.optim."
+_WIDE = pattern(r"float32|float64|\.(?:float|double)\(\)")
 
 
 class HalfValues(FactQuery):
@@ -83,7 +85,7 @@ class HalfValues(FactQuery):
                     text = (
                         f"`{path}.half()` keeps float16 weights only: small updates round to 0, and Adam's eps does too"
                     )
-                    yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "remove it and use `torch.autocast`")
+                    yield self.problem(file, call.node, text, "remove it and use `torch.autocast`")
                 else:
                     text = f"`{path}.bfloat16()` keeps 8 bits of each weight: updates below 1/256 of it are lost"
                     remedy = "keep float32 weights and use `torch.autocast`"
@@ -104,8 +106,8 @@ class HalfValues(FactQuery):
             filled = call.receiver if call.receiver.isidentifier() and call.receiver != "torch" else "x"
             remedy = f"write `torch.finfo({filled}.dtype).min`"
             is_score = is_sure and _is_product(call, index)
-            assessment = Assessment.MUST_CHANGE if is_score else Assessment.SHOULD_CHECK
-            yield self.fact(file, call.node, assessment, text, remedy)
+            assumption = "" if is_score else "this runs in float16"
+            yield self.problem(file, call.node, text, remedy, assumption=assumption)
 
     def _floors(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield constants that guard a division or a logarithm and are 0 in float16."""
@@ -115,16 +117,26 @@ class HalfValues(FactQuery):
             # Constants of a constructor are computed before a model is converted.
             is_run = owner is not None and index.is_module(owner) and function.name != "__init__"
             nodes = walk(function.node) if is_run else ()
-            for value in (guard for node in nodes if (guard := _guard_in(node)) is not None):
+            for node, value in [(node, guard) for node in nodes if (guard := _guard_in(node)) is not None]:
                 number = _number(value)
-                if number is not None and 0 < number < _SMALLEST:
+                if number is not None and not _is_in_float32(node, function) and 0 < number < _SMALLEST:
                     found.setdefault(ast.unparse(value), []).append(value)
         for shown, places in found.items():
             others = len({each.lineno for each in places}) - 1
             more = f" (and on {number_of(others, 'further line')})" if others else ""
             text = f"`{shown}`{more} rounds to 0 in float16, so it guards nothing if this runs in float16"
-            remedy = "use `1e-6`, or compute this in float32 by `.float()`"
+            remedy = "use `torch.finfo(x.dtype).eps`, or compute this in float32 by `.float()`"
             yield self.fact(file, min(places, key=lambda each: each.lineno), Assessment.SHOULD_CHECK, text, remedy)
+
+
+def _is_in_float32(node: ast.AST, function: Function) -> bool:
+    """Return whether what is guarded was made float32 beforehand: `x.sum(0, dtype=torch.float32)`, `x.float()`."""
+    lasts = [
+        found.value
+        for each in walk(node)
+        if isinstance(each, ast.Name) and (found := function.last_assignment(each.id, each.lineno)) is not None
+    ]
+    return any(_WIDE.search(ast.unparse(each)) for each in (node, *lasts))
 
 
 def _number(node: ast.expr) -> float | None:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
+from esper_agents.review.conditions import are_alternatives
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.growing import is_short
 from esper_agents.review.hooks import forward_hooks
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.fact_query import Fact, InspectionSubject
-    from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.index import Origin, ProjectIndex
+    from esper_agents.review.tables import Assignment, Call, Class, FileTables, Function
 
 _GROWTH, _PEAK = "memory growth", "memory"
 _STORING = ("append", "extend", "appendleft", "add")
@@ -32,6 +33,8 @@ _NUMBERS = frozenset({"item", "tolist", "numpy", "float", "int", "len", "str", "
 _LETTING_GO = frozenset({"detach", "detach_", "data"})
 _CACHES = ("functools.lru_cache", "functools.cache")
 _MOST_FINE = 3
+# Layers of torch that consist of several.
+_OF_MANY = ("Sequential", "TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer", "LSTM", "GRU", "RNN")
 _ATTENTION = pattern(r"(?i)att(?:n|ention)|transformer|vit\b")
 
 
@@ -95,7 +98,10 @@ class KeptMemory(FactQuery):
         self, file: FileTables, node: ast.AST, store: str, value: ast.expr, function: Function, index: ProjectIndex
     ) -> Iterator[Fact]:
         line = getattr(node, "lineno", 1)
-        if is_emptied(store, function, index):
+        if (loop := _remade_in(store, function)) is not None:
+            text = f"`{store}` starts empty in each round of the loop at line {loop}: it does not grow for ever"
+            yield self.fact(file, node, Assessment.FINE, text)
+        elif is_emptied(store, function, index):
             text = f"`{store}` is emptied, bounded or replaced elsewhere: it does not grow for ever"
             yield self.fact(file, node, Assessment.FINE, text)
         elif _fetched(value, function, line, index):
@@ -114,7 +120,9 @@ class KeptMemory(FactQuery):
             others = [
                 each
                 for each in call.function.calls
-                if each.tail in {"backward", "manual_backward", "grad"} and each is not call and each.line > call.line
+                if each.tail in {"backward", "manual_backward", "grad"}
+                and each.line > call.line
+                and not are_alternatives(call.block, each.block)
             ]
             if _says(call, "create_graph"):
                 text = "`backward(create_graph=True)` makes a cycle between parameters and gradients that is not freed"
@@ -190,10 +198,10 @@ class KeptMemory(FactQuery):
             for block in forward.blocks:
                 over = dotted(block.node.iter) if isinstance(block.node, ast.For) else ""
                 called = [each for each in forward.calls if each.path in block.targets and _is_next(each, block)]
-                is_list = any("ModuleList" in ast.unparse(each.value) for each in owner.attributes.get(over, ()))
-                if called and is_list:
+                lists = [each for each in owner.attributes.get(over, ()) if "ModuleList" in ast.unparse(each.value)]
+                if called and any(_is_of_blocks(each, over, owner) for each in lists):
                     call = called[0]
-                    text = f"the activations of all blocks in `{over}` are kept for the backward pass"
+                    text = f"the activations inside all blocks in `{over}` are kept for the backward pass"
                     remedy = f"`torch.utils.checkpoint.checkpoint({call.path}, ..., use_reentrant=False)` to trade time"
                     yield self.fact(file, block.node, Assessment.SHOULD_CHECK, text, remedy)
                     break
@@ -207,6 +215,20 @@ class KeptMemory(FactQuery):
         for call in file.calls_ending("empty_cache"):
             text = "`empty_cache()` frees no tensor that something still holds; it does not cure growth"
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
+
+
+def _is_of_blocks(made: Assignment, over: str, owner: Class) -> bool:
+    """Return whether a list certainly has blocks of several layers; a checkpoint of one layer saves nothing."""
+    names = {over, *(dotted(each) for each in walk(made.value) if isinstance(each, ast.Name))}
+    calls = [each for each in walk(made.value) if isinstance(each, ast.Call)]
+    for method in owner.methods.values():
+        added = [call for call in method.calls if call.tail in {"append", "extend"} and call.receiver in names]
+        calls += [each for call in added for each in walk(call.node) if isinstance(each, ast.Call)]
+    classes = [resolve(dotted(each.func), made.block.function) for each in calls]
+    return any(
+        tail_of(each)[:1].isupper() and (not each.startswith("torch.nn.") or each.endswith(_OF_MANY))
+        for each in classes
+    )
 
 
 def _is_next(call: Call, block: Block) -> bool:
@@ -232,6 +254,13 @@ def _outlives(store: str, function: Function, around: Block, index: ProjectIndex
     # A list of a function that every step calls ends with it.
     is_local = hot_around(function.block, index) is not None
     return bool(made) and "." not in store and _is_list(made[0].value) and not is_local
+
+
+def _remade_in(store: str, function: Function) -> int | None:
+    """Return the line of a loop in whose every round a function makes a store; None if it makes it once."""
+    made = function.assignments.get(store, ())
+    loop = made[0].block.loop if made and "." not in store and _is_list(made[0].value) else None
+    return getattr(loop.node, "lineno", None) if loop is not None else None
 
 
 def _is_list(value: ast.expr) -> bool:
@@ -275,12 +304,24 @@ def _is_of_tensor(value: ast.expr) -> bool:
 
 
 def _is_detached(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> bool:
+    origins = index.origins(value, function, line)
+    return any(_lets_go(origin.value) or _returns_detached(origin, index) for origin in origins)
+
+
+def _lets_go(value: ast.expr) -> bool:
     return any(
         tail_of(dotted(part.func) if isinstance(part, ast.Call) else dotted(part)) in _LETTING_GO
-        for origin in index.origins(value, function, line)
-        for part in walk(origin.value)
+        for part in walk(value)
         if isinstance(part, ast.Call | ast.Attribute)
     )
+
+
+def _returns_detached(origin: Origin, index: ProjectIndex) -> bool:
+    """Return whether a value is what a function of these files returns, which detaches all that it returns."""
+    call = next((each for each in origin.function.calls if each.node is origin.value), None)
+    called = index.callees(call) if call is not None else ()
+    returned = [statement.value for each in called for statement, _ in each.returns if statement.value is not None]
+    return bool(returned) and all(map(_lets_go, returned))
 
 
 def _is_carried(path: str, found: object, function: Function, index: ProjectIndex) -> bool:

@@ -76,7 +76,7 @@ class LossScaling(FactQuery):
             remedy = (
                 'run forward and loss under `with torch.autocast("cuda", dtype=torch.bfloat16):`, which needs no scaler'
             )
-            yield self.fact(file, sent.node, Assessment.MUST_CHANGE, text, remedy)
+            yield self.fact(file, sent.node, Assessment.SHOULD_CHECK, text, remedy)
 
     def _region(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
         kind = _type_of(call, index)
@@ -100,7 +100,7 @@ class LossScaling(FactQuery):
         if any(_type_of(each, index) == "float16" for each in calls):
             text = "the activations are float16 and nothing scales the loss: small gradients become 0"
             remedy = "use `dtype=torch.bfloat16`, or `scaler.scale(loss).backward()` with `scaler.step(optimizer)`"
-            yield self.fact(file, sent.node, Assessment.MUST_CHANGE, text, remedy)
+            yield self.problem(file, sent.node, text, remedy)
 
     def _scaler(self, file: FileTables, call: Call, regions: Sequence[Call], index: ProjectIndex) -> Iterator[Fact]:
         kinds = {_type_of(each, index) for each in regions}
@@ -119,16 +119,18 @@ class LossScaling(FactQuery):
     def _uses(self, file: FileTables, function: Function, name: str) -> Iterator[Fact]:
         own = [each for each in function.calls if each.receiver == name]
         stepped = [each for each in own if each.tail == "step"]
-        updated = [each for each in own if each.tail == "update"]
+        # Another method may update a scaler that the object holds, or unscale for it.
+        everywhere = [each for each in file.calls if tail_of(each.receiver) == tail_of(name)]
+        updated = [each for each in everywhere if each.tail == "update"]
         if stepped and not updated:
             text = f"`{name}.update()` is never called after this step, so the scale never adapts and never backs off"
-            yield self.fact(file, stepped[0].node, Assessment.MUST_CHANGE, text, f"call `{name}.update()` after it")
+            yield self.problem(file, stepped[0].node, text, f"call `{name}.update()` after it")
         elif stepped and updated:
             text = f"`{name}` scales, steps and updates"
             yield self.fact(file, stepped[0].node, Assessment.FINE, text)
         if stepped:
             return
-        unscaled = [each for each in own if each.tail == "unscale_"]
+        unscaled = [each for each in everywhere if each.tail in {"unscale_", "step"}]
         for each in function.calls:
             if (
                 each.tail == "step"
@@ -137,7 +139,7 @@ class LossScaling(FactQuery):
                 and "sched" not in each.receiver
             ):
                 text = f"`{each.receiver}` steps on gradients that are still multiplied by the scale of `{name}`"
-                yield self.fact(file, each.node, Assessment.MUST_CHANGE, text, f"write `{name}.step({each.receiver})`")
+                yield self.problem(file, each.node, text, f"write `{name}.step({each.receiver})`")
 
     def _losses(self, file: FileTables, index: ProjectIndex, *, is_lower: bool) -> Iterator[Fact]:
         """Yield losses of probabilities, which autocast on CUDA refuses."""
@@ -146,7 +148,7 @@ class LossScaling(FactQuery):
             if inside:
                 text = "autocast on CUDA raises for `binary_cross_entropy`: it is not safe in half precision"
                 remedy = "pass logits to `binary_cross_entropy_with_logits`"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy)
             elif not is_lower:
                 text = "`binary_cross_entropy` raises once it runs under autocast on CUDA"
                 remedy = "pass logits to `binary_cross_entropy_with_logits`"
@@ -160,7 +162,7 @@ class LossScaling(FactQuery):
                 if _is_in_autocast(each, index):
                     text = f"`{each.path}` is a BCELoss, and autocast on CUDA raises for it"
                     remedy = "use `nn.BCEWithLogitsLoss()` and remove the sigmoid before it"
-                    yield self.fact(file, each.node, Assessment.MUST_CHANGE, text, remedy)
+                    yield self.problem(file, each.node, text, remedy)
             if not is_lower and runs:
                 text = "`BCELoss` raises once it runs under autocast on CUDA"
                 remedy = "use `nn.BCEWithLogitsLoss()` and remove the sigmoid before it"

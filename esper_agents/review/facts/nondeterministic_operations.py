@@ -107,7 +107,7 @@ class NondeterministicOperations(FactQuery):
             elif path.endswith("cudnn.benchmark") and value is True:
                 text = "`cudnn.benchmark = True` picks convolutions by measured time, so runs may use different ones"
                 remedy = "write `torch.backends.cudnn.benchmark = False`"
-                yield self.fact(file, given.statement, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, given.statement, text, remedy)
             elif path.endswith("cudnn.benchmark") and value is False:
                 yield self.fact(
                     file, given.statement, Assessment.DESCRIPTION, "cuDNN does not pick its algorithms by time"
@@ -160,7 +160,8 @@ class NondeterministicOperations(FactQuery):
                 assessment, remedy = Assessment.SHOULD_CHECK, "replace it if results must be equal bit by bit"
             elif is_strict:
                 text = f"the {where} of `{tail}`{more} raises on CUDA, because deterministic mode is on"
-                assessment, remedy = Assessment.MUST_CHANGE, "replace it, or pass `warn_only=True`"
+                yield self.problem(file, first.node, text, "replace it, or pass `warn_only=True`")
+                continue
             else:
                 text = f"the {where} of `{tail}`{more} gives slightly other results in each run on CUDA"
                 assessment, remedy = Assessment.SHOULD_CHECK, "replace it if results must be equal bit by bit"

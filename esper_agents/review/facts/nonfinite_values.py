@@ -69,7 +69,7 @@ class NonfiniteValues(FactQuery):
             value = operand(call.node, call.function) if _is_of_torch(call) else None
             if value is None or _is_number(value):
                 continue
-            guard = _guard(value, call, index)
+            guard = _guard(value, call, index) or _guard_in_place(value, call)
             if guard and fine < _MOST_FINE:
                 fine += 1
                 yield self.fact(file, call.node, Assessment.FINE, f"`{_short(call.node)}` is guarded by `{guard}`")
@@ -77,7 +77,7 @@ class NonfiniteValues(FactQuery):
                 is_clamped = any(each in ast.unparse(value) for each in ("clamp(", "clip("))
                 beyond = "" if is_clamped else "NaN beyond 1 by rounding, and "
                 text = f"`{_short(call.node)}`: {beyond}an infinite gradient at 1 and -1"
-                remedy = f"`{call.tail}(x.clamp(-1 + 1e-6, 1 - 1e-6))`"
+                remedy = f"`eps = torch.finfo(x.dtype).eps`, then `{call.tail}(x.clamp(-1 + eps, 1 - eps))`"
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
             elif not guard and call.tail in {"acosh", "atanh", "logit", "rsqrt"}:
                 text = f"`{_short(call.node)}` is infinite or NaN at the edge of its range, and nothing here guards it"
@@ -215,12 +215,40 @@ def _guard(value: ast.expr, call: Call, index: ProjectIndex) -> str:
         match found:
             case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_epsilon(left) or _is_epsilon(right):
                 return _short(found)
+            case ast.Call(func=ast.Attribute(attr="add" | "add_"), args=[added, *_]) if _is_epsilon(added):
+                return _short(found)
+    return ""
+
+
+def _guard_in_place(value: ast.expr, call: Call) -> str:
+    """Return the statement above a call that adds a small number to its operand, or cuts it off, in place."""
+    path, function = dotted(value), call.function
+    if not path:
+        return ""
+    last = function.last_assignment(path, call.line)
+    if last is not None and last.is_augmented and isinstance(getattr(last.statement, "op", None), ast.Add):
+        return _short(last.statement) if _is_epsilon(last.value) else ""
+    # `_foreach_add_(divisors, eps)` guards what a loop draws from `divisors`.
+    loops = [each.node for each in call.block.chain() if isinstance(each.node, ast.For) and path in each.targets]
+    subjects = {path} | {dotted(each) for loop in loops for each in walk(loop.iter) if isinstance(each, ast.Name)}
+    since = last.line if last is not None and not loops else 0
+    for each in function.calls:
+        kind, given = each.tail.removeprefix("_foreach_"), each.node.args
+        subject = each.receiver
+        if kind != each.tail:
+            subject, given = (dotted(given[0]) if given else ""), given[1:]
+        is_added = kind == "add_" and any(map(_is_epsilon, given))
+        is_cut = kind.endswith("_") and kind in _LIMITING and not _is_at_edge(each.node)
+        if subject in subjects and (is_added or is_cut) and since <= each.line <= call.line:
+            return _short(each.node)
     return ""
 
 
 def _is_epsilon(side: ast.expr) -> bool:
     if isinstance(side, ast.Constant):
         return isinstance(side.value, float) and 0 < side.value <= _SMALL
+    if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant):
+        return "eps" in str(side.slice.value)
     return isinstance(side, ast.Name | ast.Attribute) and "eps" in dotted(side).lower()
 
 
@@ -256,12 +284,13 @@ def _is_nonnegative(value: ast.expr) -> bool:
 
 def _is_risky(node: ast.AST, call: Call, index: ProjectIndex) -> bool:
     """Return whether an expression is a root, logarithm or quotient of a value that nothing guards."""
+    value = None
     if isinstance(node, ast.Call) and tail_of(dotted(node.func)) in {"sqrt", "log", "acos", "asin", "rsqrt"}:
         value = operand(node, call.function)
-        return value is not None and not _is_number(value) and not _guard(value, call, index)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        return not _is_number(node.right) and not _guard(node.right, call, index)
-    return False
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        value = node.right
+    is_open = value is not None and not _is_number(value)
+    return is_open and value is not None and not (_guard(value, call, index) or _guard_in_place(value, call))
 
 
 def _reads_same(condition: ast.expr, risky: ast.AST) -> bool:

@@ -72,7 +72,7 @@ class PolicyUpdates(FactQuery):
             if _OLD.search(old.id) and carries_graph(old, function, call.line, index):
                 text = f"`{old.id}` carries a graph, so the ratio's gradient cancels: take it from the rollout"
                 remedy = f"store `{old.id}` under `torch.no_grad()` when the action is taken"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy)
             elif old.id in function.parameters and not function.assignments.get(old.id):
                 text = f"the ratio compares with `{old.id}`, which the caller stored"
                 yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
@@ -93,7 +93,7 @@ class PolicyUpdates(FactQuery):
                     continue
                 if carries_graph(made.value, function, made.line, index):
                     text = f"`{name}` carries the critic's graph, so the policy loss also trains the critic"
-                    yield self.fact(file, node, Assessment.MUST_CHANGE, text, f"write `{name}.detach()`")
+                    yield self.problem(file, node, text, f"write `{name}.detach()`")
                 elif isinstance(made.value, ast.BinOp) and ".detach()" in ast.unparse(made.value):
                     yield self.fact(
                         file, node, Assessment.DESCRIPTION, f"`{name}` weighs the policy gradient without a graph"
@@ -113,7 +113,7 @@ class PolicyUpdates(FactQuery):
                     if ".entropy(" in source and "-" not in source:
                         text = f"`{path}` adds `{dotted(name)}`, so the step makes the policy less random, not more"
                         remedy = f"subtract it: `- coefficient * {dotted(name)}`"
-                        yield self.fact(file, found.statement, Assessment.MUST_CHANGE, text, remedy)
+                        yield self.problem(file, found.statement, text, remedy)
 
     def _samples(self, file: FileTables, function: Function) -> Iterator[Fact]:
         """Yield log probabilities of an action that is sampled again."""
@@ -126,7 +126,7 @@ class PolicyUpdates(FactQuery):
             if any(each is not again and each.receiver == again.receiver for each in drawn):
                 text = "this is the log probability of a new sample, not of the action that was taken"
                 remedy = f"write `action = {again.path}()` once, and `{call.path}(action)`"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy)
 
     def _normalised(self, file: FileTables) -> Iterator[Fact]:
         for path, held in [each for function in file.functions for each in function.assignments.items()]:

@@ -12,7 +12,7 @@ from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.frameworks import runs_the_loop
 from esper_agents.review.names import dotted
 from esper_agents.review.patterns import pattern
-from esper_agents.review.programs import starts, training_files
+from esper_agents.review.programs import starts, training_functions
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -78,10 +78,12 @@ _SEED_ALL = pattern(
     r"(?:\w+\.)*(?:seed_everything|set_seed|enable_full_determinism|set_random_seed|set_determinism|manual_seed_all"
     r"|seed_all|setup_seed|fix_seed|set_global_seeds?|init_seeds?|set_all_seeds?|set_seeds?|seed_all_rng)"
 )
+_OF_TORCH = pattern(r"torch\.\S+")
 _CHANGING = pattern(
     r"time\.(?:time|time_ns|perf_counter|monotonic)|os\.(?:getpid|urandom)|datetime\.\S*now|uuid\.|secrets\."
 )
 _HASH = pattern(r"(?<![\w.])hash\(")
+_UNGIVEN = pattern(r"\bis None\b|^not\b")
 _OPTIONAL = pattern(r"\bis not None\b|\bseed\b")
 
 
@@ -136,7 +138,7 @@ class RandomSources(FactQuery):
             for file in files
             if not (source.name == "torch" and runs_the_loop(file))
             for call in file.calls
-            if source.is_drawn_by(_unaliased(call, index))
+            if source.is_drawn_by(_unaliased(call, index)) and not _is_self_test(call, index)
         ]
         drawn.sort(key=lambda call: (not _is_in_program(call.function.file, index), call.function.file.path, call.line))
         if not drawn:
@@ -146,8 +148,9 @@ class RandomSources(FactQuery):
         text = f"`{first.path}` draws from `{source.name}`{more}, which nothing in the project seeds"
         # A package leaves the seeds to the program that imports it, even if one of its files can be run.
         is_program = "__main__" in first.function.file.text and _is_in_program(first.function.file, index)
-        assessment = Assessment.MUST_CHANGE if is_program else Assessment.SHOULD_CHECK
-        yield self.fact(first.function.file, first.node, assessment, text, source.remedy)
+        assumption = "" if is_program else "the program that imports this does not either"
+        remedy = source.remedy if is_program else f"in the program that imports this, {source.remedy}"
+        yield self.problem(first.function.file, first.node, text, remedy, assumption=assumption)
 
     def _seed(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
         if _SEED_ALL.fullmatch(call.name) and _is_foreign(call, index):
@@ -157,7 +160,7 @@ class RandomSources(FactQuery):
             yield from self._own_generator(file, call, index)
         elif call.tail == "seed" and call.name in {"torch.seed", "torch.cuda.seed", "torch.random.seed"}:
             text = f"`{call.path}()` takes a new seed from the operating system in every run"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "write `torch.manual_seed(seed)`")
+            yield self.problem(file, call.node, text, "write `torch.manual_seed(seed)`")
         elif source := next((each for each in _SOURCES if each.is_seeded_by(call)), None):
             yield from self._seeded(file, call, source, index)
 
@@ -170,16 +173,16 @@ class RandomSources(FactQuery):
         if value is None or (isinstance(value, ast.Constant) and value.value is None):
             if not call.has_splat():
                 text = f"`{call.path}()` takes another seed in every run"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, f"write `{call.path}(seed)`")
+                yield self.problem(file, call.node, text, f"write `{call.path}(seed)`")
             return
         origins = index.origins(value, call.function, call.line)
         texts = [ast.unparse(value), *(ast.unparse(each.value) for each in origins)]
         if any(_CHANGING.search(text) for text in texts):
             text = f"`{source.name}` is seeded by the time or the process, so each run has another seed"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, f"write `{call.path}(seed)` with a number")
+            yield self.problem(file, call.node, text, f"write `{call.path}(seed)` with a number")
         elif any(_HASH.search(text) for text in texts):
             text = "`hash` of a text differs in every process, and so does this seed"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "use `zlib.crc32(text.encode())`")
+            yield self.problem(file, call.node, text, "use `zlib.crc32(text.encode())`")
         elif optional := _optional_around(call):
             yield self.fact(file, call.node, Assessment.OPEN, f"`{source.name}` is seeded only if `{optional}`")
         else:
@@ -191,9 +194,11 @@ class RandomSources(FactQuery):
             return
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             text = f"`{call.path}()` without a seed draws other numbers in every run"
-            is_own = _is_in_program(file, index) or file in training_files(index)
-            assessment = Assessment.MUST_CHANGE if is_own else Assessment.SHOULD_CHECK
-            yield self.fact(file, call.node, assessment, text, f"write `{call.path}(seed)`")
+            is_own = _is_in_program(file, index) or call.function in training_functions(index)
+            tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
+            is_own &= not any(_UNGIVEN.search(ast.unparse(each)) for each in tests)
+            assumption = "" if is_own else "its numbers reach a result that must repeat"
+            yield self.problem(file, call.node, text, f"write `{call.path}(seed)`", assumption=assumption)
         elif isinstance(given, ast.Constant):
             yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` has a seed of its own")
 
@@ -227,12 +232,20 @@ class RandomSources(FactQuery):
             earlier = [each for each in seed.function.calls if each.name == seed.name and each.line < seed.line]
             if before and not earlier and seed.block.loop is None:
                 text = f"`{before[0].path}` draws its weights before the seed on line {seed.line} is set"
-                yield self.fact(file, before[0].node, Assessment.MUST_CHANGE, text, "set the seed above this line")
+                yield self.problem(file, before[0].node, text, "set the seed above this line")
 
 
 def _is_in_program(file: FileTables, index: ProjectIndex) -> bool:
     """Return whether a file belongs to a program of the project, which can set its seeds."""
     return any("__main__" in each.text for each in starts(file, index))
+
+
+def _is_self_test(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call stands below `if __name__` of a file that others import, where only its author runs it."""
+    tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
+    return any("__name__" in ast.unparse(each) for each in tests) and call.function.file not in starts(
+        call.function.file, index
+    )
 
 
 def _has_generator(call: Call) -> bool:
@@ -241,7 +254,7 @@ def _has_generator(call: Call) -> bool:
 
 def _is_foreign(call: Call, index: ProjectIndex) -> bool:
     """Return whether a helper that seeds is of another package, so that its own lines are not in these files."""
-    return not index.callees(call) and "." in call.name
+    return not index.callees(call) and "." in call.name and _OF_TORCH.fullmatch(call.name) is None
 
 
 def _optional_around(call: Call) -> str:

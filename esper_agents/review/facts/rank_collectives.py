@@ -94,7 +94,7 @@ class RankCollectives(FactQuery):
             )
             given = ast.unparse(call.node.args[0]) if call.node.args else ""
             remedy = f"write `{given} = {ast.unparse(call.node)[:60]}`" if given.isidentifier() else "use its result"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+            yield self.problem(file, call.node, text, remedy)
 
     def _collective(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
         if call.argument(-1, "group") is not None:
@@ -108,9 +108,10 @@ class RankCollectives(FactQuery):
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
             return
         text = f"{_WAITING[found]} calls `{call.path}`, which waits for all ranks: the program hangs here"
-        assessment = Assessment.OPEN if found is Ranks.SOME else Assessment.MUST_CHANGE
-        remedy = "call it on all ranks, before or after the test on the rank"
-        yield self.fact(file, call.node, assessment, text, "" if found is Ranks.SOME else remedy)
+        if found is Ranks.SOME:
+            yield self.fact(file, call.node, Assessment.OPEN, text)
+        else:
+            yield self.problem(file, call.node, text, "call it on all ranks, before or after the test on the rank")
 
     def _steps(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         for call in (*file.calls_ending("backward", "manual_backward"), *file.calls_ending("step")):
@@ -126,7 +127,7 @@ class RankCollectives(FactQuery):
                 text = (
                     f"{_WAITING[found]} calls `{call.path}()`: the others wait for ever in the averaging of gradients"
                 )
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "take it out of the test on the rank")
+            yield self.problem(file, call.node, text, "take it out of the test on the rank")
 
     def _skips(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield where one rank skips the backward of a batch because of its own loss."""
@@ -143,7 +144,7 @@ class RankCollectives(FactQuery):
                     continue
                 text = "a rank whose own loss is not finite skips this batch, and the others wait for its gradients"
                 remedy = "decide together: `dist.all_reduce(flag, op=dist.ReduceOp.MAX)` before the test"
-                yield self.fact(file, block.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, block.node, text, remedy)
 
     def _states(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield the state of a model in shards that one rank alone asks for."""
@@ -160,4 +161,4 @@ class RankCollectives(FactQuery):
             if tail_of(call.receiver) in {tail_of(each) for each in names} and ranks_at(call, index) is Ranks.ONE:
                 text = f"only one rank calls `{call.path}()`, which needs the shards of all ranks: the program hangs"
                 remedy = "call it on all ranks, and save on one"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy)

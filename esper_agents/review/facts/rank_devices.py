@@ -13,7 +13,13 @@ from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.programs import training_files, training_functions
-from esper_agents.review.ranks import is_distributed, is_limited, is_rank, leaves_it_to_engine
+from esper_agents.review.ranks import (
+    is_distributed,
+    is_limited,
+    is_rank,
+    leaves_it_to_engine,
+    unless_distributed,
+)
 from esper_agents.review.training import backward_calls
 
 if TYPE_CHECKING:
@@ -67,7 +73,7 @@ class RankDevices(FactQuery):
             reached = training_functions(index)
             for call in file.calls_to(*_SETTING):
                 if call.function in reached and not (_is_constant(call) and self._is_aside(call, index)):
-                    yield self._set(file, call)
+                    yield self._set(file, call, index)
             yield from self._parallel(file, index)
             yield from self._fixed(file, index)
             yield from self._visible(file, index)
@@ -76,12 +82,12 @@ class RankDevices(FactQuery):
             if is_distributed(index):
                 yield from self._loads(file)
 
-    def _set(self, file: FileTables, call: Call) -> Fact:
+    def _set(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
         value = call.argument(0, "device")
         if isinstance(value, ast.Constant):
             text = f"`set_device({ast.unparse(value)})` puts every rank on the same GPU"
             remedy = 'write `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`'
-            return self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+            return self.problem(file, call.node, text, remedy, assumption=unless_distributed(index))
         shown = ast.unparse(value)[:40] if value is not None else "..."
         return self.fact(file, call.node, Assessment.FINE, f"`cuda` means GPU `{shown}` of each rank from here on")
 
@@ -90,7 +96,7 @@ class RankDevices(FactQuery):
             if not (is_distributed(index) and is_limited(call, index)):
                 text = "DataParallel drives all GPUs from one process; under DDP each process drives one"
                 remedy = "write `DistributedDataParallel(model, device_ids=[local_rank])`"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy, assumption=unless_distributed(index))
 
     def _fixed(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield one fact for each fixed GPU of a file, at its first use."""
@@ -103,8 +109,8 @@ class RankDevices(FactQuery):
             is_training = bool(lines & reached) or any(True for _ in backward_calls(file))
             nodes.sort(key=lambda each: getattr(each, "lineno", 0))
             text = f"`{device}` is fixed{_further(nodes)}: every rank puts its model and batches on that one GPU"
-            assessment = Assessment.MUST_CHANGE if is_training else Assessment.SHOULD_CHECK
-            yield self.fact(file, nodes[0], assessment, text, _REMEDY)
+            assumption = unless_distributed(index) if is_training else "a training uses it"
+            yield self.problem(file, nodes[0], text, _REMEDY, assumption=assumption)
 
     def _in_calls(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[str, ast.AST]]:
         for call in file.calls:
@@ -129,7 +135,8 @@ class RankDevices(FactQuery):
                     text = (
                         f"only GPU {ast.unparse(given.value)} is visible to every rank, so ranks above 0 have no device"
                     )
-                    yield self.fact(file, given.statement, Assessment.MUST_CHANGE, text, "set it in the launch command")
+                    remedy = "set it in the launch command"
+                    yield self.problem(file, given.statement, text, remedy, assumption=unless_distributed(index))
 
     def _current(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield the first move to the current device, which is GPU 0 until something sets it."""
@@ -144,7 +151,7 @@ class RankDevices(FactQuery):
         if found:
             text = f"`cuda` without a number{_further(found)} is GPU 0 on every rank: nothing sets the device of a rank"
             remedy = 'call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the model is made'
-            yield self.fact(file, found[0], Assessment.MUST_CHANGE, text, remedy)
+            yield self.problem(file, found[0], text, remedy, assumption=unless_distributed(index))
 
     def _loads(self, file: FileTables) -> Iterator[Fact]:
         for call in file.calls_to("torch.load"):
@@ -160,7 +167,7 @@ class RankDevices(FactQuery):
                 yield self.fact(file, call.node, Assessment.FINE, text)
             elif isinstance(given, ast.List) and any(isinstance(each, ast.Constant) for each in given.elts):
                 text = "`device_ids` is fixed, so every rank puts its model on the same GPU"
-                yield self.fact(file, given, Assessment.MUST_CHANGE, text, "write `device_ids=[local_rank]`")
+                yield self.problem(file, given, text, "write `device_ids=[local_rank]`")
 
 
 def _is_constant(call: Call) -> bool:

@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Category
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.patterns import pattern
 from esper_agents.review.programs import training_files
-from esper_agents.review.ranks import is_limited, leaves_it_to_engine, ranks_at
+from esper_agents.review.ranks import is_limited, leaves_it_to_engine, ranks_at, unless_distributed
 from esper_agents.review.training import innermost_training_loops
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class RankOutput(FactQuery):
             for call in file.calls_to(*_STARTS):
                 if not is_limited(call, index):
                     text = f"every rank calls `{call.path}`: 8 ranks start 8 runs or write 8 event files"
-                    yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "call it under `if rank == 0:`")
+                    assumption = _assumption(index)
+                    yield self.problem(file, call.node, text, "call it under `if rank == 0:`", assumption=assumption)
             yield from self._prints(file, index)
 
     def _save(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
@@ -79,7 +80,7 @@ class RankOutput(FactQuery):
         else:
             text = f"every rank writes `{shown[:60]}`, all at once: the file may be damaged"
             remedy = "write it under `if dist.get_rank() == 0:`, with `dist.barrier()` after it if all read it"
-            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+            yield self.problem(file, call.node, text, remedy, assumption=_assumption(index))
 
     def _prints(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         loops = innermost_training_loops(file)
@@ -91,7 +92,12 @@ class RankOutput(FactQuery):
         if found:
             others = f" (and {len(found) - 1} more in this file)" if len(found) > 1 else ""
             text = f"every rank prints this line in the training loop{others}: 8 ranks print it 8 times"
-            yield self.fact(file, found[0].node, Assessment.SHOULD_CHECK, text, "print under `if rank == 0:`")
+            remedy = "print under `if rank == 0:`"
+            yield self.problem(file, found[0].node, text, remedy, assumption=_assumption(index))
+
+
+def _assumption(index: ProjectIndex) -> str:
+    return unless_distributed(index) or "no program that calls this limits it to one rank"
 
 
 def _given(call: Call) -> set[str]:

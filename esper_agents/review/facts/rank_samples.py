@@ -13,7 +13,14 @@ from esper_agents.review.loaders import feeding_a_training, loops_over_loaders, 
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
 from esper_agents.review.programs import training_files
-from esper_agents.review.ranks import is_distributed, is_for_one_process, is_limited, leaves_it_to_engine, ranks_at
+from esper_agents.review.ranks import (
+    is_distributed,
+    is_for_one_process,
+    is_limited,
+    leaves_it_to_engine,
+    ranks_at,
+    unless_distributed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,8 +131,8 @@ class RankSamples(FactQuery):
             remedy = (
                 f"write `sampler=DistributedSampler({given})`{place}, and call `sampler.set_epoch(epoch)` in each epoch"
             )
-            assessment = Assessment.MUST_CHANGE if feeds else Assessment.SHOULD_CHECK
-            yield self.fact(file, call.node, assessment, text, remedy)
+            assumption = unless_distributed(index) if feeds else "a training reads it"
+            yield self.problem(file, call.node, text, remedy, assumption=assumption)
             yield from self._batch(file, call, has_ranks=has_ranks) if feeds else ()
         elif any(_counts(loop) for loop in loops) and not any(trains(loop, index) for loop in loops):
             text = f"every rank evaluates all of {named}, so the evaluation is as slow as on one GPU"
@@ -157,7 +164,7 @@ class RankSamples(FactQuery):
             if feeds and not is_for_one_process(call):
                 text = f"`{min(kinds)}` ignores the ranks: each rank draws from all the data"
                 remedy = "use `DistributedSampler`, or keep every world_size-th index of one seeded draw"
-                yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+                yield self.problem(file, call.node, text, remedy, assumption=unless_distributed(index))
 
     def _split(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
         if call.argument(2, "generator") is not None or call.has_splat():
@@ -166,7 +173,7 @@ class RankSamples(FactQuery):
             return
         text = "nothing seeds this split: the ranks split differently and train on each other's held-out samples"
         remedy = "pass `generator=torch.Generator().manual_seed(0)`"
-        yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, remedy)
+        yield self.problem(file, call.node, text, remedy, assumption=unless_distributed(index))
 
     def _seeds(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         for call in file.calls_to(*_SEEDING)[:1]:

@@ -10,7 +10,7 @@ from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.hot import hot_around, hot_blocks, is_rare
 from esper_agents.review.loaders import LOADERS, has_no_workers, loops_over_loaders
 from esper_agents.review.names import dotted, tail_of
-from esper_agents.review.tensor_tests import asks_a_buffer, asks_a_tensor, tests_of
+from esper_agents.review.tensor_tests import asked_unless, asks_a_buffer, asks_a_tensor, tests_of
 from esper_agents.review.training import backward_calls
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class StepCosts(FactQuery):
         for test, _ in tests_of(function):
             if asks_a_tensor(test, function) or asks_a_buffer(test, function):
                 shown = ast.unparse(test)[:_LONGEST]
-                text = f"`{shown}` in `{function.qualname}` asks a tensor: the host waits for the device at every call"
+                first = asked_unless(test, function)
+                when = f"unless `{first[:_LONGEST]}` decides first" if first else "at every call"
+                text = f"`{shown}` in `{function.qualname}` asks a tensor: the host waits for the device {when}"
                 remedy = "keep the flag in Python as well, or choose by `torch.where`"
                 yield self.fact(file, test, Assessment.SHOULD_CHECK, text, remedy)
 

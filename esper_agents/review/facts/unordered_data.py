@@ -62,7 +62,7 @@ class UnorderedData(FactQuery):
         shown = ast.unparse(call.node)[:50]
         if call.path == "enumerate":
             text = f"`{shown}` numbers a set: texts get other numbers in every process"
-            yield self.fact(file, call.node, Assessment.MUST_CHANGE, text, "write `enumerate(sorted(...))`")
+            yield self.problem(file, call.node, text, "write `enumerate(sorted(...))`", assumption="they are texts")
         else:
             text = f"`{shown}` has the order of a set, which for texts differs in every process"
             yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, "write `sorted(...)`")

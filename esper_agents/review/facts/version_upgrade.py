@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,2}(?:\.\d{1,2}){1,3})")
 _OTHERS = re.compile(r"python|cuda|triton|numpy|cudnn", re.IGNORECASE)
 _NEWEST = "99"
+_OF_MODULES = frozenset({"parameters", "named_parameters", "state_dict", "modules", "train", "eval", "requires_grad_"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,11 @@ class VersionUpgrade(FactQuery):
         elif is_torch and change.version not in versions:
             return
         else:
-            assessment = Assessment.MUST_CHANGE if change.breaks else Assessment.SHOULD_CHECK
-            yield self.fact(file, node, assessment, text.replace("it has no such", "there is no such"), change.remedy)
+            text = text.replace("it has no such", "there is no such")
+            if change.breaks:
+                yield self.problem(file, node, text, change.remedy)
+            else:
+                yield self.fact(file, node, Assessment.SHOULD_CHECK, text, change.remedy)
 
     def _saved_modules(self, file: FileTables, index: ProjectIndex, versions: _Range) -> Iterator[Fact]:
         """Yield where a whole module is saved, which `torch.load` refuses by default since torch 2.6."""
@@ -112,7 +116,7 @@ class VersionUpgrade(FactQuery):
         if symbol.removed and not versions.is_over(symbol.removed):
             when = "" if symbol.removed in versions else ", before the versions in question already"
             text = f"{about} is gone or refused since torch {symbol.removed}{when}"
-            return self.fact(file, use.node, Assessment.MUST_CHANGE, text, remedy)
+            return self.problem(file, use.node, text, remedy)
         if symbol.deprecated and symbol.deprecated in versions:
             until = f", and gone with torch {symbol.removed}" if symbol.removed else ""
             text = f"{about} is deprecated since torch {symbol.deprecated} and still works{until}"
@@ -125,7 +129,7 @@ class VersionUpgrade(FactQuery):
 
 
 def _is_module(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
-    """Return whether a value is a module, also as a copy or moved."""
+    """Return whether a value is a module, also as a copy or moved: by its class, or by what only modules have."""
     while isinstance(value, ast.Call):
         if isinstance(value.func, ast.Attribute) and value.func.attr in {"cpu", "half", "float", "to", "eval"}:
             value = value.func.value
@@ -133,8 +137,16 @@ def _is_module(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
             value = value.args[0]
         else:
             return False
-    path = dotted(value)
-    return bool(path) and isinstance(value, ast.Name | ast.Attribute) and is_model(path, call, index)
+    path, function = dotted(value), call.function
+    if not path or not isinstance(value, ast.Name | ast.Attribute):
+        return False
+    if (made := index.class_of(value, function, call.line)) is not None:
+        return index.is_module(made)
+    owner = function.owner
+    around = list(owner.methods.values()) if path.startswith("self.") and owner is not None else [function]
+    is_bound = any(each.assignments.get(path) for each in around)
+    is_used = any(each.receiver == path and each.tail in _OF_MODULES for one in around for each in one.calls)
+    return is_used or (not is_bound and is_model(path, call, index))
 
 
 def _range(subject: InspectionSubject) -> _Range:

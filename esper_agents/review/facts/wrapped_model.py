@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
+from esper_agents.review.conditions import are_alternatives
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, walk
@@ -122,16 +123,14 @@ class WrappedModel(FactQuery):
             if not model or model in seen or model == "self" or _is_example(call):
                 continue
             seen.add(model)
-            text = f"`{model}` is not wrapped and nothing starts a process group: several processes would train apart"
+            shown = ast.unparse(_model_given(call))
+            text = f"`{shown}` is not wrapped and nothing starts a process group: several processes would train apart"
             remedy = (
-                f'call `dist.init_process_group("nccl")`, then `{model} = DistributedDataParallel({model}, '
+                f'call `dist.init_process_group("nccl")`, then `{shown} = DistributedDataParallel({shown}, '
                 "device_ids=[local_rank])`, and start with `torchrun`"
             )
-            # What makes an optimizer alone may be given a model that its caller has wrapped.
-            is_loop = any(loop.function is call.function for loop in innermost_training_loops(file))
-            assessment = Assessment.MUST_CHANGE if is_loop else Assessment.SHOULD_CHECK
-            yield self.fact(file, call.node, assessment, text, remedy)
-            owner = index.class_of(ast.parse(model, mode="eval").body, call.function, call.line)
+            yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+            owner = index.class_of(_model_given(call), call.function, call.line)
             if owner is not None:
                 yield from self._unwrapped(call, model, owner, index, since=0)
                 yield from self._unused(owner, index)
@@ -153,7 +152,8 @@ class WrappedModel(FactQuery):
             return
         owner = index.class_of(model, call.function, call.line)
         targets = [dotted(each) for each in call.statement.targets] if isinstance(call.statement, ast.Assign) else []
-        for target in targets if call.name not in FSDP[2:] else ():
+        # FSDP passes the attributes that it lacks on to the module in it.
+        for target in targets if call.name in DDP else ():
             if owner is not None:
                 yield from self._unwrapped(call, target, owner, index, since=call.line)
         if owner is not None and not (isinstance(finding, ast.Constant) and finding.value) and finding is None:
@@ -163,7 +163,7 @@ class WrappedModel(FactQuery):
 
     def _unwrapped(self, made: Call, path: str, owner: Class, index: ProjectIndex, *, since: int) -> Iterator[Fact]:
         """Yield the attributes of a wrapped model that its wrapper does not have."""
-        function, file = made.function, made.function.file
+        function = made.function
         own = {name for each in index.lineage(owner).classes for name in each.methods}
         held = {name.removeprefix("self.") for each in index.lineage(owner).classes for name in each.attributes}
         functions = [function, *function.inner]
@@ -175,39 +175,41 @@ class WrappedModel(FactQuery):
             first = since if each is function else 0
             calls = [call for call in each.calls if call.receiver == path and call.line > first]
             for call in calls:
-                if call.tail in own - _MODULE_ATTRIBUTES and not _is_guarded(call):
-                    yield self._attribute(file, call.node, path, call.tail, since)
-            for call in (call for call in each.calls if call.line > first and not _is_guarded(call)):
+                if call.tail in own - _MODULE_ATTRIBUTES and _may_be_wrapped(path, made, call, since):
+                    yield self._attribute(call, call.node, path, call.tail, made if since else None)
+            for call in (one for one in each.calls if one.line > first and _may_be_wrapped(path, made, one, since)):
                 # An attribute is read in the statement of a call, such as `print(model.size)`.
                 for node in walk(call.node):
                     is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
                     if is_read and dotted(node.value) == path and node.attr in held - own - _MODULE_ATTRIBUTES:
-                        yield self._attribute(file, node, path, node.attr, since)
+                        yield self._attribute(call, node, path, node.attr, made if since else None)
 
-    def _attribute(self, file: FileTables, node: ast.AST, path: str, name: str, since: int) -> Fact:
+    def _attribute(self, call: Call, node: ast.AST, path: str, name: str, made: Call | None) -> Fact:
         text = f"DDP wraps `{path}` and has no `{name}` itself: this line raises AttributeError"
-        if not since:
-            text = f"once DDP wraps `{path}`, this line raises AttributeError: the wrapper has no `{name}`"
-        return self.fact(file, node, Assessment.MUST_CHANGE, text, f"write `{path}.module.{name}`")
+        assumption = ""
+        if made is None:
+            text = f"DDP has no `{name}` itself: this line raises AttributeError"
+            assumption = f"`{path}` is wrapped under this name"
+        elif call.function is not made.function:
+            assumption = f"`{made.function.name}` runs before `{call.function.name}`"
+        return self.problem(call.function.file, node, text, f"write `{path}.module.{name}`", assumption=assumption)
 
     def _unused(self, owner: Class, index: ProjectIndex) -> Iterator[Fact]:
         """Yield layers of a model that nothing runs: DDP waits for their gradients."""
         for part in _parts(owner, index):
             text = " ".join(ast.unparse(each.node) for each in index.lineage(part).classes)
-            if _BY_NAME.search(text):
+            if _BY_NAME.search(text) or "requires_grad" in text:
                 continue
             for path, given in part.attributes.items():
                 if len(given) == 1 and _is_layer(given[0]) and _mentions(path.removeprefix("self."), index) == 1:
                     text = f"nothing runs `{path}`, so it gets no gradient: DDP raises in the second step"
-                    yield self.fact(part.file, given[0].statement, Assessment.MUST_CHANGE, text, f"remove `{path}`")
+                    yield self.problem(part.file, given[0].statement, text, f"remove `{path}`")
 
     def _optimized_before(self, file: FileTables, call: Call, model: str) -> Iterator[Fact]:
         for other in call.function.calls:
             if model and _optimized(other) == model and other.line < call.line:
                 text = f"the optimizer holds parameters of `{model}` from before FSDP shards them: they do not train"
-                yield self.fact(
-                    file, other.node, Assessment.MUST_CHANGE, text, "make the optimizer after FSDP wraps the model"
-                )
+                yield self.problem(file, other.node, text, "make the optimizer after FSDP wraps the model")
 
     def _group(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         calls = [each for each in file.calls_ending("init_process_group") if "distributed" in each.name]
@@ -225,9 +227,7 @@ class WrappedModel(FactQuery):
         if not is_started:
             for call in file.calls_to(*DDP, *FSDP)[:1]:
                 text = "nothing in the project starts a process group, and this call raises without one"
-                yield self.fact(
-                    file, call.node, Assessment.MUST_CHANGE, text, 'call `dist.init_process_group("nccl")` first'
-                )
+                yield self.problem(file, call.node, text, 'call `dist.init_process_group("nccl")` first')
 
     def _flags(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         for call in file.calls_ending("add_argument"):
@@ -294,6 +294,13 @@ def _optimized(call: Call) -> str:
     return path.removesuffix(".parameters()") if path.endswith(".parameters()") and "(" not in path[:-13] else ""
 
 
+def _model_given(call: Call) -> ast.expr:
+    """Return the model in `SGD(model.parameters())`."""
+    given = call.argument(0, "params")
+    is_call = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute)
+    return given.func.value if is_call else call.node  # type: ignore[union-attr]
+
+
 def _is_guarded(call: Call) -> bool:
     """Return whether a call stands where a test tells the wrapped model from the plain one."""
     if is_for_one_process(call):
@@ -302,6 +309,16 @@ def _is_guarded(call: Call) -> bool:
     arms = [each.test for each in walk(call.statement) if isinstance(each, ast.IfExp)]
     tries = any(str(each.kind) in {"try", "except"} for each in call.block.chain())
     return tries or any(_GUARD.search(ast.unparse(each)) for each in (*tests, *arms))
+
+
+def _may_be_wrapped(path: str, made: Call, call: Call, since: int) -> bool:
+    """Return whether a path may hold the wrapper at a call: no test tells, and it was not bound to something else."""
+    if _is_guarded(call):
+        return False
+    if not since or call.function is not made.function:
+        return True
+    last = call.function.last_assignment(path, call.line)
+    return last is not None and last.value is made.node and not are_alternatives(made.block, call.block)
 
 
 def _text(node: ast.expr) -> str:

@@ -112,7 +112,7 @@ class DivisionWithoutFloor(Rule):
         return self.hit(
             division,
             f"the result is NaN or infinite where {what}",
-            remedy="put `.clamp_min(1e-8)` behind the divisor, or add a small number to it",
+            remedy="put `.clamp_min(torch.finfo(x.dtype).eps)` behind the divisor, or add that to it",
             confidence=Confidence.MODERATE if is_sure else Confidence.LOW,
             basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
             severity=Severity.WARNING if is_sure else Severity.SUGGESTION,
@@ -123,7 +123,7 @@ class DivisionWithoutFloor(Rule):
         return self.hit(
             division,
             f"the result is NaN or infinite where the {_WORD[call.tail]} of {ast.unparse(reduced)!r} is 0",
-            remedy=f"add a small number to the divisor, or `.clamp_min(1e-8)` it{_BETTER.get(call.tail, '')}",
+            remedy=f"add `torch.finfo(x.dtype).eps` to the divisor, or clamp it there{_BETTER.get(call.tail, '')}",
             confidence=Confidence.MODERATE if likely else Confidence.LOW,
             basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
             severity=Severity.WARNING if likely else Severity.SUGGESTION,

@@ -35,10 +35,10 @@ _CLAMPS = frozenset({"clamp", "clamp_min", "clip", "clamp_", "clamp_min_", "clip
 # What takes care of the infinities afterwards.
 _CARING = frozenset({"where", "nan_to_num", "masked_fill"})
 _WHOLE = pattern(r"\.(?:long|int)\(\)|\.to\((?:dtype=)?torch\.(?:long|int)\w*\)")
-_ADD = "add a small number or clamp: `torch.log(x.clamp_min(1e-8))`"
+_ADD = "add a small number or clamp: `torch.log(x.clamp_min(torch.finfo(x.dtype).eps))`"
 _COMPLEMENT = {
     Activation.SIGMOID: "use `F.logsigmoid(-scores)`, which stays finite",
-    Activation.SOFTMAX: "clamp it away from 0: `torch.log((1 - p).clamp_min(1e-8))`",
+    Activation.SOFTMAX: "clamp it away from 0: `torch.log((1 - p).clamp_min(torch.finfo(p.dtype).eps))`",
 }
 
 
@@ -120,7 +120,7 @@ class LogOfUnclamped(Rule):
         yield self.hit(
             call.node,
             f"this {what} by hand is NaN or infinite where {ast.unparse(value)!r} is exactly 0",
-            remedy=f"{remedy}, or clamp it: `p.clamp_min(1e-8)`",
+            remedy=f"{remedy}, or clamp it: `p.clamp_min(torch.finfo(p.dtype).eps)`",
             confidence=Confidence.LOW,
             basis=f"{INFERRED}: nothing in sight keeps it from 0",
             severity=Severity.SUGGESTION,
@@ -204,7 +204,7 @@ def _floored_at_zero(value: ast.Call, origin: Origin, index: ProjectIndex) -> Ze
         is_function = resolve(dotted(value.func), origin.function).startswith("torch.")
         floors = [each.value for each in value.keywords if each.arg == "min"] or value.args[is_function:]
         if floors and _is_number(floors[0], 0):
-            return Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(1e-8)`", origin.function)
+            return Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(torch.finfo(x.dtype).eps)`", origin.function)
     return None
 
 

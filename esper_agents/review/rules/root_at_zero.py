@@ -108,7 +108,7 @@ class RootAtZero(Rule):
             yield self.hit(
                 root.node,
                 f"the gradient of this root is NaN where {reason.where}",
-                remedy="add a small number under the root, such as `torch.sqrt(squares + 1e-12)`",
+                remedy="add a small number under the root: `torch.sqrt(x + torch.finfo(x.dtype).eps)`",
                 confidence=Confidence.MODERATE if is_sure else Confidence.LOW,
                 basis=f"{INFERRED}: that a gradient flows through it",
                 severity=Severity.WARNING if is_sure else Severity.SUGGESTION,
@@ -185,6 +185,8 @@ def _has_product(value: ast.expr) -> bool:
 
 def _has_no_gradient(root: Root, base: Origin, index: ProjectIndex) -> bool:
     """Return whether what the root is taken of is detached, a gradient by itself, or made of constants."""
+    if isinstance(base.value, ast.Constant):
+        return True
     origins = (base, *index.origins(base.value, base.function, base.line))
     if any(_DETACHED.search(ast.unparse(each.value)) for each in origins) or _is_detached(root):
         return True

@@ -10,6 +10,7 @@ from esper_agents.review.blocks import BlockKind
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.pickles import PICKLES, reads_a_model
 from esper_agents.review.rule import INFERRED, SEEN, Rewrite, Rule
+from esper_agents.review.symbols import is_for_some_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,12 +63,18 @@ class UnsafeLoad(Rule):
                     "this load runs whatever code the file holds",
                     remedy="write `weights_only=True`, and allow what else is needed by `add_safe_globals`",
                 )
+            elif said is None and _names_a_pickle_module(call):
+                yield self.hit(
+                    call.node,
+                    "this load runs whatever code the file holds: `pickle_module` turns `weights_only` off by default",
+                    remedy="write `weights_only=True`, and leave out `pickle_module`",
+                )
             elif (said is None or (isinstance(said, ast.Constant) and said.value is None)) and not call.has_splat():
                 yield from self._left_open(call, asked)
 
     def _left_open(self, call: Call, asked: TorchRange | None) -> Iterator[RuleMatch]:
         """Yield a load that leaves it to the installed torch, where that may be one before 2.6."""
-        if asked is not None and asked.starts_at("2.6"):
+        if (asked is not None and asked.starts_at("2.6")) or is_for_some_versions(call):
             return
         is_old = asked is not None and not asked.reaches("2.6")
         yield self.hit(
@@ -112,6 +119,11 @@ class UnsafeLoad(Rule):
             return None
         # Whoever wrote False may need it, except for what goes straight into a model: weights are all it can be.
         return Rewrite(arguments={"weights_only": "True"}) if asked is None or _is_state(call) else None
+
+
+def _names_a_pickle_module(call: Call) -> bool:
+    given = call.argument(2, "pickle_module")
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _said_of_weights(call: Call) -> ast.expr | None:

@@ -70,16 +70,34 @@ class UnsafePickle(Rule):
                 continue
             whence = source_of(source, call, index)
             is_known = whence is not Source.UNKNOWN
+            sure = Confidence.HIGH if _is_named(call) else Confidence.MODERATE
             yield self.hit(
                 call.node,
                 f"`{call.path}` runs whatever code the data holds{f', which comes from {whence}' if is_known else ''}",
                 remedy=_remedy(call),
                 severity=None if is_known else Severity.SUGGESTION,
-                confidence=Confidence.HIGH if is_known else Confidence.LOW,
-                basis=(SEEN if "(" in opened(call) else FOLLOWED)
-                if is_known
-                else f"{INFERRED}: the code does not show who wrote it",
+                confidence=sure if is_known else Confidence.LOW,
+                basis=_basis(call, is_known=is_known),
             )
+
+
+def _basis(call: Call, *, is_known: bool) -> str:
+    if not is_known:
+        return f"{INFERRED}: the code does not show who wrote it"
+    if not _is_named(call):
+        return f"{INFERRED}: that the loader is not a safe one"
+    return SEEN if "(" in opened(call) else FOLLOWED
+
+
+def _loader(call: Call) -> ast.expr | None:
+    given = next((each.value for each in call.node.keywords if each.arg == "Loader"), call.argument(1))
+    return given if call.name in _YAML else None
+
+
+def _is_named(call: Call) -> bool:
+    """Return whether a load names its loader, if it takes one: `yaml.Loader`, and not the result of a call."""
+    loader = _loader(call)
+    return loader is None or isinstance(loader, ast.Name | ast.Attribute)
 
 
 def _runs_code(call: Call) -> bool:
@@ -111,5 +129,8 @@ def _remedy(call: Call) -> str:
     if call.name in _ARRAYS:
         return "write `numpy.load(path, allow_pickle=False)`, and keep what is no array in JSON"
     if call.name in _YAML:
-        return "write `yaml.safe_load(file)`"
+        source = call.node.args[0] if call.node.args else None
+        if not _is_named(call):
+            return "derive the loader from `yaml.SafeLoader`"
+        return f"write `yaml.safe_load({ast.unparse(source)[:40] if source is not None else 'file'})`"
     return "keep tensors by `torch.save` and read them by `torch.load(path, weights_only=True)`, the rest in JSON"

@@ -180,3 +180,11 @@ def test_code_of_a_framework_is_left_to_it():
     body = training("    loader = DataLoader(data, shuffle=True)\n    model.to('cuda:0')")
     for query in ("rank-samples", "rank-devices", "wrapped-model"):
         assert not [each for each in facts(query, body, start) if each.assessment is Assessment.MUST_CHANGE]
+
+
+def test_models_in_a_list_are_inspected_like_others():
+    body = (
+        "def fit(nets, loader):\n    for x in loader:\n        made = torch.optim.SGD(nets[0].parameters(), lr=0.1)\n"
+        "        nets[0](x).backward()\n        made.step()\n"
+    )
+    assert any("`nets[0]` is not wrapped" in each for each in texts("wrapped-model", body))

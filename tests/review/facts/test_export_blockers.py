@@ -74,5 +74,7 @@ def test_without_an_export_the_named_module_is_read():
     other = NET.format("return x.numpy()").partition("class")[2].replace("Net", "Other")
     source = f"{NET.format('return x.numpy()')}\n\nclass{other}"
     named = InspectionSubject(("export",), symbols=("net.py:Other",))
-    assert len(found(source, MUST)) == 2
     assert len(found(source, MUST, subject=named)) == 1
+    guessed = found(source, MUST, SHOULD)
+    assert [each.assessment for each in guessed] == [SHOULD, SHOULD]
+    assert all(each.text.endswith("(if this module is exported)") for each in guessed)

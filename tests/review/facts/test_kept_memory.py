@@ -73,12 +73,13 @@ def test_a_hook_that_keeps_an_output_is_told_and_one_that_detaches_is_fine():
 def test_layers_in_a_row_without_checkpoints_are_told_for_the_peak_only():
     text = (
         "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(9)])\n\n"
+        "        super().__init__()\n        self.layers = nn.ModuleList([Block(4) for _ in range(9)])\n\n"
         "    def forward(self, x):\n        for layer in self.layers:\n            x = layer(x)\n        return x\n"
     )
     assert [each.line for each in facts(text, "memory")] == [11]
     assert facts(text) == ()
     assert facts(text.replace("x = layer(x)", "x = checkpoint(layer, x)"), "memory") == ()
+    assert facts(text.replace("Block(4)", "nn.Linear(4, 4)"), "memory") == ()
     parallel = text.replace("x = layer(x)", "y.append(layer(x))").replace("        for", "        y = []\n        for")
     assert facts(parallel, "memory") == ()
 
