@@ -152,7 +152,7 @@ def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None]
 
     root = options.root
     if options.is_change:
-        difference = _difference(options, root)
+        difference = _difference(options, root, on_progress)
         outcome = ReviewOutcome(difference.report, earlier=difference.earlier)
     else:
         outcome = ReviewOutcome(_report(options, root, on_progress))
@@ -337,7 +337,7 @@ def _without_secrets(report: ReviewReport) -> ReviewReport:
     return redacted(report, known=secrets_of(os.environ)).value
 
 
-def _difference(options: ReviewOptions, root: Path) -> DiffReview:
+def _difference(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> DiffReview:
     from esper_agents.agents.companions import declared_companions
     from esper_agents.review.changed_sources import change_since, staged_change
     from esper_agents.review.changes import review_change
@@ -354,6 +354,7 @@ def _difference(options: ReviewOptions, root: Path) -> DiffReview:
         categories=options.categories,
         rules=options.rules,
         extra=options.extra,
+        on_progress=on_progress,
     )
     unreadable = (*found.report.unreadable, *declared.unreadable)
     return replace(found, report=replace(found.report, unreadable=unreadable))
