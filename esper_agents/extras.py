@@ -20,6 +20,7 @@ class Extra(StrEnum):
     TORCH = "torch"
     POSTGRESQL = "postgresql"
     TRACE = "trace"
+    MCP = "mcp"
 
     @property
     def install_command(self) -> str:
@@ -40,6 +41,8 @@ class Extra(StrEnum):
                 return "using a PostgreSQL database"
             case Extra.TRACE:
                 return "exporting spans"
+            case Extra.MCP:
+                return "serving coding agents"
 
 
 class MissingExtraError(UsageError):

@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
 from esper_agents.domain.codec import carried
-from esper_agents.errors import BusyError
-from esper_agents.orchestration.answers import find_question, only_question, pending_questions, record_answer
+from esper_agents.errors import BusyError, UsageError
+from esper_agents.orchestration.answers import (
+    client_name,
+    find_question,
+    needs_person,
+    only_question,
+    pending_questions,
+    record_answer,
+)
+from esper_agents.orchestration.permissions import DENY
 from esper_agents.orchestration.session_run import hold_lease
 from esper_agents.storage import lease
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from esper_agents.api.session import Session
     from esper_agents.domain.ledger import UserQuestion
     from esper_agents.orchestration.answers import PendingQuestion
@@ -25,30 +35,51 @@ _LOOKS, _LOOK_S = 20, 0.1
 class ApprovalService(Service):
     """Questions of sessions to the user: approvals of tools, and requests for information."""
 
-    async def answer(self, question_id: str, text: str, *, is_decision: bool = False) -> Session:
+    async def answer(self, question_id: str, text: str, *, is_decision: bool = False, client: str = "") -> Session:
         """Answer a question, and take the lease of its session so that it can continue.
 
         Args:
             question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
             text: `approve` or `deny` for an approval, else the answer.
             is_decision: Whether the text approves or denies; a question that needs words does not accept that.
+            client: Name of the program that answers; empty for the current user. The answer is recorded as the
+                program's, and cannot approve what needs a person.
 
         Raises:
             NotFoundError: There is no such question.
-            UsageError: The question is answered or closed, or does not accept this answer.
+            UsageError: The question is answered or closed, or does not accept this answer, or needs a person.
             BusyError: Another process works on the session.
             ChangedError: The answer is recorded, but definitions of the session have changed; use `resume`.
         """
         session_id, question = await self._asked(question_id)
         held = await self._store.run(lease.claim, session_id)
         async with hold_lease(self._services, held, lambda _: None) as run:
-            await record_answer(run, question, carried(text), person(), is_decision=is_decision)
+            if client and text != DENY:
+                self._refuse_client(question, run.history.questions)
+            by = client_name(client) if client else person()
+            await record_answer(run, question, carried(text), by, is_decision=is_decision)
         # A process that answers the same question later holds the lease for a moment and is then refused.
         for _ in range(_LOOKS):
             with suppress(BusyError):
                 return await self._project.tasks.resume(session_id)
             await asyncio.sleep(_LOOK_S)
         return await self._project.tasks.resume(session_id)
+
+    def needs_person(self, question: UserQuestion) -> bool:
+        """Return whether only a person can approve what a question asks."""
+        return needs_person(self._services, question)
+
+    def _refuse_client(self, wanted: str, open_questions: Iterable[UserQuestion]) -> None:
+        """Raise an error if a program would approve what only a person can.
+
+        Raises:
+            UsageError: It would.
+        """
+        if any(each.id == wanted and self.needs_person(each) for each in open_questions):
+            raise UsageError(
+                f"question {wanted} needs a person: its risk is above low",
+                remedy=f"in a terminal: esper approve {wanted}",
+            )
 
     async def _asked(self, wanted: str) -> tuple[str, str]:
         if wanted.startswith("ses_") or wanted == "latest":

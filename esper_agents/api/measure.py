@@ -64,6 +64,11 @@ class MeasureService(Service):
     cannot be used, and `EvidenceError` if it could not be made: the code raised, hung or crashed, or no sandbox works.
     """
 
+    @property
+    def folder(self) -> Path:
+        """Folder in the data directory of the project with a folder for each report."""
+        return self._services.home / "torch"
+
     async def compare(
         self,
         baseline: str,

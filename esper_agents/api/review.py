@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
 from esper_agents.errors import InputFileError, UsageError
+from esper_agents.extras import Extra, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -152,7 +153,7 @@ def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None]
 
     root = options.root
     if options.is_change:
-        difference = _difference(options, root)
+        difference = _difference(options, root, on_progress)
         outcome = ReviewOutcome(difference.report, earlier=difference.earlier)
     else:
         outcome = ReviewOutcome(_report(options, root, on_progress))
@@ -237,12 +238,29 @@ def rule_page(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> str
     return explain(code, extra)
 
 
-def review_as_sarif(outcome: ReviewOutcome, *, extra: Sequence[ModuleType] = ()) -> dict[str, object]:
-    """Return a review as a SARIF 2.1.0 log; see `lint_rules` for `extra`."""
+def review_as_sarif(
+    outcome: ReviewOutcome, *, extra: Sequence[ModuleType] = (), options: ReviewOptions | None = None
+) -> dict[str, object]:
+    """Return a review as a SARIF 2.1.0 log.
+
+    Args:
+        outcome: The review.
+        extra: Modules with additional rules.
+        options: Options of the review, to add its safe fixes if the extra `fix` is installed; None for no fixes.
+    """
     from esper_agents.review.catalogue import catalogue
     from esper_agents.review.sarif import as_sarif
 
-    return as_sarif(outcome, catalogue(extra))
+    if options is None or not is_installed(Extra.FIX):
+        return as_sarif(outcome, catalogue(extra))
+    from esper_agents.certificates.redaction import redacted, secrets_of
+    from esper_agents.review.fixes import plan_fixes
+
+    patches = plan_fixes(options.root, outcome.report, extra=extra).patches
+    known = secrets_of(os.environ)
+    # A log is uploaded: a patch with a secret in its lines stays here.
+    shown = [each for each in patches if redacted(each.unified, known=known).value == each.unified]
+    return as_sarif(outcome, catalogue(extra), shown)
 
 
 def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
@@ -337,7 +355,7 @@ def _without_secrets(report: ReviewReport) -> ReviewReport:
     return redacted(report, known=secrets_of(os.environ)).value
 
 
-def _difference(options: ReviewOptions, root: Path) -> DiffReview:
+def _difference(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> DiffReview:
     from esper_agents.agents.companions import declared_companions
     from esper_agents.review.changed_sources import change_since, staged_change
     from esper_agents.review.changes import review_change
@@ -354,6 +372,7 @@ def _difference(options: ReviewOptions, root: Path) -> DiffReview:
         categories=options.categories,
         rules=options.rules,
         extra=options.extra,
+        on_progress=on_progress,
     )
     unreadable = (*found.report.unreadable, *declared.unreadable)
     return replace(found, report=replace(found.report, unreadable=unreadable))

@@ -20,6 +20,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "gate",
             "init",
             "inspect",
+            "mcp",
             "open",
             "review",
             "rule",
@@ -96,6 +97,12 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--json": "",
         },
         ("text",),
+        (),
+    ),
+    "mcp": (
+        "Serve a project to coding agents by MCP",
+        {"--project": "text", "--http": "", "--port": "text", "--allow": "text"},
+        (),
         (),
     ),
     "open": (

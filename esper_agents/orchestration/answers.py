@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.agent_action import Conclude, UserAnswer
 from esper_agents.domain.answer_type import AnswerType
+from esper_agents.domain.evidence import Risk
 from esper_agents.domain.ledger import RowKey, RowKind
+from esper_agents.domain.plain_text import plain
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.orchestration.permissions import APPROVE, DENY
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.ledger import UserQuestion
     from esper_agents.domain.session import SessionSummary
     from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
+    from esper_agents.orchestration.project_services import ProjectServices
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.storage.store import Store
 
@@ -33,6 +36,9 @@ _FORMS = {
     AnswerType.NUMBER: re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"),
 }
 _EXAMPLES = {AnswerType.INTEGER: "a whole number such as 8", AnswerType.NUMBER: "a number such as 0.5"}
+# Measurements of a model count only if a person agreed to its inputs.
+_LAB = "torch-"
+_LONGEST_CLIENT = 60
 # Name used if the system does not know the user.
 _NOBODY = frozenset(("", "unknown"))
 
@@ -57,6 +63,27 @@ class PendingQuestion:
     def is_decision(self) -> bool:
         """Whether the question is an approval."""
         return self.question.options == (APPROVE, DENY)
+
+
+def needs_person(services: ProjectServices, question: UserQuestion) -> bool:
+    """Return whether only a person can approve what a question asks: a program may answer for its user.
+
+    A program can answer a request for information, decline anything, and approve a call of a tool of low risk that is
+    no measurement.
+    """
+    if not question.options or (not question.tool and APPROVE not in question.options):
+        return False
+    if question.tool.startswith(_LAB):
+        return True
+    try:
+        return services.tools.get(question.tool).risk is not Risk.LOW
+    except NotFoundError:
+        return True
+
+
+def client_name(name: str) -> str:
+    """Return how an answer by a program is recorded: `client NAME`, which is no name of a person."""
+    return f"client {' '.join(plain(name).split())[:_LONGEST_CLIENT] or 'unknown'}"
 
 
 def pending_questions(store: Store, project_key: str) -> tuple[PendingQuestion, ...]:

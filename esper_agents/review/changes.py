@@ -14,13 +14,13 @@ from esper_agents.review.removed_guards import removed_guards
 from esper_agents.review.source import ReviewSource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
     from types import ModuleType
 
     from esper_agents.domain.finding import Category, Diagnostic
     from esper_agents.review.companion import CompanionRule
-    from esper_agents.review.report import ReviewReport
+    from esper_agents.review.report import Progress, ReviewReport
     from esper_agents.review.source import Unreadable
 
 
@@ -46,7 +46,7 @@ class DiffReview:
     description: ChangeDescription = field(default_factory=ChangeDescription)
 
 
-def review_change(
+def review_change(  # noqa: PLR0913 - what a review can be limited to
     root: Path,
     before: Sequence[ReviewSource | Unreadable],
     after: Sequence[ReviewSource | Unreadable],
@@ -56,6 +56,7 @@ def review_change(
     categories: Collection[Category] | None = None,
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> DiffReview:
     """Review the diagnostics that a change introduced. Runs none of the code.
 
@@ -68,13 +69,14 @@ def review_change(
         categories: Run only the rules of these categories; None runs all.
         rules: Run only these rules, by code or name; None runs all.
         extra: Modules with further rules.
+        on_progress: Called before each file of either tree is checked.
 
     Raises:
         NotFoundError: A named rule does not exist.
     """
     chosen = {each.code for each in select(catalogue(extra), categories=categories, names=rules)}
-    old = review_read(before, root=root, categories=categories, rules=rules, extra=extra)
-    new = review_read(after, root=root, categories=categories, rules=rules, extra=extra)
+    old = review_read(before, root=root, categories=categories, rules=rules, extra=extra, on_progress=on_progress)
+    new = review_read(after, root=root, categories=categories, rules=rules, extra=extra, on_progress=on_progress)
     compared = compare_snapshots(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
     found = compared.introduced
     missing = missing_companion_changes(companions, paths, _texts(after)) if CODE in chosen else ()

@@ -106,6 +106,7 @@ def review_read(
     categories: Collection[Category] | None = None,
     rules: Collection[str] | None = None,
     extra: Sequence[ModuleType] = (),
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> ReviewReport:
     """Review sources read from elsewhere, such as a commit, as `review` does files.
 
@@ -115,6 +116,7 @@ def review_read(
         categories: Run only the rules of these categories; None runs all.
         rules: Run only these rules, by code or name; None runs all.
         extra: Modules with further rules.
+        on_progress: Called before each file is checked.
 
     Raises:
         NotFoundError: A named rule does not exist.
@@ -123,6 +125,7 @@ def review_read(
     held = sorted(sources, key=_path_of)
     settings = None if root is None else TorchSettings(root)
     run = _Run(select(known, categories=categories, names=rules), known, settings, len(held))
+    run.on_progress = on_progress
     run.add(held)
     return run.report()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from difflib import SequenceMatcher
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.engine import Unreadable
+    from esper_agents.review.fixes import Patch
     from esper_agents.review.outcome import ReviewOutcome
     from esper_agents.review.rule import Rule
 
@@ -29,16 +31,21 @@ _LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.SUG
 _DANGER = {Severity.CRITICAL: "9.0", Severity.WARNING: "7.0", Severity.SUGGESTION: "4.0"}
 
 
-def as_sarif(outcome: ReviewOutcome, rules: Sequence[Rule]) -> Json:
+def as_sarif(outcome: ReviewOutcome, rules: Sequence[Rule], patches: Sequence[Patch] = ()) -> Json:
     """Return a review as a SARIF log with one run, the same for the same review.
 
     Args:
         outcome: The review.
         rules: All rules there are.
+        patches: Safe fixes of the files. A result that one fixes has the whole patch, as it was reviewed.
     """
     ran = [each for each in rules if each.code in set(outcome.report.rules)]
     places = {each.code: place for place, each in enumerate(ran)}
-    claims = [_result(each, places) for each in outcome.report.claims]
+    fixes = {claim.fingerprint: [_fix(patch)] for patch in patches if _is_text(patch) for claim in patch.claims}
+    claims = [
+        _result(each, places) | ({"fixes": fixes[each.fingerprint]} if each.fingerprint in fixes else {})
+        for each in outcome.report.claims
+    ]
     accepted = [_result(each, places) | {"suppressions": [_ACCEPTED]} for each in outcome.known]
     accepted += [
         _result(each.claim, places)
@@ -116,6 +123,33 @@ def _result(claim: Diagnostic, places: Mapping[str, int]) -> Json:
             "basis": claim.basis,
             "remedy": _text(claim.remedy),
         },
+    }
+
+
+def _is_text(patch: Patch) -> bool:
+    """Return whether both sides of a patch are UTF-8 without a byte order mark, so that columns are characters."""
+    try:
+        return not (patch.before.decode() + patch.after.decode()).startswith("\ufeff")
+    except UnicodeDecodeError:
+        return False
+
+
+def _fix(patch: Patch) -> Json:
+    before, after = (each.decode().splitlines(keepends=True) for each in (patch.before, patch.after))
+    replacements = []
+    for kind, first, last, new_first, new_last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        region: Json = {"startLine": first + 1, "startColumn": 1, "endLine": last + 1, "endColumn": 1}
+        if last == len(before) and first < last and not before[-1].endswith("\n"):
+            region |= {"endLine": last, "endColumn": len(before[-1]) + 1}
+        inserted = "".join(after[new_first:new_last])
+        replacements.append({"deletedRegion": region, **({"insertedContent": {"text": inserted}} if inserted else {})})
+    return {
+        "description": {"text": "Apply the safe fixes of this file, as `esper review --fix` does"},
+        "artifactChanges": [
+            {"artifactLocation": {"uri": _uri(patch.path), "uriBaseId": _ROOT}, "replacements": replacements}
+        ],
     }
 
 

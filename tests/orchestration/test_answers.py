@@ -173,3 +173,37 @@ async def test_an_answer_must_be_of_the_type_that_was_asked_for(toybox, wants, g
                     await opened.approvals.answer(outcome.session, wrong)
             outcome = await (await opened.approvals.answer(outcome.session, text)).run()
             assert (await opened.certificates.read(outcome.certificate.id)).summary == f"[{text.strip()}]"
+
+
+async def test_a_program_cannot_approve_a_risk_above_low_and_may_decline_it(careful):
+    async with careful.open() as opened:
+        outcome = await asked(careful, opened)
+        first, second = outcome.questions
+        assert opened.approvals.needs_person(first)
+        for client in ("claude-code 2.1", "approve", "root"):
+            with pytest.raises(UsageError, match="needs a person") as error:
+                await opened.approvals.answer(first.id, "approve", client=client)
+            assert error.value.remedy == f"in a terminal: esper approve {first.id}"
+        await stopped(await opened.approvals.answer(second.id, "deny", client="claude-code 2.1"))
+        rows = await opened.sessions.timeline(outcome.session)
+        (answer,) = [row.body for row in rows if row.kind == "answered"]
+        assert (answer["text"], answer["by"]) == ("deny", "client claude-code 2.1")
+    assert careful.effects() == []
+
+
+async def test_a_program_approves_a_low_risk_that_the_user_asks_about_and_is_recorded_as_the_program(toybox):
+    toybox.tool("look", risk=Risk.LOW)
+    toybox.agent("looker", calling("look"))
+    async with toybox.open() as opened:
+        task = opened.tasks.create("look at it", [toybox.project / "train.py"], agent="looker")
+        session = await opened.tasks.submit(opened.tasks.restrict(task, ask=["look"]))
+        (question,) = (await session.run()).questions
+        assert not opened.approvals.needs_person(question)
+        name = "evil\n\x1b[2J " + "x" * 100
+        outcome = await (await opened.approvals.answer(question.id, "approve", client=name)).run()
+        assert outcome.state is SessionState.DONE
+        rows = await opened.sessions.timeline(outcome.session)
+    (answer,) = [row.body for row in rows if row.kind == "answered"]
+    assert answer["by"].startswith("client evil \\u001b[2J xxx")
+    assert len(answer["by"]) <= len("client ") + 60
+    assert toybox.effects() == ["look"]

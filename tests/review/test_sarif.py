@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from esper_agents.api import ReviewOptions, fix_files, review_as_sarif, review_files
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.engine import review_sources
 from esper_agents.review.outcome import ReviewOutcome
@@ -148,3 +149,41 @@ def test_columns_count_characters(check):
     check(log)
     (result,) = results_of(log)
     assert result["locations"][0]["physicalLocation"]["region"]["startColumn"] == 15
+
+
+def fixed_by(log, path, text):
+    """Return a text after the replacements of the first fix for its file, as a reader of SARIF applies them."""
+    fix = next(each["fixes"][0] for each in results_of(log) if "fixes" in each)
+    (change,) = fix["artifactChanges"]
+    assert change["artifactLocation"]["uri"] == path
+    lines = text.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+    for each in reversed(change["replacements"]):
+        region = each["deletedRegion"]
+        begin = starts[region["startLine"] - 1] + region["startColumn"] - 1
+        end = starts[region["endLine"] - 1] + region["endColumn"] - 1
+        text = text[:begin] + each.get("insertedContent", {"text": ""})["text"] + text[end:]
+    return text
+
+
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_the_fix_of_a_result_makes_of_the_file_what_fixing_does(make_project, check, ending):
+    text = f"import torch\n\nstate = torch.load('größe.pt'){ending}"
+    project = make_project({"load.py": text})
+    options = ReviewOptions((project / "load.py",), may_cache=False)
+    log = review_as_sarif(review_files(options), options=options)
+    check(log)
+    fix_files(options)
+    fixed = (project / "load.py").read_text("utf-8")
+    assert fixed != text
+    assert fixed_by(log, "load.py", text) == fixed
+    assert not any("fixes" in each for each in results_of(review_as_sarif(review_files(options))))
+
+
+def test_a_fix_with_a_secret_in_its_lines_is_left_out(make_project, monkeypatch):
+    monkeypatch.setenv("MODEL_TOKEN", "correct-horse-battery-staple-9")
+    text = "import torch\n\nstate = torch.load('correct-horse-battery-staple-9.pt')\n"
+    options = ReviewOptions((make_project({"load.py": text}) / "load.py",), may_cache=False)
+    log = review_as_sarif(review_files(options), options=options)
+    assert results_of(log)
+    assert not any("fixes" in each for each in results_of(log))

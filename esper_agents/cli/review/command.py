@@ -135,7 +135,7 @@ def review(
     if shows_patch:
         write_output(fixes_as_patch(options, outcome), output, is_raw=True)
     else:
-        write_output(_written(outcome, style), output, is_data=is_data)
+        write_output(_written(outcome, style, options), output, is_data=is_data)
     _finish(outcome, fail_on, allows_unread=allow_unread)
 
 
@@ -175,7 +175,7 @@ def _line(options: ReviewOptions, file: Path, line: int, style: OutputFormat) ->
             raise UsageError(f"a line is not explained as {style}", remedy="use --format text or --format json")
 
 
-def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
+def _written(outcome: ReviewOutcome, style: OutputFormat, options: ReviewOptions) -> str:
     from esper_agents.cli.review.text_output import as_json, as_text
 
     outcome = redact(outcome)
@@ -189,7 +189,7 @@ def _written(outcome: ReviewOutcome, style: OutputFormat) -> str:
 
             from esper_agents.api import review_as_sarif
 
-            return json.dumps(review_as_sarif(outcome), indent=1, sort_keys=True) + "\n"
+            return json.dumps(review_as_sarif(outcome, options=options), indent=1, sort_keys=True) + "\n"
         case OutputFormat.GITHUB:
             from esper_agents.api import as_annotations
 

@@ -1,0 +1,123 @@
+"""Claims that a coding agent hands in: what is measured decides, and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from mcp import Client
+
+from esper_agents.domain.evidence import CallOutcome
+from esper_agents.errors import UsageError
+from esper_agents.mcp_server.claims import claim_request, decided
+from esper_agents.mcp_server.server import build_server
+from esper_agents.mcp_server.server_project import ServerProject
+
+pytestmark = pytest.mark.anyio
+
+CODE = """import torch
+
+KEPT = []
+
+
+def slow(x):
+    total = torch.zeros(x.shape[1])
+    for row in range(x.shape[0]):
+        total = total + x[row]
+    return total
+
+
+def fast(x):
+    return x.sum(0)
+
+
+def leaky(x):
+    KEPT.append(x * 2)
+    return x + 1
+
+
+def fine(x):
+    return x * 2
+
+
+def broken(x):
+    raise RuntimeError("not today")
+"""
+
+
+@asynccontextmanager
+async def serving(project):
+    async with ServerProject(project) as served, Client(build_server(served)) as client:
+
+        async def claim(**arguments):
+            result = await client.call_tool("submit_claim", {"wait_s": 300, **arguments})
+            assert not result.is_error, result.content[0].text
+            return result.structured_content
+
+        yield served, claim
+
+
+@pytest.mark.torch
+async def test_a_leak_is_confirmed_at_its_line_and_certified(make_project):
+    async with serving(make_project({"model.py": CODE})) as (served, claim):
+        found = await claim(kind="leak", target="model.py:leaky")
+        assert (found["outcome"], found["session"]["state"]) == ("confirmed", "done")
+        assert found["reason"].startswith("model.py:18: memory grows here")
+        opened = await served.opened()
+        certificate = await opened.certificates.read(found["session"]["certificate"])
+    about = claim_request("leak", "model.py:leaky", "", None, inputs=(), inputs_from="")
+    assert decided(about, certificate)[0] == "confirmed"
+    # The same evidence says nothing of another function, and a call that failed says nothing at all.
+    other = claim_request("leak", "model.py:fine", "", None, inputs=(), inputs_from="")
+    assert decided(other, certificate) == ("not decided", decided(other, certificate)[1])
+    failed = tuple(replace(each, outcome=CallOutcome.FAILED) for each in certificate.evidence)
+    assert decided(about, replace(certificate, evidence=failed))[0] == "not decided"
+    assert decided(about, replace(certificate, findings=()))[0] == "refuted"
+    faster = claim_request("speedup", "model.py:leaky", "model.py:fine", 1.4, inputs=(), inputs_from="")
+    assert decided(faster, certificate)[0] == "not decided"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"kind": "leak", "target": "model.py:fine"}, "refuted"),
+        ({"kind": "leak", "target": "model.py:broken"}, "not decided"),
+        ({"kind": "nan", "target": "model.py:fine"}, "refuted"),
+        ({"kind": "speedup", "target": "model.py:fast", "baseline": "model.py:slow", "ratio": 1.4}, "confirmed"),
+        (
+            {
+                "kind": "speedup",
+                "target": "model.py:slow",
+                "baseline": "model.py:fast",
+                "ratio": 1.4,
+                "inputs": ["randn(64,32)"],
+            },
+            "refuted",
+        ),
+    ],
+)
+async def test_what_is_measured_decides_a_claim(make_project, arguments, outcome):
+    async with serving(make_project({"model.py": CODE})) as (_, claim):
+        found = await claim(**arguments)
+        assert found["outcome"] == outcome, found
+        assert found["session"]["certificate"].startswith("crt_")
+        assert found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("speedup", "a.py:f", "", 1.4), "needs a baseline"),
+        (("speedup", "a.py:f", "a.py:g", None), "needs a baseline and a ratio"),
+        (("leak", "a.py:f", "a.py:g", None), "has no baseline"),
+        (("nan", "a.py:f", "", 2.0), "has no baseline and no ratio"),
+    ],
+)
+def test_a_claim_that_cannot_be_tested_is_refused(arguments, problem):
+    with pytest.raises(UsageError, match=problem):
+        claim_request(*arguments, inputs=(), inputs_from="")
+    with pytest.raises(UsageError, match="mutually exclusive"):
+        claim_request(*arguments, inputs=("randn(2)",), inputs_from="a.py:make")
