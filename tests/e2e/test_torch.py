@@ -135,15 +135,16 @@ def test_a_diagnosis_is_shown_and_kept_and_can_be_rechecked(made, tmp_path):
     assert problem.startswith("the report's conclusions do not follow from its measurements: headline")
 
 
-def test_a_timing_says_for_whom_it_waits_or_fails_at_once(made, monkeypatch):
+def test_a_timing_says_for_whom_it_waits_or_fails_at_once(made, monkeypatch, tmp_path):
     monkeypatch.setenv("ESPER_HOME", str(made.home))
-    words = ("torch", "profile", "model.py:scale", "--input", "rand(4)", "--effort", "quick", "--json")
+    kept = ("--output", tmp_path)
+    words = ("torch", "profile", "model.py:scale", "--input", "rand(4)", "--effort", "quick", *kept, "--json")
     with timing_turn(print, timeout_s=PATIENCE_S):
         problem, remedy = made.esper(*words[:-1], "--no-wait").problem(75)
         assert problem == f"another timing is running (process {os.getpid()})"
         assert "--no-wait" in remedy
         # What reads no clock does not wait.
-        assert made.esper("torch", "nan", "model.py:scale", "--input", "rand(4)", code=0)
+        assert made.esper("torch", "nan", "model.py:scale", "--input", "rand(4)", *kept, code=0)
         process = made.start(*words)
         assert process.stderr.readline() == (
             f"esper: waiting for the timing of process {os.getpid()}; next in the queue\n"
