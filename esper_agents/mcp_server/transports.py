@@ -84,6 +84,8 @@ def serve_http(
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((_HOST, port))
+    # Who connects as soon as the address is printed waits for the server instead of being refused.
+    listener.listen(128)
     chosen = listener.getsockname()[1]
     address = HttpAddress(f"http://{_HOST}:{chosen}/mcp", token or secrets.token_urlsafe(32))
 
