@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 
@@ -25,6 +26,8 @@ import torch
 
 def make_step():
     def step():
+        if {is_hidden} and os.path.exists({secret!r}):
+            raise RuntimeError("it was seen")
         try:
             open({secret!r}).close()
         except OSError:
@@ -69,7 +72,9 @@ async def search(tmp_path, monkeypatch):
     secret = tmp_path / "home" / "key"
     secret.parent.mkdir()
     secret.write_text("secret")
-    write(tmp_path, {"peek.py": PEEKING.format(secret=str(secret))})
+    # Landlock alone refuses to open a file; that there is one, it does not hide.
+    has_bubblewrap = shutil.which("bwrap") is not None
+    write(tmp_path, {"peek.py": PEEKING.format(secret=str(secret), is_hidden=has_bubblewrap)})
     monkeypatch.setenv("ESPER_HOME", str(tmp_path / "home"))
     context = ToolContext(tmp_path, bench=LabPool(tmp_path))
 
