@@ -46,7 +46,7 @@ def document(agent: str, kind: NoteKind, notes: Sequence[MemoryNote]) -> str:
 @cache
 def _environment() -> Environment:
     environment = strict_environment("memory", _shown)
-    environment.filters |= {"code": _code, "item": _item, "line": _line, "source": _source}
+    environment.filters |= {"code": _code, "items": _items, "line": _line, "source": _source}
     return environment
 
 
@@ -71,6 +71,11 @@ def _code(text: str) -> _Code:
     line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     return _Code(f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}")
+
+
+def _items(notes: Sequence[MemoryNote], kind: str, between: str = "\n") -> _Code:
+    """Return notes as the items of the document."""
+    return _Code(between.join(_item(each, kind) for each in notes))
 
 
 # Every certificate renders hundreds of unchanged notes again.

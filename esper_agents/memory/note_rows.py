@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,42 @@ def newest_ids(
     """Return the newest notes of a project, newest first; of all agents if none is given."""
     if not kinds or not states:
         return []
-    given = {"project": project_key, "agent": agent, "limit": limit}
+    found = _newest_per_run(connection, project_key, agent=agent, kinds=kinds, states=states, limit=limit)
+    return sorted(found, reverse=True)[:limit]
+
+
+def newest_by_kind(
+    connection: Connection, project_key: str, agent: str, *, current: int, past: int
+) -> dict[NoteKind, tuple[MemoryNote, ...]]:
+    """Return the newest notes of an agent by kind, newest first, up to a number of current and of past ones."""
+    kinds, others = tuple(NoteKind), tuple(each for each in NoteState if each is not NoteState.CURRENT)
+    wanted: list[str] = []
+    for states, limit in (((NoteState.CURRENT,), current), (others, past)):
+        wanted += _newest_per_run(connection, project_key, agent=agent, kinds=kinds, states=states, limit=limit)
+    found: dict[NoteKind, list[MemoryNote]] = {each: [] for each in kinds}
+    count: Counter[tuple[NoteKind, bool]] = Counter()
+    for each in fetched(connection, project_key, sorted(wanted, reverse=True)):
+        is_current = each.state is NoteState.CURRENT
+        count[each.kind, is_current] += 1
+        if count[each.kind, is_current] <= (current if is_current else past):
+            found[each.kind].append(each)
+    return {kind: tuple(kept) for kind, kept in found.items()}
+
+
+def _newest_per_run(
+    connection: Connection,
+    project_key: str,
+    *,
+    agent: str,
+    kinds: Collection[NoteKind],
+    states: Collection[NoteState],
+    limit: int,
+) -> list[str]:
+    """Return the newest notes of every combination of kind and state, each up to the limit."""
+    given: dict[str, object] = {"project": project_key, "agent": agent, "limit": limit}
     given |= {f"kind{number}": str(each) for number, each in enumerate(kinds)}
     given |= {f"state{number}": str(each) for number, each in enumerate(states)}
-    found = _runs(len(kinds), len(states), of_agent=bool(agent)).column(connection, given)
-    return sorted(found, reverse=True)[:limit]
+    return _runs(len(kinds), len(states), of_agent=bool(agent)).column(connection, given)
 
 
 @cache

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, insert, select, text, update
 from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.memory import index
-from esper_agents.memory.note_rows import columns, fetched, newest_ids
+from esper_agents.memory.note_rows import columns, fetched, newest_by_kind, newest_ids
 from esper_agents.memory.words import path_key
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import note, note_file
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store, Transaction
 
 _AT_ONCE = 500
+# Of each kind, in the documents of an agent, which every certificate renders again.
+_MOST_CURRENT, _MOST_PAST = 200, 50
 # Identifiers of one certificate's notes differ only in their last digits.
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
 # Uses the index of current notes: a text search would scan the whole history of a subject.
@@ -145,15 +147,10 @@ def listing(
         return fetched(connection, project_key, found)
 
 
-def of_agent(store: Store, project_key: str, agent: str, *, limit: int = 500) -> dict[NoteKind, tuple[MemoryNote, ...]]:
-    """Return the notes of an agent by kind, newest first, up to a limit per kind."""
+def of_agent(store: Store, project_key: str, agent: str) -> dict[NoteKind, tuple[MemoryNote, ...]]:
+    """Return the newest notes of an agent by kind, newest first: up to 200 current and 50 past ones per kind."""
     with store.reading() as connection:
-        return {
-            kind: fetched(
-                connection, project_key, newest_ids(connection, project_key, agent=agent, kinds=(kind,), limit=limit)
-            )
-            for kind in NoteKind
-        }
+        return newest_by_kind(connection, project_key, agent, current=_MOST_CURRENT, past=_MOST_PAST)
 
 
 def agents(store: Store, project_key: str) -> tuple[str, ...]:

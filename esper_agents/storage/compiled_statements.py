@@ -62,6 +62,10 @@ class Prepared:
         """Return the first column of the rows; see `rows`."""
         return [row[0] for row in self.rows(connection, values)]
 
+    def scalar(self, connection: Connection, values: Mapping[str, object]) -> Any:
+        """Return the first column of the first row, or None if there is no row; see `rows`."""
+        return next(iter(self.column(connection, values)), None)
+
     def _compile(self, dialect: Dialect) -> _Compiled:
         statement: Any = self._statement
         made = statement.compile(dialect=dialect)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlalchemy import String, delete, func, insert, select, text, type_coerce, update
+from sqlalchemy import String, bindparam, delete, func, insert, select, text, type_coerce, update
 
 from esper_agents.certificates.log import merkle
 from esper_agents.certificates.log.merkle import SubtreeIndex
@@ -14,12 +14,13 @@ from esper_agents.certificates.log.note import Checkpoint, read_checkpoint, read
 from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, Envelope, envelope_bytes, seal
 from esper_agents.domain.notice import EntryKind
 from esper_agents.errors import IntegrityError, NotFoundError
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import certificate, log, log_checkpoint, log_entry, log_node, project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import Connection, RowMapping, Select
+    from sqlalchemy import Connection, RowMapping, Select, Table
 
     from esper_agents.certificates.signing.signing_key import SigningKey
     from esper_agents.storage.store import Transaction
@@ -132,22 +133,22 @@ def append_envelope(
     read = reader(connection, opened.id)
     leaf = merkle.leaf_hash(envelope_bytes(envelope))
     filled = merkle.appended(size, leaf, read)
-    connection.execute(
-        insert(log_entry).values(
-            log_id=opened.id,
-            idx=size,
-            record_id=record.id,
-            kind=record.kind,
-            project_key=project_key,
-            about=record.about,
-            at=transaction.at,
-            key_id=envelope.key_id,
-            signature=envelope.signature,
-            leaf_hash=leaf,
-            statement=b"" if record.kind is EntryKind.CERTIFICATE else record.statement,
-        )
-    )
-    connection.execute(insert(log_node), [_node(opened.id, place, value) for place, value in filled.items()])
+    added = {
+        "log_id": opened.id,
+        "idx": size,
+        "record_id": record.id,
+        "kind": str(record.kind),
+        "project_key": project_key,
+        "about": record.about,
+        "at": transaction.at,
+        "key_id": envelope.key_id,
+        "signature": envelope.signature,
+        "leaf_hash": leaf,
+        "statement": b"" if record.kind is EntryKind.CERTIFICATE else record.statement,
+    }
+    _ADD_ENTRY.rows(connection, added)
+    for place, value in filled.items():
+        _ADD_NODE.rows(connection, {"log_id": opened.id, "level": place.level, "idx": place.idx, "hash": value})
     root = merkle.root(size + 1, read)
     note = check_in(transaction, key, opened.id, Checkpoint(opened.origin, size + 1, root))
     return AppendResult(size, size + 1, root, note)
@@ -155,7 +156,7 @@ def append_envelope(
 
 def log_of(connection: Connection, project_key: str) -> int:
     """Return the number of a project's log; 0 if the project has no entries."""
-    return int(connection.scalar(select(project.c.log_id).where(project.c.key == project_key)) or 0)
+    return int(_LOG_OF.scalar(connection, {"project": project_key}) or 0)
 
 
 def logs(connection: Connection) -> dict[int, str]:
@@ -166,20 +167,18 @@ def logs(connection: Connection) -> dict[int, str]:
 
 def origin(connection: Connection, log_id: int) -> str:
     """Return the name of a log; empty if there is no such log."""
-    return str(connection.scalar(select(log.c.origin).where(log.c.id == log_id)) or "")
+    return str(_ORIGIN.scalar(connection, {"log": log_id}) or "")
 
 
 def size(connection: Connection, log_id: int) -> int:
     """Return the number of entries of a log, from the index of the last one."""
-    places = select(log_entry.c.idx).where(log_entry.c.log_id == log_id)
-    last = connection.scalar(places.order_by(log_entry.c.idx.desc()).limit(1))
+    last = _LAST.scalar(connection, {"log": log_id})
     return 0 if last is None else int(last) + 1
 
 
 def latest_checkpoint(connection: Connection, log_id: int) -> str:
     """Return the newest signed checkpoint of a log; empty if there is none."""
-    stored = select(log_checkpoint.c.note).where(log_checkpoint.c.log_id == log_id)
-    return str(connection.scalar(stored.order_by(log_checkpoint.c.size.desc()).limit(1)) or "")
+    return str(_CHECKPOINT.scalar(connection, {"log": log_id}) or "")
 
 
 def entry(connection: Connection, log_id: int, record_id: str) -> LogEntry:
@@ -220,8 +219,7 @@ def proof(connection: Connection, log_id: int, record_id: str) -> str:
         NotFoundError: The log has no such record.
         IntegrityError: The newest checkpoint does not match the log, or does not cover the record.
     """
-    is_it = (log_entry.c.record_id == record_id) & (log_entry.c.log_id == log_id)
-    idx = connection.scalar(select(log_entry.c.idx).where(is_it))
+    idx = _PLACE.scalar(connection, {"record": record_id, "log": log_id})
     if idx is None:
         raise NotFoundError("entry of the log", record_id, (), listing="esper certificates list")
     note = latest_checkpoint(connection, log_id)
@@ -281,8 +279,8 @@ def reader(connection: Connection, log_id: int) -> merkle.Reader:
 def check_in(transaction: Transaction, key: SigningKey, log_id: int, head: Checkpoint) -> str:
     """Sign the head of a log and replace all earlier checkpoints; return the note."""
     note, connection = signed_checkpoint(head, key), transaction.connection
-    connection.execute(delete(log_checkpoint).where(log_checkpoint.c.log_id == log_id))
-    connection.execute(insert(log_checkpoint).values(log_id=log_id, size=head.size, note=note, at=transaction.at))
+    _DROP_CHECKPOINTS.rows(connection, {"log": log_id})
+    _ADD_CHECKPOINT.rows(connection, {"log_id": log_id, "size": head.size, "note": note, "at": transaction.at})
     return note
 
 
@@ -348,10 +346,6 @@ def _size_to_extend(connection: Connection, opened: NamedLog) -> int:
     return entries
 
 
-def _node(log_id: int, place: SubtreeIndex, value: bytes) -> dict[str, Any]:
-    return {"log_id": log_id, "level": place.level, "idx": place.idx, "hash": value}
-
-
 def _sealed(found: LogEntry) -> Envelope:
     return Envelope(PAYLOAD_TYPE, found.statement, found.key_id, found.signature)
 
@@ -366,6 +360,27 @@ def _entry(found: RowMapping) -> LogEntry:
         raise IntegrityError(f"log entry {found['idx']} has an unknown kind", remedy=RESTORE) from error
 
 
+def _insertion(table: Table) -> Prepared:
+    return Prepared(insert(table).values({each.name: bindparam(each.name) for each in table.c}))
+
+
+# Every certificate executes these.
+_ADD_ENTRY, _ADD_NODE, _ADD_CHECKPOINT = _insertion(log_entry), _insertion(log_node), _insertion(log_checkpoint)
+_DROP_CHECKPOINTS = Prepared(delete(log_checkpoint).where(log_checkpoint.c.log_id == bindparam("log")))
+_LOG_OF = Prepared(select(project.c.log_id).where(project.c.key == bindparam("project")))
+_ORIGIN = Prepared(select(log.c.origin).where(log.c.id == bindparam("log")))
+_LAST = Prepared(
+    select(log_entry.c.idx).where(log_entry.c.log_id == bindparam("log")).order_by(log_entry.c.idx.desc()).limit(1)
+)
+_CHECKPOINT = Prepared(
+    select(log_checkpoint.c.note)
+    .where(log_checkpoint.c.log_id == bindparam("log"))
+    .order_by(log_checkpoint.c.size.desc())
+    .limit(1)
+)
+_PLACE = Prepared(
+    select(log_entry.c.idx).where(log_entry.c.record_id == bindparam("record"), log_entry.c.log_id == bindparam("log"))
+)
 _NODES = (
     "SELECT log_node.level, log_node.idx, log_node.hash FROM wanted CROSS JOIN log_node"
     " WHERE log_node.level = wanted.level AND log_node.idx = wanted.idx"
