@@ -21,7 +21,7 @@ demo: $(SETUP)
 
 # What every change must pass.
 test: $(SETUP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 # Everything there is, as CI runs it.
 test-all: $(SETUP)

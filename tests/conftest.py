@@ -83,6 +83,17 @@ def anyio_backend():
 
 # Who uses these starts processes or runs whole sessions.
 WHOLE = {"fork_server", "judged", "multiprocessing", "places", "subprocess", "toys"}
+# Each of these tests builds a log or an archive, starts a program, or reads all documents.
+LONG = (
+    "archive/attacks",
+    "archive/test_store",
+    "certificates/audit",
+    "certificates/log",
+    "certificates/test_forging",
+    "cli/test_printed_commands",
+    "observing/test_collector",
+    "tools/test_run_python",
+)
 
 
 def pytest_configure(config):
@@ -96,7 +107,7 @@ def pytest_collection_modifyitems(items):
     for each in items:
         path, fixtures = each.path.relative_to(Path(__file__).parent), set(each.fixturenames)
         reasons = [str(mark.kwargs.get("reason")) for mark in each.iter_markers("skipif")]
-        if "torch" in path.as_posix() or any("torch" in reason for reason in reasons):
+        if "torch" in path.as_posix() or hasattr(each.module, "torch") or any("torch" in reason for reason in reasons):
             each.add_marker("torch")
         if "browser" in path.stem:
             each.add_marker("browser")
@@ -104,7 +115,7 @@ def pytest_collection_modifyitems(items):
             each.add_marker("postgresql")
         if _params(each).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
             each.add_marker("slow")
-        if _is_whole(each.module) or fixtures & {"judged_project", "toybox"}:
+        if _is_whole(each.module) or fixtures & {"judged_project", "toybox"} or path.as_posix().startswith(LONG):
             each.add_marker("whole")
     _leave_samples(items)
 
