@@ -64,6 +64,10 @@ class MemoryNote:
     changed: tuple[str, ...] = ()
     contradicted_by: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        # Every certificate looks up hundreds of rendered notes: the other members would take most of the time.
+        return hash((self.id, self.state))
+
     @property
     def is_stale(self) -> bool:
         """Whether a file that it refers to has changed since; its content is then unreliable."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 500
 # Of each kind, in the documents of an agent, which every certificate renders again.
-_MOST_CURRENT, _MOST_PAST = 200, 50
+_MOST_CURRENT, _MOST_PAST = 100, 25
 # Identifiers of one certificate's notes differ only in their last digits.
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
 # Uses the index of current notes: a text search would scan the whole history of a subject.
@@ -148,7 +148,7 @@ def listing(
 
 
 def of_agent(store: Store, project_key: str, agent: str) -> dict[NoteKind, tuple[MemoryNote, ...]]:
-    """Return the newest notes of an agent by kind, newest first: up to 200 current and 50 past ones per kind."""
+    """Return the newest notes of an agent by kind, newest first: up to 100 current and 25 past ones per kind."""
     with store.reading() as connection:
         return newest_by_kind(connection, project_key, agent, current=_MOST_CURRENT, past=_MOST_PAST)
 

@@ -29,6 +29,8 @@ _SPACES = re.compile("[ \t\n\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 _ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 # GitHub turns these into links, mentions and emoji, even after a backslash.
 _LIVELY = re.compile(r"@|://|www\.|mailto:|xmpp:|:(?:[a-z+-][a-z0-9_+-]*|100|1234|8ball):", re.IGNORECASE)
+# Part of whatever the patterns above and below find: most texts have none, and need no look at each word.
+_ANY_MARK = re.compile(r"[\\`*\[\]<>&|~$_@:]|www\.", re.IGNORECASE)
 _MARKUP = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _BLOCK_START = re.compile(r"[#+=-]|[0-9]+[.)](?= |$)")
 _QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -149,6 +151,8 @@ def _joined(pieces: list[str]) -> str:
 
 
 def _unmarked(text: str) -> str:
+    if not _ANY_MARK.search(text):
+        return text
     return " ".join(_span(word) if _LIVELY.search(word) else _MARKUP.sub(r"\\\g<0>", word) for word in text.split(" "))
 
 
