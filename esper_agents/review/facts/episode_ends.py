@@ -1,4 +1,4 @@
-"""Ends of episodes in reinforcement learning: terminated and truncated, resets, advantages that cross an end."""
+"""Ends of episodes in reinforcement learning: flags, resets, and sums that cross an end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NEW_API, _OLD_API = 5, 4
 _ENVIRONMENT = pattern(r"(?:^|[._])(?:\w*env(?:s|ironments?)?\d?|vec_?env\w*)(?:\[\])*$", re.IGNORECASE)
 _VECTOR = pattern(r"envs|vec|venv|make_vec|SyncVector|AsyncVector|SubprocVec|DummyVec", re.IGNORECASE)
 _END = pattern(
-    r"done|term|mask|(?:^|_)ends?(?:_|$)|not_?end|final|trunc|alive|continu|episode|boundar|is_last|reset",
+    r"done|term|mask|(?:^|_)ends?(?:_|$)|not_?end|final|trunc|alive|continue|episode|boundar|is_last|reset",
     re.IGNORECASE,
 )
-_DISCOUNT = pattern(r"gamma|lam|lambda_?|lmbda|gae_lambda|discount\w*|tau", re.IGNORECASE)
+_DISCOUNT = pattern(r"gamma|lam|lambda_?|lmbda|\w+_lambda|discount\w*|tau", re.IGNORECASE)
 
 
 class EpisodeEnds(FactQuery):

@@ -1,4 +1,4 @@
-"""Data and code from outside: archives, downloads, remote code, YAML, pickled arrays, with their origins."""
+"""Data and code from outside: archives, downloads, remote code, YAML and pickled arrays."""
 
 from __future__ import annotations
 

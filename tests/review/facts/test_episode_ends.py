@@ -23,7 +23,7 @@ def collect(env, policy, buffer):
         if terminated or truncated:
             obs, _ = env.reset()
 """
-GAE = """\
+ADVANTAGES = """\
 def advantages(rewards, values, dones, gamma, lam):
     total, found = 0, []
     for t in reversed(range(len(rewards))):
@@ -77,4 +77,4 @@ def test_one_flag_of_the_old_interface_is_open():
     ids=["given and not read", "not given", "masked", "read"],
 )
 def test_a_sum_over_ends_must_change_if_the_ends_are_given_and_not_read(old, new, expected):
-    assert set(facts(GAE.replace(old, new) if old != new else GAE)) == expected
+    assert set(facts(ADVANTAGES.replace(old, new) if old != new else ADVANTAGES)) == expected
