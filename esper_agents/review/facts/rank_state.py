@@ -25,11 +25,10 @@ _COLLECTIVES = frozenset(
     | {"gather_for_metrics", "reduce_dict", "all_gather_object", "concat_all_gather"}
 )
 _BATCH_NORMS = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"})
-_GROWING = frozenset({"append", "extend", "add", "update"})
 
 
 class RankState(FactQuery):
-    """Buffers and attributes that a module changes from its batch, which is another one on each rank."""
+    """Buffers that a module changes from its batch, which is another one on each rank, and batch norms under DDP."""
 
     name = "rank-state"
     topics = ("distributed training",)
@@ -48,7 +47,7 @@ class RankState(FactQuery):
         """Yield the state that forward changes, and layers that count per rank."""
         wrapped = [call for each in index.files.values() for call in each.calls_ending(_WRAPPER)]
         keeps = any(_is_false(call.argument(-1, "broadcast_buffers")) for call in wrapped)
-        converts = any(each.calls_ending("convert_sync_batchnorm") for each in index.files.values())
+        converts = not wrapped or any(each.calls_ending("convert_sync_batchnorm") for each in index.files.values())
         for file in files:
             for owner in file.classes:
                 if index.is_module(owner) and (used := main_method(owner, index)) is not None:
@@ -67,19 +66,13 @@ class RankState(FactQuery):
                 continue
             given = _from_batch(function)
             for node, target, value in _changes(function):
-                is_buffer = target in buffers
-                if target in seen or not any(each.id in given for each in _names_in(value)):
+                if target in seen or target not in buffers or not any(each.id in given for each in _names_in(value)):
                     continue
-                if is_buffer:
-                    seen.add(target)
-                    effect = "ranks hold different values" if keeps else "DDP replaces it by that of rank 0"
-                    text = f"the buffer `{target}` is computed from the batch of each rank, and {effect}"
-                    remedy = "combine it by `torch.distributed.all_reduce` before it is used"
-                    yield self.problem(owner.file, node, text, remedy, assumption="several ranks train this module")
-                elif isinstance(node, ast.Expr) and target.startswith("self."):
-                    seen.add(target)
-                    text = f"`{target}` collects values of this rank's batches only"
-                    yield self.fact(owner.file, node, Assessment.OPEN, text)
+                seen.add(target)
+                effect = "ranks hold different values" if keeps else "DDP replaces it by that of rank 0"
+                text = f"the buffer `{target}` is computed from the batch of each rank, and {effect}"
+                remedy = "combine it by `torch.distributed.all_reduce` before it is used"
+                yield self.problem(owner.file, node, text, remedy, assumption="several ranks train this module")
 
     def _batch_norms(self, owner: Class) -> Iterator[Fact]:
         for path, each in attributes_of(owner):
@@ -103,8 +96,7 @@ def _changes(function: Function) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
             yield from ((each.statement, path.replace("[]", ""), each.value) for each in held)
     for call in function.calls:
         is_in_place = call.tail.endswith("_") and not call.tail.endswith("__")
-        is_kept = (is_in_place or call.tail in _GROWING) and isinstance(call.statement, ast.Expr)
-        if is_kept and call.receiver.startswith("self."):
+        if is_in_place and call.receiver.startswith("self."):
             receiver = call.receiver.removesuffix(".data").replace("[]", "")
             yield from ((call.statement, receiver, value) for value in call.node.args)
 

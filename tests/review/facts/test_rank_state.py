@@ -32,6 +32,8 @@ class Codes(nn.Module):
         self.rows.mul_(values.shape[0])
 """
 
+WRAPPED = "\n\nnet = nn.parallel.DistributedDataParallel(Codes())\n"
+
 
 def facts(source):
     done = inspect_sources({"net.py": source}, InspectionSubject(("distributed training",)), names=["rank-state"])
@@ -41,6 +43,8 @@ def facts(source):
 
 def test_buffers_from_the_batch_are_told_and_counters_are_not():
     told = facts(CODES)
+    assert set(told) == {(20, Assessment.SHOULD_CHECK), (21, Assessment.SHOULD_CHECK)}
+    told = facts(f"{CODES}{WRAPPED}")
     assert set(told) == {(20, Assessment.SHOULD_CHECK), (21, Assessment.SHOULD_CHECK), (11, Assessment.SHOULD_CHECK)}
     assert "DDP replaces it by that of rank 0" in told[20, Assessment.SHOULD_CHECK]
     kept = facts(f"{CODES}\n\nnet = nn.parallel.DistributedDataParallel(Codes(), broadcast_buffers=False)\n")
@@ -62,5 +66,6 @@ def test_state_that_is_combined_over_ranks_is_not_told(change):
 
 
 def test_converted_batch_norms_are_not_told():
-    told = facts(f"{CODES}\n\nnet = nn.SyncBatchNorm.convert_sync_batchnorm(Codes())\n")
+    assert any("BatchNorm" in text for text in facts(f"{CODES}{WRAPPED}").values())
+    told = facts(f"{CODES}{WRAPPED}net = nn.SyncBatchNorm.convert_sync_batchnorm(net)\n")
     assert not any("BatchNorm" in text for text in told.values())
