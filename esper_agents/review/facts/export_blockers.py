@@ -37,7 +37,7 @@ _LOSS = pattern(r"loss|criterion|metric|discriminator", re.IGNORECASE)
 # Decorators of functions that a trace compiles as they are written.
 _SCRIPTED = pattern(r"(?:^|\.)(?:script_if_tracing|jit\.script|script)\b")
 _PLAIN = pattern(
-    r"(?:int|float|bool|str|None|[Tt]uple|[Ll]ist|[Dd]ict|Sequence|Optional|Union|Mapping|torch\.(?:dtype|Size|device)"
+    r"(?:int|float|bool|str|None|Tuple|tuple|List|list|Dict|dict|Sequence|Optional|Union|Mapping|torch\.(?:dtype|Size|device)"
     r"|dtype|device|[\[\]|,. ])+"
 )
 _ALONE = "this module is exported"
