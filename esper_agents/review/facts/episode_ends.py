@@ -78,7 +78,8 @@ class EpisodeEnds(FactQuery):
                 text = f"`{terminated}` and `{truncated}` are both used after `{call.path}`"
                 yield self.fact(file, call.node, Assessment.FINE, text)
             return
-        text = f"`{call.path}` gives `{truncated}`, which nothing reads: at a time limit the episode goes on"
+        dropped = "drops its flag `truncated`" if truncated == "_" else f"gives `{truncated}`, which nothing reads"
+        text = f"`{call.path}` {dropped}: at a time limit the episode goes on"
         remedy = "reset at `terminated or truncated`, and mask the next value by `terminated` alone"
         yield self.problem(file, call.node, text, remedy, assumption="the environment has a time limit")
 
@@ -110,8 +111,11 @@ class EpisodeEnds(FactQuery):
                     text = f"`{path}` adds up over the whole loop, also from one episode into the one before"
                     remedy = f"multiply `{path}` by `(1 - done)` of the step"
                     is_given = any(_END.search(name) for name in function.parameters)
-                    assumption = "" if is_given else "the steps are of more than one episode"
-                    yield self.problem(file, each.statement, text, remedy, assumption=assumption)
+                    if is_given:
+                        yield self.problem(file, each.statement, text, remedy)
+                    else:
+                        text = f"`{path}` adds up over the whole loop, which is right for steps of one episode only"
+                        yield self.fact(file, each.statement, Assessment.OPEN, text)
 
 
 def _all_names(node: ast.AST) -> set[str]:

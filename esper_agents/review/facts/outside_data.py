@@ -27,6 +27,8 @@ _DOWNLOADS = (
     *("urllib.request.urlretrieve", "torch.hub.download_url_to_file", "wget.download", "gdown.download"),
     *("requests.get", "urllib.request.urlopen", "gdown.cached_download"),
 )
+_RESPONSES = frozenset({"requests.get", "urllib.request.urlopen"})
+_STORING = frozenset({"write", "write_bytes", "iter_content", "copyfileobj", "BytesIO", "extractall", "load"})
 # Arguments by which a download is compared with a known digest.
 _DIGESTS = ("hash_prefix", "md5", "sha256", "hash", "known_hash")
 _OF_HUB = frozenset({"hf_hub_download", "snapshot_download"})
@@ -62,7 +64,8 @@ class OutsideData(FactQuery):
             for call in file.calls_to(*_PICKLED):
                 yield from self._pickled(file, call, index)
             for call in file.calls_to(*_DOWNLOADS):
-                yield self._download(file, call, index)
+                if call.name not in _RESPONSES or _is_stored(call):
+                    yield self._download(file, call, index)
             for call in file.calls:
                 yield from self._remote(file, call, index)
 
@@ -142,12 +145,17 @@ class OutsideData(FactQuery):
             remedy = "pin `revision=` to a commit that was read, or omit it"
             assumption = "" if is_set and origin in FROM_OUTSIDE else "others can change that repository"
             yield self.problem(file, call.node, text, remedy, assumption=assumption)
-        elif call.tail in _OF_HUB:
+        elif call.tail in _OF_HUB and (revision is None or isinstance(revision, ast.Constant)):
             if is_pinned:
                 yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` is pinned to a commit")
             else:
                 text = f"`{call.path}` downloads without a pinned commit; {origin_of(call, index)}"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
+
+
+def _is_stored(call: Call) -> bool:
+    """Return whether the function of a request writes or loads what it gets; an answer in JSON is only read."""
+    return any(each.tail in _STORING for each in call.function.calls)
 
 
 def _opened(call: Call, index: ProjectIndex) -> ast.Call | None:

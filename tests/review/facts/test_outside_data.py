@@ -66,6 +66,11 @@ def test_downloads_are_told_by_digest_and_encryption():
         "    torch.hub.download_url_to_file(URL, 'a.pt')\n    urlretrieve(OLD, 'a.pt')\n"
     )
     assert set(told) == {(9, FINE), (10, OPEN), (11, MUST)}
+    read = "import requests\n\n\ndef names(url):\n    return requests.get(url).json()\n"
+    assert facts(read) == {}
+    assert set(
+        facts(read.replace("return requests.get(url).json()", "open('a', 'wb').write(requests.get(url).content)"))
+    )
 
 
 def test_pickled_arrays_and_tables_execute_what_they_say():
