@@ -79,7 +79,9 @@ class ReviewOptions:
         """
         from esper_agents.git.find_project import find_project
 
-        return Path(find_project([self.project] if self.project else list(self.paths), Path.cwd()).root)
+        # A source of the newer of two commits need not be in the work tree.
+        paths = [_nearest(path) for path in self.paths] if ".." in self.revision else list(self.paths)
+        return Path(find_project([self.project] if self.project else paths, Path.cwd()).root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +364,7 @@ def _difference(options: ReviewOptions, root: Path, on_progress: Callable[[Progr
 
     paths = _relative(options, root)
     change = staged_change(root, paths) if options.is_staged else change_since(root, options.revision, paths)
+    _refuse_unknown(options, root, change.paths)
     declared = declared_companions(root)
     found = review_change(
         root,
@@ -384,6 +387,23 @@ def _relative(options: ReviewOptions, root: Path) -> frozenset[str]:
         if not real.is_relative_to(root.resolve()):
             raise InputFileError(str(path), "path outside the project", remedy=f"name a path in {str(root)!r}")
     return frozenset(real.relative_to(root.resolve()).as_posix() for real in named) or frozenset({"."})
+
+
+def _nearest(path: Path) -> Path:
+    """Return a path, or the innermost folder of it that exists."""
+    return next((each for each in (path, *path.parents) if each.exists()), path)
+
+
+def _refuse_unknown(options: ReviewOptions, root: Path, changed: Sequence[str]) -> None:
+    """Reject a named path that neither exists nor is part of the change.
+
+    Raises:
+        InputFileError: There is one.
+    """
+    for path in options.paths:
+        inside = (Path.cwd() / path).resolve().relative_to(root.resolve())
+        if not path.exists() and not any(Path(each).is_relative_to(inside) for each in changed):
+            raise InputFileError(str(path), f"no such file or folder in {options.revision}", remedy="correct the path")
 
 
 def _without_known(outcome: ReviewOutcome, file: Path, root: Path) -> ReviewOutcome:

@@ -118,7 +118,8 @@ class Session:
                 run.watch(self._tell)
                 if self._is_stopped:
                     run.stop(at_once=self._is_stopped_at_once)
-                await drive(self._graph, run)
+                async with run.reading():
+                    await drive(self._graph, run)
                 return await outcome_of(self._services, run.history)
         finally:
             self._is_over = True

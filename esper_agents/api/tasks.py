@@ -134,11 +134,14 @@ class TaskService(Service):
             asked = kind_of(_ABOUT_ERROR)
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
-        _refuse_unreadable(self._root, inside)
+        if not diff:
+            _refuse_unreadable(self._root, inside)
         from esper_agents.review.task_change import change_in_request, change_named, change_of_branch
 
         if diff or is_branch:
             change = change_named(self._root, diff) if diff else change_of_branch(self._root)
+            if change.is_checked_out:
+                _refuse_unreadable(self._root, inside)
             inside, options = self._changed(change, inside), {**(options or {}), **change.options}
         elif (
             self._services.project.is_git
@@ -181,7 +184,11 @@ class TaskService(Service):
         Raises:
             UsageError: None of the named paths changed, or no changed file is in the work tree.
         """
-        here = [path for path in change.paths if is_about(inside, path) and (self._root / path).is_file()]
+        here = [
+            path
+            for path in change.paths
+            if is_about(inside, path) and (not change.is_checked_out or (self._root / path).is_file())
+        ]
         if not here:
             named = f"in {', '.join(inside)} " if inside else ""
             problem = f"no Python source {named}that this work tree has changed in {change.asked!r}"
@@ -227,7 +234,8 @@ class TaskService(Service):
             InputFileError: One of its paths no longer exists.
         """
         before = await self._project.certificates.read(certificate_id)
-        _refuse_unreadable(self._root, before.task.paths)
+        if before.task.change is None or before.task.change.is_checked_out:
+            _refuse_unreadable(self._root, before.task.paths)
         agent = self._services.agents.get(before.route.agent).name
         # Permissions were granted for that session only.
         options = {name: said for name, said in before.task.options.items() if name != ALLOW}
@@ -354,7 +362,7 @@ class TaskService(Service):
         from esper_agents.certificates.redaction import redacted, redaction_count
         from esper_agents.certificates.statement import parse
         from esper_agents.domain.reproduction import REPRODUCE
-        from esper_agents.git.project_state import revision
+        from esper_agents.orchestration.commit_tree import revision_of
         from esper_agents.orchestration.definition_snapshots import keep_policy
         from esper_agents.orchestration.environment import environment
         from esper_agents.orchestration.permission_rules import digest_of_rules
@@ -366,7 +374,7 @@ class TaskService(Service):
             task=task,
             project=self._services.project.name,
             # Evidence is re-run on the certified revision of the code.
-            revision=parse(rests_on.data).revision if rests_on else redacted(revision(self._root)).value,
+            revision=parse(rests_on.data).revision if rests_on else redacted(revision_of(self._root, task)).value,
             environment=environment(),
             person=person(),
             relations=tuple(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # Names of the task options that describe the change.
 DIFF, BASE, HEAD, PATCH = "diff", "change-base", "change-head", "change-sha256"
 DELETED, OTHERS = "change-deleted", "change-others"
+TREE, _COMMIT = "change-tree", "commit"
 # Member of a tool's output: the digest of the change when the tool read it.
 CHANGE_DIGEST = "change_sha256"
 _SHORT = 9
@@ -33,6 +34,7 @@ class TaskChange:
         paths: Changed sources that exist in the new tree, in order.
         deleted: Changed sources that do not exist in the new tree, in order.
         others: Other changed files that no rule reads, without documents, in order.
+        is_checked_out: Whether the work tree contains the new sources; if not, agents read a copy of the head commit.
     """
 
     asked: str
@@ -42,6 +44,7 @@ class TaskChange:
     paths: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    is_checked_out: bool = True
 
     @property
     def since(self) -> str:
@@ -65,6 +68,7 @@ class TaskChange:
             PATCH: self.sha256,
             DELETED: "\n".join(self.deleted),
             OTHERS: "\n".join(self.others),
+            **({} if self.is_checked_out else {TREE: _COMMIT}),
         }
 
 
@@ -79,5 +83,12 @@ def change_of(options: Mapping[str, str], paths: tuple[str, ...] = ()) -> TaskCh
         return None
     deleted, others = (tuple(filter(None, options.get(name, "").split("\n"))) for name in (DELETED, OTHERS))
     return TaskChange(
-        options[DIFF], options[BASE], options.get(HEAD, ""), options.get(PATCH, ""), paths, deleted, others
+        options[DIFF],
+        options[BASE],
+        options.get(HEAD, ""),
+        options.get(PATCH, ""),
+        paths,
+        deleted,
+        others,
+        is_checked_out=options.get(TREE) != _COMMIT,
     )

@@ -83,7 +83,9 @@ class Task:
         if self.again and not request:
             return " ".join([*words, "--rerun", quote(self.again), *options])
         options += [f"--agent {quote(each)}" for each in [agent or self.agent] if each]
-        said = [quote(short_request(request or self.request)), *map(quote, paths or self.paths)]
+        # Sources of a commit that is not checked out are not in the folder; the change names them.
+        own = () if self.change and not self.change.is_checked_out else self.paths
+        said = [quote(short_request(request or self.request)), *map(quote, paths or own)]
         if any(each.startswith(("-", "'-")) for each in said):
             return " ".join([*words, *options, "--", *said])
         return " ".join([*words, *said, *options])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXPLAINS_TRACES = "explain-trace"
 _OWN = "esper-agents "
 _WHOLE_PROJECT = (".",)
+_ABOUT_SCHEDULE = "is the optimizer set up correctly, and the learning rate schedule?"
 # A longer request does not fit into a suggested command.
 _LONGEST_SHOWN = 200
 
@@ -45,23 +46,26 @@ def can_act(services: ProjectServices, agent: str, reasoner: str = PLAYBOOK) -> 
 
 
 def declined(services: ProjectServices, task: Task, route: Route, request: ParsedRequest) -> DeclinedTask | None:
-    """Return the reason why the routed agent cannot act on a task; None if it can, or if no agent takes the task.
+    """Return the reason why a task cannot be served with what is available; None if its agent can act.
 
     Args:
         services: Services of the project.
         task: The task.
-        route: Its route.
+        route: Its route; without an agent, the route's own refusal counts unless more can be said.
         request: Content of its request.
     """
     reasoner = task.options.get(REASONER, PLAYBOOK)
-    if not route.agent or reasoner == CLAUDE:
+    if reasoner == CLAUDE:
         return None
-    if not can_act(services, route.agent, reasoner):
+    if words := _search_asked(services, task, route, request):
+        problem = f"no agent here trains models: only runs of your training can answer {words!r}"
+        return DeclinedTask(problem, _way_without_search(task))
+    if route.agent and not can_act(services, route.agent, reasoner):
         return DeclinedTask(
             f"{route.agent} cannot answer this without a language model", _way_to_act(services, task, route)
         )
     # Playbooks of other packages may need no files.
-    is_own = services.playbooks[route.agent].provider.startswith(_OWN)
+    is_own = bool(route.agent) and services.playbooks[route.agent].provider.startswith(_OWN)
     if not is_own or REPRODUCE in task.options or _has_material(services, task, request):
         return None
     return DeclinedTask(f"{route.agent} has no Python code to read for this request", _way_to_code(services, task))
@@ -102,6 +106,20 @@ def _others(services: ProjectServices, task: Task, route: Route) -> Iterator[str
         is_near = 0 < best <= 2 * candidate.score_milli
         if is_near and candidate.agent != route.agent and can_act(services, candidate.agent):
             yield replace(task, request=_shortened(task.request)).command(agent=candidate.agent)
+
+
+def _search_asked(services: ProjectServices, task: Task, route: Route, request: ParsedRequest) -> str:
+    """Return the words that ask for a search over training runs, unless the agent is of another package."""
+    from esper_agents.requests.parsing import search_asked
+
+    playbook = services.playbooks.get(route.agent)
+    is_own = playbook is None or playbook.provider.startswith(_OWN)
+    return search_asked(task.request, request) if is_own and REPRODUCE not in task.options else ""
+
+
+def _way_without_search(task: Task) -> str:
+    command = replace(task, request=_ABOUT_SCHEDULE).command()
+    return f"search with your training (for example Optuna); what the code does to it: {command}"
 
 
 def _way_to_code(services: ProjectServices, task: Task) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.lease import Lease
     from esper_agents.storage.ledger import Appended
     from esper_agents.storage.store import Store
+    from esper_agents.tools.tool import ToolContext
 
 
 Entries: TypeAlias = "Sequence[tuple[RowKey, object]]"
@@ -58,6 +59,7 @@ class SessionRun:
         self.history = history
         self.say = say
         self.is_attended = False
+        self._tree: ToolContext | None = None
         self._stop = asyncio.Event()
         self._stop_at_once = asyncio.Event()
         self._lost: LeaseLostError | None = None
@@ -70,6 +72,27 @@ class SessionRun:
     def session(self) -> str:
         """ID of the session."""
         return self.lease.session
+
+    @property
+    def context(self) -> ToolContext:
+        """Resources that tools may access; of a change that is not checked out, a copy of its head commit."""
+        return self._tree or self.services.context
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Provide the tree that the session's task is about while the block runs.
+
+        Raises:
+            EvidenceError: The commit of a change cannot be read any more.
+        """
+        change = self.history.begun.task.change
+        if change is None or change.is_checked_out:
+            yield
+            return
+        from esper_agents.orchestration.commit_tree import context_for
+
+        async with context_for(self.history.begun.task, self.services.context) as self._tree:
+            yield
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.json_conversion import to_json
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.certificates.statement import digest_of_value
 from esper_agents.domain.agent_action import ToolReport
@@ -24,6 +25,7 @@ from esper_agents.orchestration.model_measurements import inputs_question
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.storage.store import timestamp
+from esper_agents.tools.certified_tree import renamed
 from esper_agents.tools.tool import THIS_SESSION, ToolResult
 
 if TYPE_CHECKING:
@@ -104,14 +106,14 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     try:
         own = OwnFiles(run.services.store, run.services.project.key, frame.opened.agent.name, run.session)
         task = run.history.begun.task
-        context = replace(run.services.context, memory=own, named=task.paths, change=task.change)
-        result = checked(ToolResult, await _result(run, tool, context, call.arguments))
+        context = replace(run.context, memory=own, named=task.paths, change=task.change)
+        result = _in_project(context, checked(ToolResult, await _result(run, tool, context, call.arguments)))
         _refuse_unread(run, tool, result)
         _refuse_without_rerun(tool, call)
     except StoppedError:
         raise
     except EsperError as error:
-        outcome, result = CallOutcome.FAILED, _failure(error.problem, error.remedy)
+        outcome, result = CallOutcome.FAILED, _in_project(run.context, _failure(error.problem, error.remedy))
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is evidence that it failed
         outcome, result = CallOutcome.FAILED, _failure(f"{type(error).__name__}: {error}", "report this to its author")
     clean = redacted(result, known=run.secrets)
@@ -122,6 +124,15 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     agent = frame.opened.agent.name
     found = tuple(Finding(new_id(Prefix.FINDING), claim, agent, (evidence_id,)) for claim in result.claims)
     return ToolReport(evidence, found)
+
+
+def _in_project(context: ToolContext, result: ToolResult) -> ToolResult:
+    """Return a result that names the project's folder instead of a private copy of it."""
+    if context.checkout is None:
+        return result
+    scratch, root = str(context.root), str(context.checkout)
+    output = renamed(to_json(result.output), scratch, root)
+    return replace(result, summary=result.summary.replace(scratch, root), output=output)
 
 
 async def _result(run: SessionRun, tool: Tool, context: ToolContext, arguments: JsonObject) -> ToolResult:

@@ -134,7 +134,7 @@ def _prepared(run: SessionRun, frame: FrameState, decision: Decision) -> tuple[M
     move, record = decision.move, decision.record
     if isinstance(move, CallTools) and frame.opened.definition.is_model and move.calls:
         return _without_bad_calls(run, frame, move, record)
-    context = replace(run.services.context, named=run.history.begun.task.paths)
+    context = replace(run.context, named=run.history.begun.task.paths)
     grounding = ground(run.history, frame, move, CitedSources(context))
     if grounding is None:
         return move, record

@@ -102,6 +102,24 @@ def prose_of(request: str) -> str:
     return "\n".join(part.text for part in passages(_bounded(request)) if part.kind is Kind.PROSE)
 
 
+def search_asked(request: str, parsed: ParsedRequest) -> str:
+    """Return the words that ask for a search over training runs, such as `best learning rate`; empty without any.
+
+    Words of a request to judge, explain or diagnose code are about the code of such a search.
+
+    Args:
+        request: Text of the request.
+        parsed: Its content.
+    """
+    is_about_code = parsed.wish in {Wish.EXPLAIN, Wish.FIND_CAUSE} or parsed.errors or parsed.symbols
+    is_judged = parsed.wish is Wish.JUDGE and parsed.wish_because != NO_WISH
+    if is_about_code or is_judged:
+        return ""
+    spoken = _INLINE_CODE.sub(_blank, without_paths(prose_of(request)))
+    match = next(iter(_search_words().matches(spoken)), None)
+    return " ".join(spoken[match.begin : match.end].split()) if match is not None else ""
+
+
 def topics_of(request: str) -> tuple[RequestTopic, ...]:
     """Return the topics of a request, without its project."""
     return parse_request(request).topics
@@ -152,6 +170,11 @@ def _either() -> re.Pattern[str]:
     """Return the pattern of two files to choose from, as in `old.py or new.py?`."""
     words = "|".join(map(re.escape, request_words()["connectors"]["or"]))
     return re.compile(rf"\S+\.py\S*,?\s+(?:{words})\s+\S+\.py", re.IGNORECASE)
+
+
+@cache
+def _search_words() -> PhraseTable:
+    return PhraseTable(request_words()["unserved"])
 
 
 @cache

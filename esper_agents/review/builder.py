@@ -114,7 +114,7 @@ class _Pass(ExpressionPass):
             node=node,
             name=node.name,
             file=self.file,
-            bases=tuple(dotted(each) for each in node.bases),
+            bases=tuple(dotted(_generic(each)) for each in node.bases),
             decorators=tuple(dotted(each) for each in node.decorator_list),
         )
         self.file.classes.append(found)
@@ -244,3 +244,8 @@ def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
     listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     listed += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     return tuple(each.arg for each in listed)
+
+
+def _generic(base: ast.expr) -> ast.expr:
+    """Return the class that a base means: `Base` of `Base[T]`."""
+    return base.value if isinstance(base, ast.Subscript) else base

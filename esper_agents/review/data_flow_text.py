@@ -10,7 +10,7 @@ from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from esper_agents.review.tables import FunctionNode
 
@@ -26,6 +26,8 @@ _TRAINING = frozenset(
     {"backward", "step", "zero_grad", "DataLoader", "clip_grad_norm_", "clip_grad_value_", "eval", "train", "model"}
     | {"net", "criterion", "load_state_dict", "optimizer", "forward", "save", "all_reduce", "DistributedDataParallel"}
 )
+# Names by which modules are usually imported.
+_MODULES = frozenset({"torch", "F", "nn", "np", "math", "einops", "functional", "os", "json", "optax", "random"})
 _LOSS = pattern(r"(?i)(?:^|[._])(?:\w*loss\w*|optim\.\w+|\w*scheduler)$")
 
 
@@ -37,7 +39,8 @@ class FlowStep:
         line: Line of the statement.
         text: The step, such as "`x` -> `fc` (Linear) -> `h`".
         around: Conditions and loops around it, outermost first.
-        weight: 0 if it only prepares sizes, checks or prints; 2 if it runs layers, trains or returns.
+        weight: 0 if it only prepares sizes, checks or prints; 2 if it runs layers, trains or returns; 3 if it
+            makes a call in question.
         inside: Lines of the blocks around it, outermost first; an `else` counts as minus its line.
     """
 
@@ -53,14 +56,18 @@ class FlowStep:
         return ", ".join((*self.around, self.text)) if self.around else self.text
 
 
-def flow_steps(node: FunctionNode, label: Callable[[str], str]) -> tuple[FlowStep, ...]:
+def flow_steps(
+    node: FunctionNode, label: Callable[[str], str], imported: Collection[str] = (), leading: Collection[str] = ()
+) -> tuple[FlowStep, ...]:
     """Return the steps of a function in order.
 
     Args:
         node: Definition of the function.
         label: Returns the kind of layer that a path such as `self.fc` holds; empty if it holds none.
+        imported: Names that the file imports: what is called on them are functions, not methods of a value.
+        leading: Calls such as `self.loss` whose steps weigh most.
     """
-    return tuple(_steps(node.body, (), _Writer(label)))
+    return tuple(_steps(node.body, (), _Writer(label, imported, leading)))
 
 
 def condensed(steps: Sequence[FlowStep], most: int) -> tuple[FlowStep, ...]:
@@ -149,14 +156,18 @@ def _branches(statement: ast.If, around: tuple[str, ...], writer: _Writer) -> It
 class _Writer:
     """Writes statements and values as steps."""
 
-    def __init__(self, label: Callable[[str], str]) -> None:
+    def __init__(self, label: Callable[[str], str], imported: Collection[str], leading: Collection[str]) -> None:
         self._label = label
+        self._leading = leading
+        self._imported = imported
 
     def weight(self, statement: ast.stmt) -> int:
-        """Return how much a statement says about the data flow: 0, 1 or 2."""
+        """Return how much a statement says about the data flow: 0 to 3."""
+        paths = [dotted(each.func) for each in walk(statement) if isinstance(each, ast.Call)]
+        if any(each in self._leading for each in paths):
+            return 3
         if isinstance(statement, ast.Return):
             return 2 if statement.value else 1
-        paths = [dotted(each.func) for each in walk(statement) if isinstance(each, ast.Call)]
         names = {each.rpartition(".")[2] for each in paths}
         if names & _TRAINING or any(self._label(each) or _LOSS.search(each) for each in paths):
             return 2
@@ -203,11 +214,16 @@ class _Writer:
     def _call(self, node: ast.Call) -> str:
         path = dotted(node.func)
         kind = self._label(path)
-        if kind or path.startswith("self.") or not isinstance(node.func, ast.Attribute) or _is_module(node.func):
+        if kind or path.startswith("self.") or not isinstance(node.func, ast.Attribute) or self._is_module(node.func):
             return self._from_arguments(node, path, kind)
         # A method of a tensor: the value before the dot goes through it.
         rest = [*map(ast.unparse, node.args), *(_keyword(each) for each in node.keywords)]
         return f"{self.value(node.func.value)}{_ARROW}`.{node.func.attr}({_cut(', '.join(rest), 32)})`"
+
+    def _is_module(self, node: ast.Attribute) -> bool:
+        """Return whether an attribute is of a module by its name: `F.relu`, `torch.cat`."""
+        root = dotted(node).partition(".")[0]
+        return "(" not in dotted(node) and (root in self._imported or root in _MODULES)
 
     def _from_arguments(self, node: ast.Call, path: str, kind: str) -> str:
         name = f"`{path.removeprefix('self.')}`" if path and "(" not in path else f"`{_source(node.func)}`"
@@ -232,25 +248,10 @@ _OPERATORS = {
     ast.Pow: "**",
     ast.FloorDiv: "//",
     ast.Mod: "%",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
 }
-
-
-def _is_module(node: ast.Attribute) -> bool:
-    """Return whether an attribute is of a module by its name: `F.relu`, `torch.cat`."""
-    root = dotted(node).partition(".")[0]
-    return "(" not in dotted(node) and root in {
-        "torch",
-        "F",
-        "nn",
-        "np",
-        "math",
-        "einops",
-        "functional",
-        "os",
-        "json",
-        "optax",
-        "random",
-    }
 
 
 def _has_call(node: ast.expr) -> bool:

@@ -99,6 +99,7 @@ class FactQuery(ABC):
         refutes: Whether its facts are all that could confirm the claim, so that only fine ones refute it.
         category: Part of the review checklist that its findings belong to.
         rules: Codes of review rules whose diagnostics answer the question as well.
+        is_ordered: Whether its facts are shown in the order in which it finds them, instead of by place.
         unseen: What code cannot tell about the question, in a few words; empty if nothing.
         bad: Source in which it reports something to change, to check or to describe.
         good: Source in which it reports nothing to change.
@@ -112,6 +113,7 @@ class FactQuery(ABC):
     refutes: ClassVar[bool] = True
     category: ClassVar[Category]
     rules: ClassVar[tuple[str, ...]] = ()
+    is_ordered: ClassVar[bool] = False
     unseen: ClassVar[str] = ""
     bad: ClassVar[Example]
     good: ClassVar[Example]

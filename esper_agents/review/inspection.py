@@ -80,7 +80,7 @@ class Inspection:
 
     Attributes:
         results: Results of the queries, by name.
-        examined: Files in question that were read.
+        examined: Files in question that were read, and other files that facts are about.
         unreadable: Files in question that could not be read.
         lines: Lines of source text by path, for the files with facts.
         context_files: Number of other files of the project that were analysed with them.
@@ -181,6 +181,7 @@ def _inspected(
     unreadable: list[Unreadable] = []
     reviewed: list[ReviewedFile] = []
     examined: list[SourceFile] = []
+    records: dict[str, SourceFile] = {}
     for source in sources:
         path = source.path if isinstance(source, Unreadable) else source.record.path
         tables = source if isinstance(source, Unreadable) else tables_of(source)
@@ -191,6 +192,7 @@ def _inspected(
             continue
         reviewed.append(ReviewedFile(tables, source.notebook))
         examined += [source.record] if path in own else []
+        records[path] = source.record
     reviewed.sort(key=lambda each: each.tables.path)
     index = ProjectIndex([each.tables for each in reviewed], settings)
     asked = _of_program([each.tables for each in reviewed if each.tables.path in own])
@@ -203,12 +205,14 @@ def _inspected(
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
     vars(index).clear()
+    # Another file that a fact is about was read as well.
+    beside = [records[path] for path in with_facts if path in records and path not in own]
     return Inspection(
         results=results,
-        examined=tuple(sorted(examined, key=lambda each: each.path)),
+        examined=tuple(sorted((*examined, *beside), key=lambda each: each.path)),
         unreadable=tuple(unreadable),
         lines=lines,
-        context_files=len(reviewed) - len(examined),
+        context_files=len(reviewed) - len(examined) - len(beside),
         diagnostics=tuple(claim for code in sorted(by_rule) for claim in by_rule[code]),
     )
 
@@ -256,7 +260,8 @@ def _result(
     # A rule's diagnostic judges its line with a severity and a page of its own; a query may only describe it.
     kept = [each for each in own if each.assessment is Assessment.DESCRIPTION or (each.path, each.line) not in taken]
     found = sorted(
-        dict.fromkeys((*of_rules, *kept)), key=lambda each: (_ORDER.index(each.assessment), each.path, each.line)
+        dict.fromkeys((*of_rules, *kept)),
+        key=lambda each: (_ORDER.index(each.assessment), *(() if query.is_ordered else (each.path, each.line))),
     )
     return QueryResult(
         name=query.name,

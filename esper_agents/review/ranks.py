@@ -156,7 +156,21 @@ def ranks_at(call: Call, index: ProjectIndex, hops: int = 2) -> Ranks | None:
 def _at_callers(function: Function, index: ProjectIndex, hops: int) -> Ranks | None:
     callers = index.callers(function)[:_MOST] if hops and not function.is_module else ()
     found = {ranks_at(each, index, hops - 1) for each in callers}
-    return found.pop() if len(found) == 1 else None
+    if len(found) != 1 or found == {None} or _is_passed_on(function, index):
+        return None
+    return found.pop()
+
+
+def _is_passed_on(function: Function, index: ProjectIndex) -> bool:
+    """Return whether a function is used as a value, as a closure of an optimizer: others call it, on any rank."""
+    places = [file.tree for file in index.files.values() if function.name in file.text]
+    for node in (each for place in places for each in walk(place)):
+        for child in ast.iter_child_nodes(node):
+            is_name = isinstance(child, ast.Name | ast.Attribute) and tail_of(dotted(child)) == function.name
+            is_called = isinstance(node, ast.Call) and node.func is child
+            if is_name and isinstance(child.ctx, ast.Load) and not is_called:  # type: ignore[attr-defined]
+                return True
+    return False
 
 
 def is_limited(call: Call, index: ProjectIndex) -> bool:

@@ -36,8 +36,8 @@ def change_named(root: Path, asked: str) -> TaskChange:
         asked: A revision, for the changes since then; `A..B`; `A...B`, from their common commit; or `--staged`.
 
     Raises:
-        UsageError: A revision does not exist, the folder is not under git, nothing changed, or the new sources are not
-            those of the work tree.
+        UsageError: A revision does not exist, the folder is not under git, nothing changed, or the staged sources are
+            not those of the work tree.
     """
     if asked == STAGED:
         found = _of(root, asked, _commit(root, "HEAD"), "", staged_change(root, ["."], only_changed=True))
@@ -52,8 +52,7 @@ def change_named(root: Path, asked: str) -> TaskChange:
         found = _of(root, asked, base, "", change_since(root, base, ["."], only_changed=True))
     if not (found.paths or found.deleted):
         raise UsageError(f"no Python source changed in {asked!r}", remedy="name another revision: git log --oneline")
-    _refuse_other_sources(root, found)
-    return found
+    return _located(root, found)
 
 
 def change_in_request(root: Path, request: str) -> TaskChange | None:
@@ -67,7 +66,7 @@ def change_in_request(root: Path, request: str) -> TaskChange | None:
         None if the request names no branch, or only the default one: it is about the current branch.
 
     Raises:
-        UsageError: The named branch has no changes, no common commit, or its sources are not those of the work tree.
+        UsageError: The named branch has no changes or no common commit.
     """
     revisions = _branches(root)
     named = list(_branches_in(request, revisions))
@@ -113,7 +112,11 @@ def change_of_branch(root: Path, into: str = "") -> TaskChange:
 def digest_now(root: Path, change: TaskChange) -> str:
     """Return the digest of a recorded change as it is now: `TaskChange.sha256` if nothing moved since.
 
-    Empty if the change cannot be determined any more, or if the work tree no longer contains its new sources.
+    Empty if the change cannot be determined any more, or if the tree no longer contains its new sources.
+
+    Args:
+        root: The tree that agents read: the work tree, or the copy of a commit.
+        change: The change as recorded.
     """
     try:
         if change.asked == STAGED:
@@ -121,10 +124,9 @@ def digest_now(root: Path, change: TaskChange) -> str:
         else:
             trees = change_since(root, change.since, ["."], only_changed=True)
         found = _of(root, change.asked, change.base, change.head, trees)
-        _refuse_other_sources(root, found)
     except (UsageError, EvidenceError):
         return ""
-    return found.sha256
+    return "" if _other_source(root, found) else found.sha256
 
 
 def default_branch(root: Path) -> str:
@@ -179,15 +181,24 @@ def _of(root: Path, asked: str, base: str, head: str, trees: TreePair) -> TaskCh
     )
 
 
-def _refuse_other_sources(root: Path, change: TaskChange) -> None:
-    """Reject a change whose new sources are not in the work tree: tests and other tools read the work tree.
+def _located(root: Path, change: TaskChange) -> TaskChange:
+    """Return a change with the tree that contains its new sources: the work tree, or else the head commit.
 
     Raises:
-        UsageError: A changed source differs from the file in the work tree.
+        UsageError: A staged source differs from the file in the work tree, which agents read.
     """
+    other = _other_source(root, change)
+    if other and not change.head:
+        problem = f"{other} in the work tree, which agents read, is not that of {change.asked!r}"
+        raise UsageError(problem, remedy="set the other changes aside: git stash --keep-index")
+    return replace(change, is_checked_out=not other)
+
+
+def _other_source(root: Path, change: TaskChange) -> str:
+    """Return the first new source of a change that a tree does not contain; empty if it contains all."""
     is_staged = change.asked == STAGED
     if not (is_staged or change.head):
-        return
+        return ""
     names = change.paths
     trees = staged_change(root, names) if is_staged else change_since(root, change.since, names, only_changed=True)
     for each in trees.after:
@@ -195,10 +206,8 @@ def _refuse_other_sources(root: Path, change: TaskChange) -> None:
             continue
         here = read(root / each.record.path, each.record.path)
         if not isinstance(here, ReviewSource) or here.record.sha256 != each.record.sha256:
-            problem = f"{each.record.path} in the work tree, which agents read, is not that of {change.asked!r}"
-            checkout = f"check it out first: git switch --detach {change.asked.rpartition('.')[2] or change.head[:12]}"
-            remedy = "set the other changes aside: git stash --keep-index" if is_staged else checkout
-            raise UsageError(problem, remedy=remedy)
+            return each.record.path
+    return ""
 
 
 def _commit(root: Path, name: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from esper_agents.git.revisions import checkout
 from esper_agents.torchlab.remove_tree import remove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
 
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.project import GitRevision
@@ -65,6 +68,31 @@ def scratch_tree(project: Path, revision: GitRevision, files: Iterable[SourceFil
             problem = f"the project cannot be written to {str(tree)!r}: {error.strerror}"
             raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
         yield ScratchTree(tree, missing, _unknown(revision, wanted.keys() - missing, has_commit=has_commit))
+
+
+@asynccontextmanager
+async def in_thread(tree: AbstractContextManager[ScratchTree]) -> AsyncIterator[ScratchTree]:
+    """Yield a scratch tree that is created and removed in a thread; on cancellation, none is left."""
+    making = asyncio.ensure_future(asyncio.to_thread(tree.__enter__))
+    try:
+        yield await asyncio.shield(making)
+    finally:
+        with suppress(EsperError):
+            await making
+            await asyncio.shield(asyncio.to_thread(tree.__exit__, None, None, None))
+
+
+def renamed(value: Any, scratch: str, root: str) -> Any:
+    """Return a JSON value that names the project's folder instead of a scratch tree."""
+    match value:
+        case str():
+            return value.replace(scratch, root)
+        case dict():
+            return {renamed(name, scratch, root): renamed(each, scratch, root) for name, each in value.items()}
+        case list():
+            return [renamed(each, scratch, root) for each in value]
+        case _:
+            return value
 
 
 def _unknown(revision: GitRevision, known: Iterable[str], *, has_commit: bool) -> str:

@@ -57,6 +57,7 @@ class FailureFinding:
         self.path = ran.inside(test.path)
         self.excuse = excuse_of(context, ran, test)
         self._why = test.why[:_MOST_WHY]
+        self._first = f"git switch --detach {context.change.head[:12]}, " if context.checkout and context.change else ""
         self._lines = ran.text(self.path)
 
     def claim(self, severity: Severity) -> Diagnostic:
@@ -86,7 +87,7 @@ class FailureFinding:
             category=Category.CORRECTNESS,
             location=Location(path, line, 1, line),
             message=f"the test {self.name.rpartition('::')[2] or path} {message}",
-            remedy=f"run python -m pytest {quote(path)} {remedy}",
+            remedy=f"run {self._first}python -m pytest {quote(path)} {remedy}",
             confidence=Confidence.HIGH,
             basis="it was run",
             excerpt=self._lines[line - 1] if self._lines else "",

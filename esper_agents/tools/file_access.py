@@ -70,8 +70,12 @@ def writable(context: ToolContext, path: str) -> Path:
     """Return the absolute path of a project file that a model may write, existing or not.
 
     Raises:
-        EvidenceError: It lies outside the project, is not a file, is withheld, or controls the rights of agents.
+        EvidenceError: It lies outside the project, is not a file, is withheld, or controls the rights of agents; or
+            the task is about a commit that is not checked out.
     """
+    if context.checkout is not None:
+        problem = f"{path!r} cannot be written: the change is judged from its commit, which is not checked out"
+        raise EvidenceError(problem, remedy="recommend the edit instead")
     target = context.within(path)
     _refuse(context, path, target, "written by")
     place = f"/{_relative(context, target).casefold()}/"

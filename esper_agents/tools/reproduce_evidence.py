@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,18 +16,17 @@ from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.reproduction import ReproductionOutcome
 from esper_agents.errors import EsperError, EvidenceError, NotFoundError
-from esper_agents.tools.certified_tree import ScratchTree, scratch_tree
+from esper_agents.tools.certified_tree import in_thread, renamed, scratch_tree
 from esper_agents.tools.lab_pool import LabPool
 from esper_agents.tools.output_comparison import OutputComparison, OutputDifference, compare_exactly, difference
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from contextlib import AbstractContextManager
-    from typing import Any
+    from collections.abc import Iterator
 
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Evidence
+    from esper_agents.tools.certified_tree import ScratchTree
     from esper_agents.tools.tool import Tool
 
 _NAME = "reproduce-evidence"
@@ -90,22 +88,10 @@ async def _ran(context: ToolContext, issued: Certificate, evidence: Evidence) ->
     if why := next(_refusals(installed, evidence), ""):
         return _Ran(_not_run(why))
     files = {each.path: each for each in (*issued.examined, *evidence.examined)}
-    async with _made(scratch_tree(context.root, issued.revision, tuple(files.values()))) as tree:
+    async with in_thread(scratch_tree(context.root, issued.revision, tuple(files.values()))) as tree:
         if gone := [each.path for each in evidence.examined if each.path in tree.missing]:
             return _Ran(_not_run(f"{gone[0]!r} is no longer available in its certified version"))
         return await _run_in(tree, context, issued, installed, evidence)
-
-
-@asynccontextmanager
-async def _made(tree: AbstractContextManager[ScratchTree]) -> AsyncIterator[ScratchTree]:
-    """Yield a scratch tree that is created and removed in a thread; on cancellation, none is left."""
-    making = asyncio.ensure_future(asyncio.to_thread(tree.__enter__))
-    try:
-        yield await asyncio.shield(making)
-    finally:
-        with suppress(EsperError):
-            await making
-            await asyncio.shield(asyncio.to_thread(tree.__exit__, None, None, None))
 
 
 async def _run_in(
@@ -167,19 +153,7 @@ def _failed(evidence: Evidence, problem: str) -> OutputComparison:
 def _as_recorded(result: ToolResult, tree: ScratchTree, context: ToolContext) -> ToolResult:
     """Return a result in recorded form: without secrets, with the project's own folder name."""
     clean = redacted(result, known=secrets_of(os.environ)).value
-    return replace(clean, output=_renamed(to_json(clean.output), str(tree.root), str(context.root)))
-
-
-def _renamed(value: Any, scratch: str, root: str) -> Any:
-    match value:
-        case str():
-            return value.replace(scratch, root)
-        case dict():
-            return {_renamed(name, scratch, root): _renamed(each, scratch, root) for name, each in value.items()}
-        case list():
-            return [_renamed(each, scratch, root) for each in value]
-        case _:
-            return value
+    return replace(clean, output=renamed(to_json(clean.output), str(tree.root), str(context.root)))
 
 
 def _compared(issued: Certificate, installed: Tool, evidence: Evidence, result: ToolResult) -> OutputComparison:

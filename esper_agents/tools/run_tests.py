@@ -100,7 +100,7 @@ async def _confined(context: ToolContext, asked: PytestRequest) -> ToolResult:
     named = [path for path in asked.subject if context.inside(path).is_file()]
     # A path in an approved exception counts as named by the user.
     context = replace(context, named=(*context.named, *asked.data))
-    python = await asyncio.to_thread(python_for_tests, context.root)
+    python = await asyncio.to_thread(python_for_tests, context.installed)
     try:
         async with sandbox_copy(context, [*asked.data, *named], python=python, has_network=asked.has_network) as place:
             watched = watched_files(context, place.tree, asked.subject)
@@ -155,7 +155,7 @@ def _failing(context: ToolContext, ran: PytestOutcome) -> dict[str, str]:
 
 async def _unconfined(context: ToolContext, asked: PytestRequest) -> ToolResult:
     root = context.root.resolve()
-    python = await asyncio.to_thread(python_for_tests, root)
+    python = await asyncio.to_thread(python_for_tests, context.installed.resolve())
     with TemporaryDirectory(prefix="esper-tests-") as made:
         folder = Path(made).resolve()
         watched = watched_files(context, root, asked.subject)
@@ -335,7 +335,7 @@ def _no_result(context: ToolContext, asked: PytestRequest, ran: PytestOutcome) -
         ran.exit_code,
         ran.printed,
         paths=asked.paths,
-        python=python_for_tests(context.root),
+        python=python_for_tests(context.installed),
         root=context.root.resolve(),
         rerun=_rerun({"paths": asked.paths}),
     )

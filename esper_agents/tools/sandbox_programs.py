@@ -125,7 +125,7 @@ async def sandbox_copy(
     making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
     try:
         folder = await asyncio.shield(making)
-        known = await asyncio.to_thread(described_interpreter, python or sys.executable, context.root)
+        known = await asyncio.to_thread(described_interpreter, python or sys.executable, context.installed)
         yield await asyncio.to_thread(_prepared, context, folder.resolve(), also, known, has_network=has_network)
     finally:
         with suppress(EvidenceError):
@@ -146,12 +146,13 @@ def _prepared(
     except OSError as error:
         problem = f"the project cannot be copied: {error.strerror}"
         raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
-    python = _without(known, root)
-    hidden = (root, *secret_places(home()), *_secrets_beside(python))
+    installed = context.installed.resolve()
+    python = _without(known, installed)
+    hidden = (*dict.fromkeys((root, installed)), *secret_places(home()), *_secrets_beside(python))
     view = sandbox.SandboxMounts(python, (), _WORKER, folder, hidden, has_network=has_network)
     # The program has the whole isolated root to itself: no inner namespaces are needed.
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
-    inside = (tree / each.relative_to(root) for each in known.places if each.is_relative_to(root))
+    inside = (tree / each.relative_to(installed) for each in known.places if each.is_relative_to(installed))
     return SandboxCopy(folder, tree, len(files), python, view, choice, tuple(each for each in inside if each.is_dir()))
 
 

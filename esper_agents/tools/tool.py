@@ -54,6 +54,7 @@ class ToolContext:
         memory: Memory files of the active agent; None outside a session.
         named: Paths of the task: files that the user named may be read even if git ignores them.
         change: Change that the task is about; None if there is none.
+        checkout: The user's folder, if `root` is a private copy of a commit of it; its environment runs the code.
     """
 
     root: Path
@@ -67,6 +68,12 @@ class ToolContext:
     memory: OwnFiles | None = None
     named: tuple[str, ...] = ()
     change: TaskChange | None = None
+    checkout: Path | None = None
+
+    @property
+    def installed(self) -> Path:
+        """Folder with the project's environment: the user's, also if `root` is a private copy."""
+        return self.checkout or self.root
 
     def change_now(self, since: str) -> JsonObject:
         """Return what a tool that judges a change records: its digest now, if it is the change of the task."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from esper_agents.api import CoverageState, open_project
-from esper_agents.domain.change import change_of
+from esper_agents.api import CoverageState, ReviewOptions, open_project, review_files
+from esper_agents.domain.change import HEAD, change_of
 from esper_agents.domain.status import Status
-from esper_agents.errors import UsageError
+from esper_agents.errors import EvidenceError, InputFileError, UsageError
 from esper_agents.review.task_change import change_in_request, digest_now
 
 pytestmark = pytest.mark.anyio
@@ -73,9 +75,9 @@ def test_a_branch_that_the_request_names_is_the_change_wherever_the_work_tree_is
     git(repository, "branch", "fix/history")
     git(repository, "branch", "release-2", "main")
     git(repository, "switch", "-qc", "other", "main")
-    with pytest.raises(UsageError, match=r"is not that of 'main\.\.\.fix/history'") as caught:
-        change_in_request(repository, "can I merge `fix/history` into main?")
-    assert caught.value.remedy == "check it out first: git switch --detach fix/history"
+    found = change_in_request(repository, "can I merge `fix/history` into main?")
+    assert (found.head, found.paths, found.is_checked_out) == (head, ("train.py",), False)
+    assert change_of(found.options, found.paths) == found
     git(repository, "switch", "-q", "fix/history")
     assert change_in_request(repository, "can I merge fix/history?") is None
     for request in ("is fix/history ok to go into release-2?", "ok to merge into release-2?"):
@@ -138,7 +140,7 @@ async def test_the_staged_change_leaves_out_what_is_not_staged(repository):
     assert task.command().endswith("--staged")
 
 
-async def test_a_change_whose_sources_are_not_in_the_work_tree_is_refused(repository):
+async def test_a_staged_change_whose_sources_are_not_in_the_work_tree_is_refused(repository):
     edit(repository, "loss.detach()", "loss")
     git(repository, "commit", "-qam", "second")
     edit(repository, "    model.eval()\n", "")
@@ -148,9 +150,8 @@ async def test_a_change_whose_sources_are_not_in_the_work_tree_is_refused(reposi
         with pytest.raises(UsageError, match=r"train.py in the work tree, which agents read, is not") as refused:
             project.tasks.create("review this", diff="--staged")
         assert "git stash --keep-index" in refused.value.remedy
-        with pytest.raises(UsageError, match=r"is not that of 'main..feature'") as refused:
-            project.tasks.create("review this", diff="main..feature")
-        assert "git switch --detach" in refused.value.remedy
+        # That of two commits is read from git instead.
+        assert not project.tasks.create("review this", diff="main..feature").change.is_checked_out
 
 
 async def test_files_of_the_change_that_no_rule_reads_leave_the_question_open(repository):
@@ -293,6 +294,80 @@ async def test_a_change_that_breaks_a_test_is_not_and_an_edit_that_no_test_execu
     _, certificate = await judged(tested, "safe to merge?", allow=["run-tests"])
     assert certificate.verdict.status is Status.NO_GO
     assert any("fails and passes without the change" in each.claim.message for each in certificate.findings)
+
+
+@pytest.fixture
+def elsewhere(tested):
+    """Return the repository with a branch `fix/sum`, while `main` is checked out with an edit of its own."""
+    git(tested, "switch", "-qc", "fix/sum")
+    edit(tested, "2 * x", "x + x", "util.py")
+    (tested / "extra.py").write_text("import util\n\n\ndef double(x):\n    return util.scale(x)\n")
+    (tested / "tests/test_extra.py").write_text("import extra\n\n\ndef test_it():\n    assert extra.double(2) == 4\n")
+    git(tested, "add", "-A")
+    git(tested, "commit", "-qm", "sum")
+    git(tested, "switch", "-q", "main")
+    (tested / "util.py").write_text(UTIL.replace("2 * x", "4 * x"))
+    return tested
+
+
+async def test_a_branch_that_is_not_checked_out_is_judged_and_tested_from_its_commit(elsewhere):
+    before = git(elsewhere, "status", "--porcelain"), (elsewhere / "util.py").read_text()
+    task, certificate = await judged(elsewhere, "can I merge fix/sum into main?", allow=["run-tests"])
+    assert task.paths == ("extra.py", "tests/test_extra.py", "util.py")
+    assert (certificate.verdict.status, certificate.verdict.ceiling.lines) == (Status.GO, ())
+    assert certificate.revision.commit == git(elsewhere, "rev-parse", "fix/sum")
+    assert certificate.revision.dirty == ()
+    data = git(elsewhere, "show", "fix/sum:util.py").encode() + b"\n"
+    assert {each.sha256 for each in certificate.examined if each.path == "util.py"} == {sha256(data).hexdigest()}
+    after = git(elsewhere, "status", "--porcelain", "--", ".", ":(exclude)docs"), (elsewhere / "util.py").read_text()
+    assert after == before
+    assert "esper-reproduce-" not in str(certificate)
+
+
+async def test_the_findings_of_a_branch_that_is_not_checked_out_are_those_of_the_branch(elsewhere):
+    git(elsewhere, "stash", "-q")
+    git(elsewhere, "switch", "-q", "fix/sum")
+    edit(elsewhere, "    model.eval()\n", "")
+    edit(elsewhere, "x + x", "3 * x", "util.py")
+    git(elsewhere, "commit", "-qam", "worse")
+    _, here = await judged(elsewhere, "is this safe to merge into main?", allow=["run-tests"], diff="main...fix/sum")
+    git(elsewhere, "switch", "-q", "main")
+    task, apart = await judged(elsewhere, "can I merge fix/sum into main?", allow=["run-tests"])
+    assert not task.change.is_checked_out
+    assert here.verdict.status is apart.verdict.status is Status.NO_GO
+    shown = [{(each.claim.rule, str(each.claim.location)) for each in one.findings} for one in (here, apart)]
+    assert shown[0] == shown[1]
+    (failed,) = [each.claim for each in apart.findings if each.claim.rule == "TESTS" and "util" in each.claim.message]
+    assert failed.remedy.startswith(f"run git switch --detach {task.change.head[:12]}, python -m pytest")
+
+
+async def test_evidence_about_a_branch_that_is_not_checked_out_is_reproduced_from_its_commit(elsewhere):
+    _, certificate = await judged(elsewhere, "can I merge fix/sum into main?")
+    review = next(each for each in certificate.evidence if each.tool == "static-review")
+    assert "--diff=" in review.rerun
+    async with open_project(elsewhere) as project:
+        task = await project.tasks.reproduction(certificate.id)
+        result = await (await project.tasks.submit(task)).run()
+        again = await project.certificates.read(result.certificate.id)
+    outcomes = {each.output["tool"]: each.output["outcome"] for each in again.evidence if "outcome" in each.output}
+    assert outcomes["static-review"] == "reproduced"
+
+
+async def test_a_commit_that_is_gone_stops_the_session_with_what_to_do(elsewhere):
+    async with open_project(elsewhere) as project:
+        task = project.tasks.create("can I merge fix/sum into main?")
+        gone = replace(task, options={**task.options, HEAD: "1" * 40})
+        session = await project.tasks.submit(gone)
+        with pytest.raises(EvidenceError, match="is not in this repository any more"):
+            await session.run()
+
+
+async def test_a_review_of_two_commits_takes_files_that_the_work_tree_lacks(elsewhere, monkeypatch):
+    monkeypatch.chdir(elsewhere)
+    report = review_files(ReviewOptions((Path("extra.py"),), revision="main..fix/sum")).report
+    assert [each.path for each in report.examined if each.path == "extra.py"]
+    with pytest.raises(InputFileError, match=r"no such file or folder in main\.\.fix/sum"):
+        review_files(ReviewOptions((Path("nosuch.py"),), revision="main..fix/sum"))
 
 
 async def test_the_digest_of_a_change_tells_whether_it_moved_since_the_task_was_made(tested):

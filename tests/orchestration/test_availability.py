@@ -96,3 +96,20 @@ async def test_the_question_is_what_a_person_says_and_not_a_pasted_trace(toybox)
         alone = opened.tasks.create(trace, [toybox.project / "train.py"])
         asked = opened.tasks.create(f"review this training code\n{trace}", [toybox.project / "train.py"])
     assert (said.kind, alone.kind, asked.kind) == (QuestionType.ADVICE, QuestionType.ADVICE, QuestionType.APPROVAL)
+
+
+@pytest.mark.parametrize("request_", ["find me the best learning rate", "tune the hyperparameters of train.py pls"])
+async def test_a_search_over_training_runs_is_declined_with_what_would_serve(toybox, request_):
+    async with toybox.open() as opened:
+        task = opened.tasks.create(request_, [toybox.project / "train.py"])
+        with pytest.raises(UsageError, match="only runs of your training can answer") as caught:
+            await opened.tasks.submit(task)
+        command = "esper submit 'is the optimizer set up correctly, and the learning rate schedule?' train.py"
+        assert caught.value.remedy.endswith(command)
+        assert await opened.sessions.list() == ()
+        # A model may plan such a search, and the code of one can be judged.
+        task.options[REASONER] = CLAUDE
+        assert (await opened.tasks.plan(task)).declined is None
+        for judged in ("review the hyperparameter search in train.py", "why does the best learning rate diverge?"):
+            assert (await opened.tasks.plan(opened.tasks.create(judged))).declined is None
+        assert (await opened.tasks.plan(opened.tasks.create(command.split("'")[1]))).declined is None

@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.request import ConstraintKind, Material, ParsedRequest, Quantity, Wish
-from esper_agents.requests.parsing import HEAD, TAIL, parse_request
+from esper_agents.requests.parsing import HEAD, TAIL, parse_request, search_asked
 
 TRACE = """it crashes after i added the second head pls help
 Traceback (most recent call last):
@@ -228,3 +228,21 @@ def test_a_capitalized_word_inside_a_sentence_may_be_a_class(project):
     assert [each.name for each in parse_request("is Head right?", project).symbols] == ["Head"]
     # The first word of a sentence is capitalized in any case.
     assert parse_request("Head over to the docs", project).symbols == ()
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("find me the best learning rate", "best learning rate"),
+        ("can you tune the hyperparameters?", "tune the hyperparameters"),
+        ("find me teh best learing rate", "best learing rate"),
+        ("finde die beste Lernrate", "beste Lernrate"),
+        ("why does the best learning rate diverge", ""),
+        ("is the learning rate schedule right", ""),
+        ("review the hyperparameter tuning code", ""),
+        ("explain the hyperparameter search in `tune.py`", ""),
+        ("tune my training for speed", ""),
+    ],
+)
+def test_a_search_over_training_runs_is_told_from_questions_about_its_code(request_, words):
+    assert search_asked(request_, parse_request(request_)) == words

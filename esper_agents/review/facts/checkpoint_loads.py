@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
+from esper_agents.review.argument_origins import FROM_OUTSIDE, origin_of
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.symbols import is_for_some_versions
 
@@ -28,10 +29,6 @@ _UNPICKLE = (
 )
 _HUB = ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 _SAFE = ("safetensors.torch.load_file", "safetensors.torch.load", "safetensors.safe_open")
-_FROM_PEOPLE = ("input", "sys.argv", "argparse", "args.", "os.environ", "request.")
-_DOWNLOADED, _FROM_CALLER = "its argument is downloaded", "its argument comes from the caller of the program"
-_FROM_OUTSIDE = (_DOWNLOADED, _FROM_CALLER)
-_DOWNLOADS = ("hf_hub_download", "snapshot_download", "urlretrieve", "cached_download", "load_state_dict_from_url")
 
 
 class CheckpointLoads(FactQuery):
@@ -52,20 +49,20 @@ class CheckpointLoads(FactQuery):
             for call in file.calls_to(*_TORCH):
                 yield self._torch(file, call, index)
             for call in file.calls_to(*_UNPICKLE):
-                origin = _origin(call, index)
+                origin = origin_of(call, index)
                 text = f"`{call.path}` executes what the data says; {origin}"
                 remedy = "load tensors with safetensors, data as JSON"
-                assumption = "" if origin in _FROM_OUTSIDE else "others can write it"
+                assumption = "" if origin in FROM_OUTSIDE else "others can write it"
                 yield self.problem(file, call.node, text, remedy, assumption=assumption)
             for call in file.calls_to(*_HUB):
-                text = f"`{call.path}` downloads code or weights; {_origin(call, index)}"
+                text = f"`{call.path}` downloads code or weights; {origin_of(call, index)}"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
             for call in file.calls_to(*_SAFE):
                 yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` reads tensors only")
 
     def _torch(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
         said = call.argument(-1, "weights_only")
-        origin = _origin(call, index)
+        origin = origin_of(call, index)
         if isinstance(said, ast.Constant) and said.value is True:
             text = f"`{call.path}` with `weights_only=True` refuses code; {origin}"
             return self.fact(file, call.node, Assessment.FINE, text)
@@ -85,20 +82,3 @@ class CheckpointLoads(FactQuery):
         return self.fact(
             file, call.node, Assessment.SHOULD_CHECK, text, "write `weights_only=True`, or require torch 2.6"
         )
-
-
-def _origin(call: Call, index: ProjectIndex) -> str:
-    """Return where the argument of a load comes from, in words."""
-    value = call.argument(0)
-    if value is None:
-        return "its argument is not visible"
-    if isinstance(value, ast.Constant):
-        return "the name is written in the code"
-    sources = [ast.unparse(origin.value) for origin in index.origins(value, call.function, call.line)]
-    shown = " ".join((ast.unparse(value), *sources))
-    if "http://" in shown or "https://" in shown or any(each in shown for each in _DOWNLOADS):
-        return _DOWNLOADED
-    if any(each in shown for each in _FROM_PEOPLE):
-        return _FROM_CALLER
-    named = ast.unparse(value)
-    return f"its argument is `{named[:60]}`"

@@ -34,6 +34,12 @@ _EXPORTS = (
 _SIZES = ("dynamic_axes", "dynamic_shapes")
 _GUARD = pattern(r"is_scripting|is_tracing|is_in_onnx_export|is_exporting|is_compiling|exporting")
 _LOSS = pattern(r"loss|criterion|metric|discriminator", re.IGNORECASE)
+# Decorators of functions that a trace compiles as they are written.
+_SCRIPTED = pattern(r"(?:^|\.)(?:script_if_tracing|jit\.script|script)\b")
+_PLAIN = pattern(
+    r"(?:int|float|bool|str|None|Tuple|tuple|List|list|Dict|dict|Sequence|Optional|Union|Mapping|torch\.(?:dtype|Size|device)"
+    r"|dtype|device|[\[\]|,. ])+"
+)
 _ALONE = "this module is exported"
 _MANY_SIZES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"})
 _SIZE = pattern(r"\.shape\b|\.size\(|\blen\(")
@@ -110,6 +116,11 @@ class ExportBlockers(FactQuery):
 
     def _function(self, function: Function, assumption: str) -> Iterator[Fact]:
         file, name = function.file, function.qualname
+        if scripted := next((each for each in function.decorators if _SCRIPTED.search(each)), ""):
+            text = f"`{name}` is scripted by `{scripted}`: TorchScript keeps its branches, `torch.export` does not"
+            if any(asks_a_tensor(test, function) for test, _ in tests_of(function)):
+                yield self.fact(file, function.node, Assessment.OPEN, text)
+            return
         for test, block in tests_of(function):
             if asks_a_tensor(test, function) and not _is_guarded(block):
                 text = f"`{name}` branches on `{ast.unparse(test)[:50]}`: export refuses it, a trace keeps one arm"
@@ -164,7 +175,8 @@ class ExportBlockers(FactQuery):
 
     def _interface(self, file: FileTables, function: Function) -> Iterator[Fact]:
         for statement, _ in function.returns:
-            if isinstance(statement.value, ast.Dict):
+            numbers = [each for each in walk(statement) if isinstance(each, ast.Call) and dotted(each.func) == "float"]
+            if isinstance(statement.value, ast.Dict) and not numbers:
                 text = "the outputs are a dict: an ONNX model returns its values in this order, without the keys"
                 remedy = "return a tuple, or pass `output_names`"
                 yield self.fact(file, statement, Assessment.SHOULD_CHECK, text, remedy)
@@ -193,6 +205,7 @@ def _exported(
         classes = [each for file in files for each in file.classes if index.is_module(each)]
         asked = [each for each in classes if each.name in named] or [each for each in classes if _is_model(each)]
         found = [each.methods["forward"] for each in asked if "forward" in each.methods]
+        found = [each for each in found if _takes_a_tensor(each)]
     queue = list(dict.fromkeys(found))
     for each in queue:
         if len(queue) > _MOST:
@@ -200,6 +213,14 @@ def _exported(
         called = [one for call in each.calls if not _is_guarded(call.block) for one in index.callees(call)]
         queue += [one for one in dict.fromkeys(called) if one not in queue and one.name != "__init__"]
     return queue
+
+
+def _takes_a_tensor(function: Function) -> bool:
+    """Return whether a function may take tensors: not if annotations say that all its arguments are something else."""
+    given = function.node.args if not isinstance(function.node, ast.Module) else None
+    own = [each for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg != "self"] if given else []
+    notes = [ast.unparse(each.annotation) for each in own if each.annotation is not None]
+    return len(notes) < len(own) or not own or any(_PLAIN.fullmatch(each) is None for each in notes)
 
 
 def _is_model(owner: Class) -> bool:

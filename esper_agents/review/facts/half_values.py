@@ -28,6 +28,7 @@ _FLOAT32 = frozenset(
     {"LayerNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm2d", "RMSNorm"}
 )
 _OPTIMIZERS = "torch.optim."
+_CREATING = frozenset({"torch.full", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn"})
 _WIDE = pattern(r"float32|float64|\.(?:float|double)\(\)")
 
 
@@ -98,13 +99,14 @@ class HalfValues(FactQuery):
             return
         origins = [each.value for each in index.origins(value, call.function, call.line)]
         numbers = [found for each in origins if (found := _number(each)) is not None]
-        if len(numbers) != len(origins) or not numbers:
+        if len(numbers) != len(origins) or not numbers or _is_made_in_float32(call):
             return
         if any(abs(each) > _LARGEST and abs(each) != float("inf") for each in numbers):
             shown = ast.unparse(value)[:30]
             text = f"`{shown}` is too large for float16 (not for bfloat16): `{call.tail}` raises on float16 tensors"
             filled = call.receiver if call.receiver.isidentifier() and call.receiver != "torch" else "x"
-            remedy = f"write `torch.finfo({filled}.dtype).min`"
+            end = "min" if min(numbers) < 0 else "max"
+            remedy = f"write `torch.finfo({filled}.dtype).{end}`"
             is_score = is_sure and _is_product(call, index)
             assumption = "" if is_score else "this runs in float16"
             yield self.problem(file, call.node, text, remedy, assumption=assumption)
@@ -116,7 +118,7 @@ class HalfValues(FactQuery):
             owner = owner_of(function)
             # Constants of a constructor are computed before a model is converted.
             is_run = owner is not None and index.is_module(owner) and function.name != "__init__"
-            nodes = walk(function.node) if is_run else ()
+            nodes = _outside_choices(function.node) if is_run else ()
             for node, value in [(node, guard) for node in nodes if (guard := _guard_in(node)) is not None]:
                 number = _number(value)
                 if number is not None and not _is_in_float32(node, function) and 0 < number < _SMALLEST:
@@ -127,6 +129,24 @@ class HalfValues(FactQuery):
             text = f"`{shown}`{more} rounds to 0 in float16, so it guards nothing if this runs in float16"
             remedy = "use `torch.finfo(x.dtype).eps`, or compute this in float32 by `.float()`"
             yield self.fact(file, min(places, key=lambda each: each.lineno), Assessment.SHOULD_CHECK, text, remedy)
+
+
+def _outside_choices(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without the arms of `torch.where`: the condition keeps small values out of them."""
+    queue = [node]
+    for each in queue:
+        yield each
+        is_choice = isinstance(each, ast.Call) and dotted(each.func) == "torch.where"
+        queue += each.args[:1] if is_choice and isinstance(each, ast.Call) else ast.iter_child_nodes(each)
+
+
+def _is_made_in_float32(call: Call) -> bool:
+    """Return whether what a call fills is a new tensor without a dtype: of the default one, whatever the model's is."""
+    made = call.function.last_assignment(call.receiver, call.line)
+    value = made.value if made is not None else None
+    if not isinstance(value, ast.Call) or dotted(value.func) not in _CREATING:
+        return False
+    return not any(each.arg in {"dtype", None} for each in value.keywords)
 
 
 def _is_in_float32(node: ast.AST, function: Function) -> bool:

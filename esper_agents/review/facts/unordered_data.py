@@ -47,7 +47,9 @@ class UnorderedData(FactQuery):
         for file in files:
             is_data = _DATA.search(file.path) is not None
             for call in file.calls:
-                yield from self._set(file, call)
+                is_trained = call.function in reached or _is_in_data_set(call, index)
+                if is_trained or call.path == "enumerate":
+                    yield from self._set(file, call)
                 if not (_is_in_data_set(call, index) or (is_data and call.function in reached)):
                     continue
                 if call.name in _LISTING or (call.tail in _METHODS and call.receiver and "glob." not in call.name):
@@ -57,7 +59,7 @@ class UnorderedData(FactQuery):
         """Yield where a set gets an order: `enumerate(set(...))`, `list(set(...))`."""
         if call.path not in _ORDERED or len(call.node.args) < 1 or not _is_set(call.node.args[0]):
             return
-        if _is_indifferent(call):
+        if _is_indifferent(call) or (call.path != "enumerate" and (_is_sorted_later(call) or not _is_kept(call))):
             return
         shown = ast.unparse(call.node)[:50]
         if call.path == "enumerate":

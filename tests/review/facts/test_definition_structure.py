@@ -158,3 +158,106 @@ def test_a_method_named_with_its_class_has_the_room():
     assert sum("`Average` is a module" in each for each in told) == 1
     assert any(each.startswith("`mix(weight)` returns at line") for each in told)
     assert not any("returns early" in each for each in told)
+
+
+BASE = """\
+from torch import nn
+
+from losses.helpers import reduced
+
+
+class Base(nn.Module):
+    def __init__(self, by_pairs, scale=0.5):
+        super().__init__()
+        self.scale = scale
+        self.method = self.of_pairs if by_pairs else self.of_rows
+
+    def forward(self, x, labels):
+        self.reset()
+        loss = self.compute(x, labels)
+        return loss * self.scale
+
+    def reset(self):
+        self.count = 0
+
+    def compute(self, x, labels):
+        if len(labels) == 0:
+            return x.sum() * 0
+        return self.method(x, labels)
+
+    def of_pairs(self, x, labels):
+        return self._compute(x, labels)
+
+    def of_rows(self, x, labels):
+        raise NotImplementedError
+
+    def _compute(self, x, labels):
+        raise NotImplementedError
+"""
+DERIVED = """\
+from losses import helpers
+from losses.base import Base
+
+
+class Margin(Base):
+    \"\"\"Pull pairs together.
+
+    Args:
+        margin: The margin.
+    \"\"\"
+
+    def __init__(self, margin=0.2, **kwargs):
+        super().__init__(by_pairs=True, **kwargs)
+        self.margin = margin
+
+    def _compute(self, x, labels):
+        return helpers.reduced(x - self.margin)
+
+    def name(self):
+        return "margin"
+"""
+HELPERS = (
+    'def reduced(values):\n    """Return the mean of what is positive."""\n    return values.clamp(min=0).mean()\n'
+)
+
+
+def test_what_a_base_class_in_another_file_does_is_told_down_to_the_method_of_the_class():
+    sources = {"losses/base.py": BASE, "losses/margin.py": DERIVED, "losses/helpers.py": HELPERS}
+    subject = InspectionSubject((), Wish.EXPLAIN, ("losses/margin.py:Margin",))
+    done = inspect_sources(sources, subject, names=["definition-structure"])
+    told = [(f"{each.path}:{each.line}", each.text) for each in done.results[0].facts]
+    head = '`Margin` is a module (`Base`): "Pull pairs together"; used by `forward(x, labels)` of `Base`'
+    assert told[:3] == [
+        ("losses/margin.py:5", head),
+        ("losses/margin.py:5", "`Margin` inherits from `Base` (losses/base.py:6)"),
+        ("losses/margin.py:13", "its constructor calls `super().__init__(by_pairs=True, **kwargs)`"),
+    ]
+    places = [place for place, text in told if text.startswith("inherited ")]
+    assert places == ["losses/base.py:13", "losses/base.py:23", "losses/base.py:26"]
+    assert any("`compute` with `labels` -> `loss`" in text for place, text in told if place == "losses/base.py:13")
+    # Neither what the base class only resets nor a method that does nothing.
+    assert not any(("`self.reset" in text and "inherited `reset`" in text) or "of_rows" in text for _, text in told)
+    assert ("losses/base.py:7", "defaults: `scale` = `0.5`") in told
+    assert ("losses/margin.py:12", "defaults: `margin` = `0.2`") in told
+    assert ("losses/margin.py:17", "`x - self.margin` -> `helpers.reduced` -> returned") in told
+    assert told[-1] == ("losses/helpers.py:1", 'used: `reduced(values)`: "Return the mean of what is positive"')
+    assert {"losses/base.py", "losses/helpers.py"} <= {each.path for each in done.examined}
+
+
+def test_the_base_of_a_generic_class_is_followed_and_the_method_that_runs_it_is_found():
+    sources = {
+        "base.py": "class Algorithm(Generic[T]):\n    def update(self, batch):\n        return self._learn(batch)\n\n"
+        "    def close(self):\n        self.file.close()\n",
+        "dqn.py": "from base import Algorithm\n\n\nclass DQN(Algorithm[Policy]):\n    def _learn(self, batch):\n"
+        "        q = self.policy(batch)\n        return q.mean()\n",
+    }
+    subject = InspectionSubject((), Wish.EXPLAIN, ("dqn.py:DQN",))
+    facts = inspect_sources(sources, subject, names=["definition-structure"]).results[0].facts
+    assert any(each.path == "base.py" and "inherited `update` of `Algorithm`" in each.text for each in facts)
+    assert not any("close" in each.text for each in facts)
+    assert any(each.text == "`batch` -> `policy` -> `q`" or "`policy`" in each.text for each in facts)
+
+
+def test_a_function_called_on_an_imported_module_takes_its_arguments():
+    source = "import helpers as hp\n\n\ndef run(x, y):\n    z = hp.pairs(x, y)\n    return z\n"
+    assert any("`x` -> `hp.pairs` with `y` -> `z`" in text for text in facts({"run.py": source}, "run.py:run"))
