@@ -126,6 +126,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--accept-overrides": "",
             "-o": "text",
             "--output": "text",
+            "--sarif": "text",
             "--project": "text",
         },
         (),

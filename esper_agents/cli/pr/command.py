@@ -66,6 +66,9 @@ def pr(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to this file")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Also write the findings as SARIF to this file")
+    ] = None,
     project: ProjectOption = HERE,
 ) -> None:
     """Review a branch for its pull request (CI).
@@ -108,6 +111,8 @@ def pr(
         )
     review = redact(review)
     write_output(_formatted(review, style), output, is_data=True)
+    if sarif is not None:
+        write_output(_formatted(review, PullRequestFormat.SARIF), sarif)
     if style is PullRequestFormat.GITHUB:
         _summarize(review)
     if post:
