@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from esper_agents.api.measurement_lab import with_captured_inputs as with_captured_inputs
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
+    from esper_agents.api.plugin_builder import BuiltPlugin as BuiltPlugin
+    from esper_agents.api.plugin_builder import build_plugin as build_plugin
     from esper_agents.api.project import OpenProject as OpenProject
     from esper_agents.api.project import open_project as open_project
     from esper_agents.api.project_setup import SetupPart as SetupPart
@@ -305,6 +307,10 @@ _NAMES = {
         "FilePatch",
         "PullRequestReview",
         "review_pull_request",
+    ),
+    "esper_agents.api.plugin_builder": (
+        "BuiltPlugin",
+        "build_plugin",
     ),
     "esper_agents.api.certificates": ("PublishedPaths",),
     "esper_agents.api.completion": (
@@ -621,6 +627,7 @@ __all__ = [
     "AuditedDocument",
     "BaselineEntry",
     "Brief",
+    "BuiltPlugin",
     "CallTools",
     "CapturedTarget",
     "Category",
@@ -774,6 +781,7 @@ __all__ = [
     "audit_problem_meanings",
     "back_up_database",
     "base_revision",
+    "build_plugin",
     "check_coverage",
     "check_health",
     "collector_url",

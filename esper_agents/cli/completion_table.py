@@ -513,8 +513,9 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     ),
     "models allow": ("Allow sending source code to a server", {"--project": "text"}, ("text",), ()),
     "models disallow": ("Withdraw that consent", {"--project": "text"}, ("text",), ()),
-    "plugins": ("Manage plugins", {}, (), ("add", "list", "remove")),
+    "plugins": ("Manage plugins", {}, (), ("add", "build", "list", "remove")),
     "plugins add": ("Install a plugin", {"--json": ""}, ("text",), ()),
+    "plugins build": ("Build a plugin for Claude Code", {"--command": "text", "--json": ""}, ("text",), ()),
     "plugins list": ("List installed plugins", {"--json": ""}, (), ()),
     "plugins remove": ("Remove a plugin", {"--json": ""}, ("text",), ()),
     "retrospect": (

@@ -47,10 +47,10 @@ def pr(
     style: Annotated[PullRequestFormat, typer.Option("--format", help="Output format")] = PullRequestFormat.MARKDOWN,
     post: Annotated[bool, typer.Option("--post", help="Create or update one comment on the pull request")] = False,
     require_comment: Annotated[
-        bool, typer.Option("--require-comment", help="With --post: fail if the comment cannot be posted")
+        bool, typer.Option("--require-comment", help="With --post: fail if no comment can be posted")
     ] = False,
     author: Annotated[
-        str, typer.Option(metavar="NAME", help="Author of the comment to update [default: owner of the token]")
+        str, typer.Option(metavar="NAME", help="Author of the comment to update [default: token owner]")
     ] = "",
     fail_on: Annotated[FailOn, typer.Option(help="Exit 3 on findings of this severity or higher")] = FailOn.CRITICAL,
     gate: Annotated[
