@@ -91,15 +91,14 @@ def _descriptor(rule: Rule) -> Json:
     }
     if rule.category is Category.SECURITY:
         properties["security-severity"] = _DANGER[rule.severity]
+    # Rules of other packages have no page there.
+    has_page = type(rule).__module__.startswith("esper_agents.")
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
         "fullDescription": {"text": first},
-        # Rules of other packages have no page there.
-        **(
-            {"helpUri": f"{_SITE}rules/{quote(rule.code)}"} if type(rule).__module__.startswith("esper_agents.") else {}
-        ),
+        **({"helpUri": f"{_SITE}rules/{quote(rule.code)}"} if has_page else {}),
         "help": {"text": first, "markdown": page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": properties,

@@ -11,6 +11,7 @@ from esper_agents.api import COMMENT_MARKER, LONGEST_COMMENT, CoverageState
 from esper_agents.cli.pr.markdown import block, code, is_safe_in_log, text
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,14 +74,14 @@ def verdict(review: PullRequestReview) -> str:
         return f"none. A certificate was modified: {code(changed.certificate or changed.path)}."
     if states[CoverageState.AGAINST]:
         against = [each for each in files if each.standing is CoverageState.AGAINST]
-        return f"**{text(against[0].status)}**, against {_some_files(against)} ({_certificates(against)})."
+        return f"**{_status(against[0])}**, against {_some_files(against)} ({_certificates(against)})."
     if states[CoverageState.COVERED] == len(files):
-        statuses = ", ".join(sorted({each.status for each in files}))
-        return f"**{text(statuses)}** for {_all_files(len(files))} ({_certificates(files)})."
+        statuses = ", ".join(sorted({_status(each) for each in files}))
+        return f"**{statuses}** for {_all_files(len(files))} ({_certificates(files)})."
     missing = [each for each in files if each.standing is not CoverageState.COVERED]
     other = [each for each in missing if each.standing is CoverageState.OTHER_STATUS]
     if other:
-        return f"**{text(other[0].status)}** for {_some_files(other)} ({_certificates(other)}); merging needs more."
+        return f"**{_status(other[0])}** for {_some_files(other)} ({_certificates(other)}); merging needs more."
     return (
         f"none yet. No valid certificate covers {len(missing)} of {number_of(len(files), 'changed file')}; "
         "this comment is a static review, and no code was run."
@@ -183,6 +184,11 @@ def _footer(review: PullRequestReview) -> str:
         f"<sub>Static review of {changed} by {number_of(len(report.rules), 'rule')}, {commits}; no code was run."
         f"{suppressed} esper-agents {version('esper-agents')}</sub>"
     )
+
+
+def _status(file: FileCoverage) -> str:
+    """Return the status of a file; the underscore of one that exists is no markup."""
+    return file.status if file.status in set(Status) else text(file.status)
 
 
 def _all_files(count: int) -> str:
