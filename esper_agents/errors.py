@@ -17,6 +17,7 @@ EsperError
 ├── ModelError ............... 1  the model server returned no usable response
 │   └── ModelBusyError ....... 75 the model server is unreachable or accepts no requests
 │       └── OverloadedError .. 75 the model server is overloaded for one model
+├── CodeHostError ............ 1  a code host such as GitHub refused a comment or is unreachable
 ├── StorageError ............. 1  the database or its disk failed
 │   └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
 └── InterruptedCommandError .. 130 the user interrupted the command
@@ -220,6 +221,12 @@ class ModelBusyError(ModelError):
 
 class OverloadedError(ModelBusyError):
     """The model server is overloaded for one model at present; it may accept requests for another."""
+
+
+class CodeHostError(EsperError):
+    """A code host refused a comment, is unreachable, or returned no usable response."""
+
+    kind = "code-host"
 
 
 class StorageError(EsperError):

@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import paths_among as paths_among
     from esper_agents.api.agents import task_of as task_of
     from esper_agents.api.certificates import PublishedPaths as PublishedPaths
+    from esper_agents.api.code_hosts import COMMENT_MARKER as COMMENT_MARKER
+    from esper_agents.api.code_hosts import LONGEST_COMMENT as LONGEST_COMMENT
+    from esper_agents.api.code_hosts import CodeHost as CodeHost
+    from esper_agents.api.code_hosts import PostedComment as PostedComment
+    from esper_agents.api.code_hosts import PullRequest as PullRequest
+    from esper_agents.api.code_hosts import post_comment as post_comment
+    from esper_agents.api.code_hosts import pull_request_of as pull_request_of
     from esper_agents.api.completion import agent_names as agent_names
     from esper_agents.api.completion import recent_ids as recent_ids
     from esper_agents.api.completion import rule_codes as rule_codes
@@ -95,6 +102,8 @@ if TYPE_CHECKING:
     from esper_agents.api.measurement_lab import with_captured_inputs as with_captured_inputs
     from esper_agents.api.memory import RedactionResult as RedactionResult
     from esper_agents.api.models import ModelCostPreview as ModelCostPreview
+    from esper_agents.api.plugin_builder import BuiltPlugin as BuiltPlugin
+    from esper_agents.api.plugin_builder import build_plugin as build_plugin
     from esper_agents.api.project import OpenProject as OpenProject
     from esper_agents.api.project import open_project as open_project
     from esper_agents.api.project_setup import SetupPart as SetupPart
@@ -102,6 +111,9 @@ if TYPE_CHECKING:
     from esper_agents.api.project_setup import SetupStep as SetupStep
     from esper_agents.api.project_setup import plan_setup as plan_setup
     from esper_agents.api.project_setup import set_up as set_up
+    from esper_agents.api.pull_requests import FilePatch as FilePatch
+    from esper_agents.api.pull_requests import PullRequestReview as PullRequestReview
+    from esper_agents.api.pull_requests import review_pull_request as review_pull_request
     from esper_agents.api.review import LineReview as LineReview
     from esper_agents.api.review import ReviewOptions as ReviewOptions
     from esper_agents.api.review import RuleDescription as RuleDescription
@@ -202,6 +214,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
+    from esper_agents.review.annotations import MOST_SHOWN as MOST_SHOWN
     from esper_agents.review.annotations import as_annotations as as_annotations
     from esper_agents.review.baseline import BaselineEntry as BaselineEntry
     from esper_agents.review.fact_query import Assessment as Assessment
@@ -280,6 +293,24 @@ _NAMES = {
         "missing_tools",
         "paths_among",
         "task_of",
+    ),
+    "esper_agents.api.code_hosts": (
+        "CodeHost",
+        "LONGEST_COMMENT",
+        "COMMENT_MARKER",
+        "PostedComment",
+        "PullRequest",
+        "post_comment",
+        "pull_request_of",
+    ),
+    "esper_agents.api.pull_requests": (
+        "FilePatch",
+        "PullRequestReview",
+        "review_pull_request",
+    ),
+    "esper_agents.api.plugin_builder": (
+        "BuiltPlugin",
+        "build_plugin",
     ),
     "esper_agents.api.certificates": ("PublishedPaths",),
     "esper_agents.api.completion": (
@@ -506,7 +537,10 @@ _NAMES = {
     "esper_agents.orchestration.answers": ("PendingQuestion",),
     "esper_agents.orchestration.drift": ("ChangedError",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
-    "esper_agents.review.annotations": ("as_annotations",),
+    "esper_agents.review.annotations": (
+        "MOST_SHOWN",
+        "as_annotations",
+    ),
     "esper_agents.review.baseline": ("BaselineEntry",),
     "esper_agents.review.fact_query": (
         "Assessment",
@@ -579,6 +613,9 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "UseTools": "CallTools"})
 
 __all__ = [
+    "COMMENT_MARKER",
+    "LONGEST_COMMENT",
+    "MOST_SHOWN",
     "AcceptedKeys",
     "AgentCatalog",
     "AgentDetails",
@@ -590,6 +627,7 @@ __all__ = [
     "AuditedDocument",
     "BaselineEntry",
     "Brief",
+    "BuiltPlugin",
     "CallTools",
     "CapturedTarget",
     "Category",
@@ -600,6 +638,7 @@ __all__ = [
     "Check",
     "CheckOutcome",
     "ClaimState",
+    "CodeHost",
     "Command",
     "Commands",
     "ComparisonMode",
@@ -626,6 +665,7 @@ __all__ = [
     "ExtensionSkeleton",
     "Fact",
     "FileCoverage",
+    "FilePatch",
     "FileRule",
     "FileTables",
     "Filter",
@@ -667,12 +707,15 @@ __all__ = [
     "PendingQuestion",
     "Plugin",
     "Point",
+    "PostedComment",
     "PreparedOptions",
     "Progress",
     "Proposal",
     "Prunable",
     "PublicKey",
     "PublishedPaths",
+    "PullRequest",
+    "PullRequestReview",
     "QueryDescription",
     "QueryResult",
     "QueueWorker",
@@ -738,6 +781,7 @@ __all__ = [
     "audit_problem_meanings",
     "back_up_database",
     "base_revision",
+    "build_plugin",
     "check_coverage",
     "check_health",
     "collector_url",
@@ -767,6 +811,8 @@ __all__ = [
     "open_worker",
     "paths_among",
     "plan_setup",
+    "post_comment",
+    "pull_request_of",
     "read_budget",
     "read_filter",
     "read_session_filter",
@@ -780,6 +826,7 @@ __all__ = [
     "review_as_sarif",
     "review_files",
     "review_line",
+    "review_pull_request",
     "revoke_key",
     "rotate_key",
     "rule_codes",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Category, Diagnostic, Severity
     from esper_agents.review.changes import DiffReview
+    from esper_agents.review.fixes import Patch
     from esper_agents.review.outcome import ReviewOutcome
     from esper_agents.review.report import Progress, ReviewReport, SuppressedDiagnostic
     from esper_agents.review.rule import Rule
@@ -248,21 +249,29 @@ def review_as_sarif(
     Args:
         outcome: The review.
         extra: Modules with additional rules.
-        options: Options of the review, to add its safe fixes if the extra `fix` is installed; None for no fixes.
+        options: Options of the review, to add its safe fixes; see `shareable_fixes`. None for no fixes.
     """
     from esper_agents.review.catalogue import catalogue
     from esper_agents.review.sarif import as_sarif
 
-    if options is None or not is_installed(Extra.FIX):
-        return as_sarif(outcome, catalogue(extra))
+    return as_sarif(outcome, catalogue(extra), () if options is None else shareable_fixes(options, outcome))
+
+
+def shareable_fixes(options: ReviewOptions, outcome: ReviewOutcome) -> tuple[Patch, ...]:
+    """Return the safe fixes for a review that contain no secret; none without the extra `fix`.
+
+    Args:
+        options: Options of the review.
+        outcome: The review.
+    """
+    if not is_installed(Extra.FIX):
+        return ()
     from esper_agents.certificates.redaction import redacted, secrets_of
     from esper_agents.review.fixes import plan_fixes
 
-    patches = plan_fixes(options.root, outcome.report, extra=extra).patches
+    patches = plan_fixes(options.root, outcome.report, extra=options.extra).patches
     known = secrets_of(os.environ)
-    # A log is uploaded: a patch with a secret in its lines stays here.
-    shown = [each for each in patches if redacted(each.unified, known=known).value == each.unified]
-    return as_sarif(outcome, catalogue(extra), shown)
+    return tuple(each for each in patches if redacted(each.unified, known=known).value == each.unified)
 
 
 def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:

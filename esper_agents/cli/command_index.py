@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "models": ("Manage language models and consent", ("models",)),
     "open": ("Open a certificate in the browser", ("open_certificate",)),
     "plugins": ("Manage plugins", ("plugins",)),
+    "pr": ("Review a branch for its pull request (CI)", ("pr",)),
     "resume": ("Resume a session", ("resume",)),
     "retrospect": ("Report recurring patterns over sessions", ("retrospect",)),
     "review": ("Lint Python files with the PyTorch rules", ("review",)),

@@ -1,7 +1,8 @@
-"""`esper plugins`: commands that install, list and remove plugins in the Claude Code format."""
+"""`esper plugins`: commands that build, install, list and remove plugins in the Claude Code format."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.shared_options import JsonOption
-from esper_agents.cli.terminal import echo, echo_json, report
+from esper_agents.cli.terminal import echo, echo_json, one_line, report
 
 if TYPE_CHECKING:
     from esper_agents.api import Plugin
@@ -49,6 +50,36 @@ def add(
     _show(added)
     for each in missing:
         outline(f"{each.name} is not offered to {', '.join(each.agents)}: {each.reason}", 1)
+
+
+@plugins_app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory")],
+    command: Annotated[
+        str, typer.Option(metavar="PROGRAM", help="Program that the MCP server is started with")
+    ] = "esper",
+    as_json: JsonOption = False,
+) -> None:
+    """Build a plugin for Claude Code.
+
+    Writes the included agents, skills and commands in the format of Claude Code, and `.mcp.json` with the MCP server of
+    this program, which gives the agents their evidence.
+
+    Examples:
+      esper plugins build esper-plugin
+      claude --plugin-dir esper-plugin
+    """
+    from esper_agents.api import build_plugin
+
+    built = build_plugin(folder, command=command)
+    if as_json:
+        echo_json(_summary(built.plugin) | {"server": list(built.server)})
+        return
+    echo(f"built: {_heading(built.plugin)}")
+    for part, names in built.plugin.names.items():
+        outline(f"{part}: {len(names)}", 1)
+    outline(f"server: {shlex.join(built.server)}", 1)
+    echo(one_line(f"next: claude --plugin-dir {shlex.quote(str(folder))}"))
 
 
 @plugins_app.command("list")

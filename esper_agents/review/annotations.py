@@ -15,20 +15,34 @@ if TYPE_CHECKING:
 _COMMANDS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.SUGGESTION: "notice"}
 
 
-def as_annotations(outcome: ReviewOutcome) -> str:
+# GitHub shows this many annotations of each level for one step, and drops the others.
+MOST_SHOWN = 10
+
+
+def as_annotations(outcome: ReviewOutcome, *, most: int | None = None) -> str:
     """Return a review as one workflow command a line, and a line that says how many there are.
 
     Nothing that comes from the reviewed files can end a command or begin another one.
+
+    Args:
+        outcome: The review.
+        most: Maximum number of findings of each severity; None for all.
     """
     report = outcome.report
-    lines = [_command(each) for each in report.claims]
+    lines: list[str] = []
+    for severity in Severity:
+        claims = [each for each in report.claims if each.severity is severity]
+        lines += [_command(each) for each in claims[:most]]
+    # Unread files are warnings, too.
+    warnings = sum(each.severity is Severity.WARNING for each in report.claims)
+    unread = report.unreadable if most is None else report.unreadable[: max(0, most - warnings)]
     lines += [
         workflow_command(
             "warning",
             {"file": each.path, "line": str(each.line or 1), "title": "not reviewed"},
             f"{each.problem}; {each.remedy}",
         )
-        for each in report.unreadable
+        for each in unread
     ]
     found = counted(each.severity for each in report.claims)
     return "\n".join([*lines, f"found {found} in {number_of(len(report.examined), 'file')}"]) + "\n"

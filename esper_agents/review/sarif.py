@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from esper_agents.domain.finding import Category, Severity
+from esper_agents.review.message_locations import locations_in
 from esper_agents.review.pages import page
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SITE = "https://esper-agents.dev/"
 _ROOT = "%SRCROOT%"
 # The name is ours: GitHub counts `primaryLocationLineHash` itself and complains of another's.
 _FINGERPRINT = "esperFingerprint/v1"
@@ -42,13 +44,14 @@ def as_sarif(outcome: ReviewOutcome, rules: Sequence[Rule], patches: Sequence[Pa
     ran = [each for each in rules if each.code in set(outcome.report.rules)]
     places = {each.code: place for place, each in enumerate(ran)}
     fixes = {claim.fingerprint: [_fix(patch)] for patch in patches if _is_text(patch) for claim in patch.claims}
+    lines = {each.path: each.lines for each in outcome.report.examined}
     claims = [
-        _result(each, places) | ({"fixes": fixes[each.fingerprint]} if each.fingerprint in fixes else {})
+        _result(each, places, lines) | ({"fixes": fixes[each.fingerprint]} if each.fingerprint in fixes else {})
         for each in outcome.report.claims
     ]
-    accepted = [_result(each, places) | {"suppressions": [_ACCEPTED]} for each in outcome.known]
+    accepted = [_result(each, places, lines) | {"suppressions": [_ACCEPTED]} for each in outcome.known]
     accepted += [
-        _result(each.claim, places)
+        _result(each.claim, places, lines)
         | {"suppressions": [{"kind": "inSource", "status": "accepted", "justification": _text(each.reason)}]}
         for each in outcome.report.silenced
     ]
@@ -74,7 +77,8 @@ def _driver(rules: Sequence[Rule]) -> Json:
         ours = version("esper-agents")
     except PackageNotFoundError:
         ours = "0"
-    return {"name": "esper-agents", "version": ours, "rules": [_descriptor(each) for each in rules]}
+    described = [_descriptor(each) for each in rules]
+    return {"name": "esper-agents", "version": ours, "informationUri": _SITE, "rules": described}
 
 
 def _descriptor(rule: Rule) -> Json:
@@ -87,34 +91,33 @@ def _descriptor(rule: Rule) -> Json:
     }
     if rule.category is Category.SECURITY:
         properties["security-severity"] = _DANGER[rule.severity]
+    # Rules of other packages have no page there.
+    has_page = type(rule).__module__.startswith("esper_agents.")
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
         "fullDescription": {"text": first},
+        **({"helpUri": f"{_SITE}rules/{quote(rule.code)}"} if has_page else {}),
         "help": {"text": first, "markdown": page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": properties,
     }
 
 
-def _result(claim: Diagnostic, places: Mapping[str, int]) -> Json:
+def _result(claim: Diagnostic, places: Mapping[str, int], lines: Mapping[str, int]) -> Json:
     place = claim.location
     region: Json = {"startLine": place.line, "startColumn": place.column, "snippet": {"text": _text(claim.excerpt)}}
     if place.end_line > place.line:
         region["endLine"] = place.end_line
-    location = {
-        "physicalLocation": {
-            "artifactLocation": {"uri": _uri(place.path), "uriBaseId": _ROOT},
-            "region": region,
-        }
-    }
+    message, related = _linked(claim, lines)
     return {
         "ruleId": claim.rule,
         **({"ruleIndex": places[claim.rule]} if claim.rule in places else {}),
         "level": _LEVELS[claim.severity],
-        "message": {"text": _message(f"{claim.message}. Remedy: {claim.remedy}.")},
-        "locations": [location],
+        "message": {"text": message},
+        "locations": [_location(place.path, region)],
+        **({"relatedLocations": related} if related else {}),
         "partialFingerprints": {_FINGERPRINT: claim.fingerprint},
         "properties": {
             "category": str(claim.category),
@@ -124,6 +127,24 @@ def _result(claim: Diagnostic, places: Mapping[str, int]) -> Json:
             "remedy": _text(claim.remedy),
         },
     }
+
+
+def _linked(claim: Diagnostic, lines: Mapping[str, int]) -> tuple[str, list[Json]]:
+    """Return the message with links to the locations that it names, and these locations."""
+    named = list(locations_in(claim, lines))
+    whole = f"{claim.message}. Remedy: {claim.remedy}."
+    if not named:
+        return _message(whole), []
+    text, end = "", 0
+    for number, each in enumerate(named, 1):
+        text += f"{_without_links(whole[end : each.start])}[{_without_links(whole[each.start : each.end])}]({number})"
+        end = each.end
+    related = [{"id": number, **_location(each.path, {"startLine": each.line})} for number, each in enumerate(named, 1)]
+    return text + _without_links(whole[end:]), related
+
+
+def _location(path: str, region: Json) -> Json:
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "uriBaseId": _ROOT}, "region": region}}
 
 
 def _is_text(patch: Patch) -> bool:
@@ -164,8 +185,11 @@ def _text(text: str) -> str:
 
 def _message(text: str) -> str:
     """Return text in which SARIF finds no link, as it would in `[shown](target)`."""
-    whole = _text(text)
-    return whole.replace("[", "\\[").replace("]", "\\]") if "](" in whole else whole
+    return _without_links(text) if "](" in text else _text(text)
+
+
+def _without_links(text: str) -> str:
+    return _text(text).replace("[", "\\[").replace("]", "\\]")
 
 
 def _invocation(unreadable: Sequence[Unreadable]) -> Json:

@@ -92,14 +92,7 @@ def change_of_branch(root: Path, into: str = "") -> TaskChange:
     Raises:
         UsageError: There is no default branch or no common commit, or nothing changed.
     """
-    default = into or default_branch(root)
-    head = _commit(root, "HEAD")
-    if not default:
-        raise UsageError(
-            "the default branch of this repository is not known, so the change cannot be determined",
-            remedy='name what to compare with: esper submit --diff REV "REQUEST"',
-        )
-    base = _merge_base(root, _commit(root, default), head)
+    default, base = base_of_branch(root, into, remedy='name what to compare with: esper submit --diff REV "REQUEST"')
     found = _of(root, default, base, "", change_since(root, base, ["."], only_changed=True))
     if not (found.paths or found.deleted):
         raise UsageError(
@@ -107,6 +100,25 @@ def change_of_branch(root: Path, into: str = "") -> TaskChange:
             remedy='switch to the branch in question, or name the change: esper submit --diff A..B "REQUEST"',
         )
     return replace(found, asked=BRANCH)
+
+
+def base_of_branch(root: Path, into: str = "", *, remedy: str = "name what to compare with") -> tuple[str, str]:
+    """Return the branch that the current one is compared with, and their merge base.
+
+    Args:
+        root: The work tree.
+        into: The other branch; the default branch if omitted.
+        remedy: Remedy if the default branch is not known.
+
+    Raises:
+        UsageError: There is no default branch, no such revision or no common commit.
+    """
+    default = into or default_branch(root)
+    head = _commit(root, "HEAD")
+    if not default:
+        problem = "the default branch of this repository is not known, so the change cannot be determined"
+        raise UsageError(problem, remedy=remedy)
+    return default, _merge_base(root, _commit(root, default), head)
 
 
 def digest_now(root: Path, change: TaskChange) -> str:

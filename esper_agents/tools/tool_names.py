@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.tools.client_tools import CERTIFYING, PREFIX, native_tools
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -89,7 +91,7 @@ def _not_installed(tools: Collection[str], known: Collection[str]) -> str:
 def _read(name: str) -> _Read:
     parts = _NAMED.fullmatch(name)
     word, pattern = (parts[1].casefold(), parts[2] or "") if parts else (name.casefold(), "")
-    found = _table().names.get(_SERVER if word.startswith(_SERVER) else word, _UNKNOWN)
+    found = _table().names.get(word) or _table().names.get(_SERVER if word.startswith(_SERVER) else "", _UNKNOWN)
     if not found.tools or _ANYTHING.fullmatch(pattern):
         return found
     if word == _SHELL:
@@ -125,6 +127,9 @@ def _table() -> _Table:
         **{name: _Read(tools=tuple(each)) for name, each in read["tools"].items()},
         **{name: _Read(move=each) for name, each in read["moves"].items()},
         **{name: _Read(why=each) for name, each in read["missing"].items()},
+        # Tools of our own server, in a plugin that `esper plugins build` wrote.
+        **{f"{PREFIX}{each}": _Read(move="conclude") for each in CERTIFYING},
+        **{name: _Read(tools=(each,)) for name, each in native_tools().items()},
     }
     return _Table(
         reading=tuple(read["reading"]),

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ async def test_the_table_lists_the_tools(make_project):
 async def test_the_configurations_start_the_server(make_project, home):
     project = make_project({"train.py": "x = 1\n"})
     entries = [json.loads(each) for each in blocks("json")]
+    entries += [tomllib.loads(each) for each in blocks("toml")]
     servers = [next(iter(each.values()))["esper"] for each in entries]
     assert len({(each["command"], *each["args"]) for each in servers}) == 1
     given = StdioServerParameters(

@@ -144,6 +144,36 @@ def test_a_message_holds_no_link():
     assert r"\[here\](https://example.org)" in result["message"]["text"]
 
 
+def test_locations_that_a_message_names_are_linked_and_no_others(check):
+    sources = {
+        "train.py": "import torch\nfrom model import f\n\n\ndef g(x, y):\n    p = torch.softmax(x, 1)\n"
+        "    return torch.nn.functional.cross_entropy(p, y)\n"
+    }
+    log = sarif_of(sources)
+    check(log)
+    (result,) = (each for each in results_of(log) if each["ruleId"] == "ESP201")
+    (related,) = result["relatedLocations"]
+    assert related["physicalLocation"]["region"] == {"startLine": 6}
+    assert "(on [line 6](1))" in result["message"]["text"]
+    report = review_sources({"train.py": SOURCE})
+    message = "x[0](y) line 2 of train.py, train.py:4, line 900, other.py:1, line 3 before, [line 5](9)"
+    linked = replace(report.claims[0], message=message)
+    log = as_sarif(ReviewOutcome(replace(report, claims=(linked,))), catalogue())
+    check(log)
+    (result,) = results_of(log)
+    lines = [each["physicalLocation"]["region"]["startLine"] for each in result["relatedLocations"]]
+    assert lines == [2, 4, 5]
+    text = result["message"]["text"]
+    assert text.startswith(r"x\[0\](y) [line 2 of train.py](1), [train.py:4](2), line 900, other.py:1, line 3 before, ")
+    assert r"\[[line 5](3)\](9)" in text
+
+
+def test_the_tool_and_each_rule_have_an_address():
+    driver = sarif_of("x = 1\n")["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == "https://esper-agents.dev/"
+    assert all(each["helpUri"] == f"https://esper-agents.dev/rules/{each['id']}" for each in driver["rules"])
+
+
 def test_columns_count_characters(check):
     log = sarif_of('import torch\n\nx = "é𝄞"; y = torch.load("a", weights_only=False)\n')
     check(log)

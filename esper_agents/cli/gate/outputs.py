@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.api import FileCoverage
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+XML_HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
 _RULES = {
     CoverageState.TAMPERED: "A certificate is not what was issued.",
     CoverageState.AGAINST: "A certificate stands against the file.",
@@ -66,19 +67,23 @@ def as_sarif(coverage: Sequence[FileCoverage]) -> dict[str, Any]:
 
 def as_junit(coverage: Sequence[FileCoverage]) -> str:
     """Return JUnit XML with one test case per file and agent."""
+    return f"{XML_HEAD}\n{junit_suite(coverage)}\n"
+
+
+def junit_suite(coverage: Sequence[FileCoverage]) -> str:
+    """Return the test suite of JUnit XML with one test case per file and agent."""
     failed = [each for each in coverage if each.standing is not CoverageState.COVERED]
     lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuite name="esper gate" tests="{len(coverage)}" failures="{len(failed)}" errors="0" skipped="0">',
     ]
     for each in coverage:
-        head = f"  <testcase classname={_attribute(each.agent or 'any agent')} name={_attribute(each.path)}"
+        head = f"  <testcase classname={xml_attribute(each.agent or 'any agent')} name={xml_attribute(each.path)}"
         if each.standing is CoverageState.COVERED:
             lines.append(f"{head}/>")
             continue
-        said = escape(_fit(f"{each.certificate or 'no certificate'}: {each.why}"))
-        lines.append(f"{head}><failure message={_attribute(each.standing)}>{said}</failure></testcase>")
-    return "\n".join([*lines, "</testsuite>"]) + "\n"
+        said = xml_text(f"{each.certificate or 'no certificate'}: {each.why}")
+        lines.append(f"{head}><failure message={xml_attribute(each.standing)}>{said}</failure></testcase>")
+    return "\n".join([*lines, "</testsuite>"])
 
 
 def as_annotations(coverage: Sequence[FileCoverage]) -> str:
@@ -102,8 +107,14 @@ def _cell(text: str) -> str:
     return _MARKS.sub(r"\\\1", _fit(text)).replace("\n", " ")
 
 
-def _attribute(text: str) -> str:
+def xml_attribute(text: str) -> str:
+    """Return text as a quoted attribute of XML 1.0."""
     return f'"{escape(_fit(text))}"'
+
+
+def xml_text(text: str) -> str:
+    """Return text as the content of an element of XML 1.0."""
+    return escape(_fit(text))
 
 
 def _fit(text: str) -> str:

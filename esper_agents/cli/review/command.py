@@ -136,7 +136,7 @@ def review(
         write_output(fixes_as_patch(options, outcome), output, is_raw=True)
     else:
         write_output(_written(outcome, style, options), output, is_data=is_data)
-    _finish(outcome, fail_on, allows_unread=allow_unread)
+    finish(outcome, fail_on, allows_unread=allow_unread)
 
 
 def _rules(code: str, style: OutputFormat) -> str:
@@ -222,7 +222,8 @@ def write_output(text: str, output: Path | None, *, is_raw: bool = False, is_dat
         echo(clean(text).removesuffix("\n"), is_data=is_data)
 
 
-def _finish(outcome: ReviewOutcome, fail_on: FailOn, *, allows_unread: bool) -> None:
+def finish(outcome: ReviewOutcome, fail_on: FailOn, *, allows_unread: bool) -> None:
+    """End the command with the exit code of a review, if that is not 0."""
     report = outcome.report
     if fail_on is not FailOn.NEVER:
         ranks = list(Severity)
