@@ -19,10 +19,11 @@ from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.action_schema import ActionContext, move_tools
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
-from esper_agents.reasoning.prompting import base_instructions, system_of, tools_of
+from esper_agents.reasoning.prompting import base_instructions, system_of
 from esper_agents.reasoning.reasoner import SALVAGED, Decision, ReasonerSource
 from esper_agents.reasoning.retry_budget import RetryBudget
 from esper_agents.reasoning.salvage import salvage
+from esper_agents.reasoning.tool_descriptions import tools_of
 from esper_agents.reasoning.transcript import Conversation, ElidedTurns, ParsedTurn, answers_of, read_turn
 
 if TYPE_CHECKING:
