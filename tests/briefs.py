@@ -56,7 +56,6 @@ def brief(**changed):
         "notes": (),
         "tools": (LOOK,),
         "agents": ("worker", "profiler"),
-        "catalogue": (LOOK, WRITE),
     }
     return Brief(**(fields | changed))
 

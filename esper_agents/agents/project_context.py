@@ -1,4 +1,4 @@
-"""Project context files (`CLAUDE.md`, `AGENTS.md`, `.esper/project.md`): data, never permissions."""
+"""Project context files, such as `CLAUDE.md` and `CONTRIBUTING.md`: data, never permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from esper_agents.errors import DefinitionError
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("CLAUDE.md", "AGENTS.md", ".esper/project.md")
+# The most important first: what is written for agents, then conventions, then the description of the project.
+FILES = (
+    "CLAUDE.md",
+    "AGENTS.md",
+    ".esper/project.md",
+    "STYLE.md",
+    "STYLEGUIDE.md",
+    "CONTRIBUTING.md",
+    "docs/CONTRIBUTING.md",
+    ".github/CONTRIBUTING.md",
+    "README.md",
+)
 MOST_CHARACTERS = 20_000
 _MARKDOWN = ".md"
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
+from esper_agents.domain.approval_scope import ONE_QUESTION
 from esper_agents.domain.codec import carried
 from esper_agents.errors import BusyError, UsageError
 from esper_agents.orchestration.answers import (
     client_name,
     find_question,
     needs_person,
-    only_question,
     pending_questions,
     record_answer,
+    session_question,
 )
 from esper_agents.orchestration.permissions import DENY
 from esper_agents.orchestration.session_run import hold_lease
@@ -26,38 +28,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.api.session import Session
+    from esper_agents.domain.approval_scope import AnswerReach
     from esper_agents.domain.ledger import UserQuestion
     from esper_agents.orchestration.answers import PendingQuestion
 
 _LOOKS, _LOOK_S = 20, 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
+    """Recorded answer.
+
+    Attributes:
+        session: `ses_` identifier.
+        questions: Questions that it answers.
+    """
+
+    session: str
+    questions: tuple[UserQuestion, ...]
+
+
 class ApprovalService(Service):
     """Questions of sessions to the user: approvals of tools, and requests for information."""
 
-    async def answer(self, question_id: str, text: str, *, is_decision: bool = False, client: str = "") -> Session:
-        """Answer a question, and take the lease of its session so that it can continue.
-
-        Args:
-            question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
-            text: `approve` or `deny` for an approval, else the answer.
-            is_decision: Whether the text approves or denies; a question that needs words does not accept that.
-            client: Name of the program that answers; empty for the current user. The answer is recorded as the
-                program's, and cannot approve what needs a person.
+    async def answer(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        is_decision: bool = False,
+        client: str = "",
+        reach: AnswerReach = ONE_QUESTION,
+    ) -> Session:
+        """Answer a question, and take the lease of its session so that it can continue; see `record`.
 
         Raises:
-            NotFoundError: There is no such question.
-            UsageError: The question is answered or closed, or does not accept this answer, or needs a person.
-            BusyError: Another process works on the session.
             ChangedError: The answer is recorded, but definitions of the session have changed; use `resume`.
         """
-        session_id, question = await self._asked(question_id)
-        held = await self._store.run(lease.claim, session_id)
-        async with hold_lease(self._services, held, lambda _: None) as run:
-            if client and text != DENY:
-                self._refuse_client(question, run.history.questions)
-            by = client_name(client) if client else person()
-            await record_answer(run, question, carried(text), by, is_decision=is_decision)
+        recorded = await self.record(question_id, text, is_decision=is_decision, client=client, reach=reach)
+        return await self.resume(recorded.session)
+
+    async def resume(self, session_id: str) -> Session:
+        """Take the lease of a session whose questions were answered, so that it can continue.
+
+        Raises:
+            BusyError: Another process works on the session.
+            ChangedError: Definitions of the session have changed; use `resume` of the tasks.
+        """
         # A process that answers the same question later holds the lease for a moment and is then refused.
         for _ in range(_LOOKS):
             with suppress(BusyError):
@@ -65,26 +82,65 @@ class ApprovalService(Service):
             await asyncio.sleep(_LOOK_S)
         return await self._project.tasks.resume(session_id)
 
+    async def record(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        is_decision: bool = False,
+        client: str = "",
+        reach: AnswerReach = ONE_QUESTION,
+    ) -> RecordedAnswer:
+        """Record the answer to a question without resuming its session.
+
+        Args:
+            question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
+            text: `approve` or `deny` for an approval, else the answer.
+            is_decision: Whether the text approves or denies; a question that needs words does not accept that.
+            client: Name of the program that answers; empty for the current user. The answer is recorded as the
+                program's, and cannot approve what needs a person.
+            reach: Whether it answers all approvals of the turn, and which further calls an approval covers.
+
+        Raises:
+            NotFoundError: There is no such question.
+            UsageError: The question is answered or closed, or does not accept this answer, or needs a person.
+            BusyError: Another process works on the session.
+        """
+        session_id, question = await self._asked(question_id, is_all=reach.is_all)
+        held = await self._store.run(lease.claim, session_id)
+        async with hold_lease(self._services, held, lambda _: None) as run:
+            if client:
+                self._refuse_client(question, text, run.history.questions, reach)
+            by = client_name(client) if client else person()
+            answered = await record_answer(run, question, carried(text), by, is_decision=is_decision, reach=reach)
+        return RecordedAnswer(session_id, answered)
+
     def needs_person(self, question: UserQuestion) -> bool:
         """Return whether only a person can approve what a question asks."""
         return needs_person(self._services, question)
 
-    def _refuse_client(self, wanted: str, open_questions: Iterable[UserQuestion]) -> None:
-        """Raise an error if a program would approve what only a person can.
+    def _refuse_client(
+        self, wanted: str, text: str, open_questions: Iterable[UserQuestion], reach: AnswerReach
+    ) -> None:
+        """Raise an error if a program would decide what only a person can.
 
         Raises:
             UsageError: It would.
         """
-        if any(each.id == wanted and self.needs_person(each) for each in open_questions):
+        if reach != ONE_QUESTION:
+            problem = f"question {wanted} needs a person: a program answers one question at a time"
+            raise UsageError(problem, remedy=f"in a terminal: esper approve {wanted}")
+        if text != DENY and any(each.id == wanted and self.needs_person(each) for each in open_questions):
             raise UsageError(
                 f"question {wanted} needs a person: its risk is above low",
                 remedy=f"in a terminal: esper approve {wanted}",
             )
 
-    async def _asked(self, wanted: str) -> tuple[str, str]:
+    async def _asked(self, wanted: str, *, is_all: bool) -> tuple[str, str]:
         if wanted.startswith("ses_") or wanted == "latest":
             found = await self._project.sessions.get(wanted)
-            return found.id, only_question(await self._project.sessions.history(found.id), found)
+            history = await self._project.sessions.history(found.id)
+            return found.id, session_question(history, found, is_all=is_all)
         asked = await self._store.run(find_question, self._key, wanted)
         return asked.session, asked.question
 

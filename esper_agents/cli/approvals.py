@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from esper_agents.cli.answer_prompt import choice, commands
+from esper_agents.cli.approval_prompt import show_preview
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.resume import answer, approve, deny
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
@@ -31,13 +33,19 @@ def register(app: typer.Typer) -> None:
 
 
 @approvals_app.command("list")
-def list_approvals(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+def list_approvals(
+    is_full: Annotated[bool, typer.Option("--full", help="Show whole diffs and commands")] = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
     """List pending questions.
 
-    Lists the unanswered questions of all sessions of the project, oldest first.
+    Lists the unanswered questions of all sessions of the project, oldest first. Calls that need approval are shown as
+    a unified diff or a command line.
 
     Examples:
       esper approvals list
+      esper approvals list --full
       esper approvals list --json
     """
     found = asyncio.run(_list(project))
@@ -50,8 +58,13 @@ def list_approvals(project: ProjectOption = HERE, as_json: JsonOption = False) -
         since = each.since[:16].replace("T", " ")
         outline(f"{short(each.question.id)} since {since} in {short(each.session)}, asked by {each.agent}")
         outline(_shown(each.question.text) + choice(each.question), 1)
+        show_preview(each.question, is_full=is_full)
         for command in commands(each.question):
             outline_command("answer", command, 1)
+    for session, number in Counter(each.session for each in found if each.is_decision).items():
+        if number > 1:
+            outline(f"all {number} of {short(session)}, in this order:")
+            outline_command("answer", f"esper approve {short(session)} --all", 1)
 
 
 def _shown(text: str) -> str:

@@ -51,8 +51,18 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         ("session",),
         (),
     ),
-    "approve": ("Approve a tool call or advice, then resume", {"--project": "text", "--json": ""}, ("text",), ()),
-    "deny": ("Deny a tool call or advice, then resume", {"--project": "text", "--json": ""}, ("text",), ()),
+    "approve": (
+        "Approve a tool call or advice, then resume",
+        {"--all": "", "--session": "", "--prefix": "text", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
+    "deny": (
+        "Deny a tool call or advice, then resume",
+        {"--all": "", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
     "answer": ("Answer an agent's question, then resume", {"--project": "text", "--json": ""}, ("text", "text"), ()),
     "doctor": ("Check the installation and the project", {"--project": "text", "--json": ""}, (), ()),
     "explain": (
@@ -236,7 +246,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     ),
     "agents route": ("Show which agent would get a request", {"--project": "text", "--json": ""}, ("text", "text"), ()),
     "approvals": ("List and answer pending questions", {}, (), ("list",)),
-    "approvals list": ("List pending questions", {"--project": "text", "--json": ""}, (), ()),
+    "approvals list": ("List pending questions", {"--full": "", "--project": "text", "--json": ""}, (), ()),
     "certificates": (
         "List, verify and manage certificates",
         {},

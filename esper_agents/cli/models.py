@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def list_models(*, project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """List models, prices and consents.
 
-    Prices are in US dollars per million tokens.
+    Prices are in US dollars per million tokens; window and answer are limits in tokens.
     """
     asyncio.run(_list(project, as_json=as_json))
 
@@ -49,7 +49,9 @@ async def _list(where: Path, *, as_json: bool) -> None:
         known, agreed = project.models.table, project.models.consents()
         if as_json:
             models = [{key: str(value) for key, value in asdict(each).items()} for each in known.models.values()]
-            echo_json({"models": models, "roles": known.roles, "consents": [asdict(each) for each in agreed]})
+            activities = {str(name): asdict(settings) for name, settings in known.activities.items()}
+            consents = [asdict(each) for each in agreed]
+            echo_json({"models": models, "roles": known.roles, "activities": activities, "consents": consents})
             return
         rows = [
             (
@@ -58,11 +60,16 @@ async def _list(where: Path, *, as_json: bool) -> None:
                 f"{each.input.normalize():f}",
                 f"{each.cache_read.normalize():f}",
                 f"{each.output.normalize():f}",
+                f"{each.window:,}",
+                f"{each.most_output:,}",
             )
             for each in known.models.values()
         ]
-        table(("model", "role", "input $", "cached $", "output $"), rows)
+        table(("model", "role", "input $", "cached $", "output $", "window", "answer"), rows)
         echo()
+        for activity, settings in known.activities.items():
+            stated = (f"{name} {value}" for name, value in asdict(settings).items() if value is not None)
+            say(str(activity), ", ".join(stated))
         for each in agreed:
             word = "agreed" if each.is_agreed else "refused"
             say("may read" if each.is_agreed else "may not", f"{each.host}, {word} by {each.by} at {each.at}")

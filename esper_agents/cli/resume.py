@@ -12,7 +12,9 @@ import typer
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, DefinitionsOption, DefinitionSource, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo
+from esper_agents.domain.approval_scope import ONE_QUESTION, AnswerReach, ScopeKind
 from esper_agents.domain.session import SessionState
+from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _Question = Annotated[
     str, typer.Argument(metavar="QUESTION", help="Question ID, or a session with one pending question")
 ]
+_All = Annotated[bool, typer.Option("--all", help="Answer all approvals of the turn")]
 _LOOKED_THROUGH = 200
 
 
@@ -52,23 +55,46 @@ def resume(
     raise typer.Exit(asyncio.run(_resume(session, project, definitions, as_json=as_json)))
 
 
-def approve(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+def approve(
+    question: _Question = "latest",
+    is_all: _All = False,
+    for_session: Annotated[bool, typer.Option("--session", help="Also later calls of this tool, same risk")] = False,
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="WORDS", help="Also later commands that begin with WORDS")
+    ] = "",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
     """Approve a tool call or advice, then resume.
+
+    An approval is for one call. With --session it also covers later calls of the same tool with the same risk in this
+    session, with --prefix only commands whose first words are the same. A shell command with operators, variables or
+    wildcards is never covered by a prefix.
 
     Examples:
       esper approve
       esper approve qst_0198f0c2...
+      esper approve latest --all
+      esper approve qst_0198f0c2... --prefix "python train.py"
     """
-    raise typer.Exit(asyncio.run(_answer(question, "approve", project, is_decision=True, as_json=as_json)))
+    if for_session and prefix:
+        raise UsageError("--session and --prefix exclude each other", remedy="give one of them")
+    kind = ScopeKind.SESSION if for_session else ScopeKind.PREFIX if prefix else ScopeKind.ONCE
+    reach = AnswerReach(is_all, kind, prefix)
+    raise typer.Exit(asyncio.run(_answer(question, "approve", project, is_decision=True, as_json=as_json, reach=reach)))
 
 
-def deny(question: _Question = "latest", project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
+def deny(
+    question: _Question = "latest", is_all: _All = False, project: ProjectOption = HERE, as_json: JsonOption = False
+) -> None:
     """Deny a tool call or advice, then resume.
 
     Examples:
       esper deny qst_0198f0c2...
+      esper deny latest --all
     """
-    raise typer.Exit(asyncio.run(_answer(question, "deny", project, is_decision=True, as_json=as_json)))
+    reach = AnswerReach(is_all)
+    raise typer.Exit(asyncio.run(_answer(question, "deny", project, is_decision=True, as_json=as_json, reach=reach)))
 
 
 def answer(
@@ -123,12 +149,20 @@ def telling_changes(*, is_told: bool) -> Iterator[None]:
         raise
 
 
-async def _answer(question: str, text: str, where: Path, *, is_decision: bool = False, as_json: bool) -> int:
+async def _answer(
+    question: str,
+    text: str,
+    where: Path,
+    *,
+    is_decision: bool = False,
+    as_json: bool,
+    reach: AnswerReach = ONE_QUESTION,
+) -> int:
     from esper_agents.api import open_project
     from esper_agents.cli.begun import begin
     from esper_agents.cli.run_session import run_interactively
 
     async with open_project(where) as project:
         with telling_changes(is_told=not as_json):
-            held = await begin(project.approvals.answer(question, text, is_decision=is_decision))
+            held = await begin(project.approvals.answer(question, text, is_decision=is_decision, reach=reach))
         return await run_interactively(project, held, as_json=as_json)

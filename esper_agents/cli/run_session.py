@@ -8,15 +8,14 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.cli.answer_prompt import choice, commands
+from esper_agents.cli.approval_prompt import ask_questions, show_waiting
 from esper_agents.cli.begun import sessions as begun
 from esper_agents.cli.cost_summary import CostGrouping, as_row, by, total
 from esper_agents.cli.live_output import Narrator, narrator, routed, say
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, report, short
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
-from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.answer import Answer, AnswerLine
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.evidence import Evidence
-    from esper_agents.domain.ledger import UserQuestion
     from esper_agents.domain.task import Task
 
 _MOST_LINES, _SHOWN = 5, 3
@@ -68,8 +66,10 @@ async def run_interactively(
             await _end_screen(project, outcome)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
             return int(outcome.exit_code)
-        answered = await _ask(project, outcome.questions[0])
+        answered = await ask_questions(project, outcome.session, outcome.questions)
         if answered is None:
+            asked = {question.id for _, question in await project.approvals.questions()}
+            show_waiting(outcome.session, [each for each in outcome.questions if each.id in asked])
             return int(outcome.exit_code)
         session = answered
 
@@ -115,25 +115,9 @@ async def _report_activity(teller: Narrator) -> None:
 
 async def _tell(session: Session, teller: Narrator) -> None:
     async for event in session.events():
-        teller.tell(event)
-
-
-async def _ask(project: OpenProject, question: UserQuestion) -> Session | None:
-    """Ask at the terminal until there is an answer; return None if the user ends the input."""
-    echo(f"{one_line(question.text)}{choice(question)}")
-    while True:
-        try:
-            # Nothing else runs meanwhile; a thread waiting for input would block Ctrl-C.
-            said = input("> ").strip()  # noqa: ASYNC250
-        except EOFError:
-            echo()
-            return None
-        try:
-            return await project.approvals.answer(question.id, said)
-        except UsageError as error:
-            if question not in [asked for _, asked in await project.approvals.questions()]:
-                raise
-            report(error)
+        # Questions are printed with their previews when the session waits.
+        if event.kind != "asked":
+            teller.tell(event)
 
 
 async def _end_screen(project: OpenProject, outcome: SessionResult) -> None:
@@ -142,14 +126,15 @@ async def _end_screen(project: OpenProject, outcome: SessionResult) -> None:
     match outcome.state:
         case SessionState.DONE if outcome.certificate:
             await _verdict_screen(project, outcome, await project.certificates.read(outcome.certificate.id))
-        case SessionState.WAITING:
-            say("waiting", "for a person")
-            for question in outcome.questions:
-                _question_screen(question)
+        case SessionState.WAITING if not is_interactive():
+            show_waiting(outcome.session, outcome.questions)
         case SessionState.REFUSED:
             say("next", "rephrase as a PyTorch request, or choose an agent with --agent")
         case SessionState.CANCELLED:
             say("cancelled", "without a verdict")
+        case SessionState.WAITING:
+            # The questions are asked next.
+            return
         case SessionState.DONE | SessionState.OPEN:
             say("next", f"esper resume {outcome.session}")
 
@@ -162,12 +147,6 @@ async def _cost_screen(project: OpenProject, session: str) -> None:
     agents = by(spent, CostGrouping.AGENT)
     for name, each in agents.items() if len(agents) > 1 else ():
         say("", f"{name}: {each}")
-
-
-def _question_screen(question: UserQuestion) -> None:
-    say("question", question.text + choice(question))
-    for label, command in zip(("next", "or"), commands(question), strict=False):
-        say(label, command)
 
 
 async def _verdict_screen(project: OpenProject, outcome: SessionResult, issued: Certificate) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from esper_agents.domain.answer_type import AnswerType
+from esper_agents.domain.approval_scope import ApprovalScope
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.codec import JsonObject
 from esper_agents.domain.evidence import Evidence, Risk
@@ -221,11 +222,13 @@ class UserAnswer:
         question: Identifier of the question.
         text: The answer; `approve` or `deny` for an approval.
         by: Name of the user who answered.
+        scope: Further calls that an approval covers; None if it covers only the call in question.
     """
 
     question: str
     text: str
     by: str
+    scope: ApprovalScope | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,9 @@ class Brief:
         notes: The agent's notes about the project, the most relevant first; stale notes are marked and not reliable.
         tools: Tools that the agent may call.
         agents: Names of all agents that can receive the task.
-        neighbours: The agents named as neighbours in the definition; empty for a playbook, which contains its own list.
+        neighbours: Names and purposes of the agents that the definition names as neighbours; empty for a playbook.
         budget_left: Remaining budget of the session when the frame began; a resource that is not listed has no limit.
         before: Result of the predecessor session, or None; it does not count as evidence here.
-        catalogue: Every installed tool, whichever agent may call it; the same for all agents of a session.
         documents: Project context files for agents.
         skills: Names and descriptions of the skills that the agent can load.
         packs: One line per plugin pack: those installed, and those that the definition names but are missing.
@@ -79,11 +78,10 @@ class Brief:
     agents: tuple[str, ...]
     budget_left: tuple[Amount, ...] = ()
     before: PredecessorResult | None = None
-    catalogue: tuple[OfferedTool, ...] = ()
     documents: tuple[ContextDocument, ...] = ()
     skills: tuple[tuple[str, str], ...] = ()
     packs: tuple[str, ...] = ()
-    neighbours: tuple[str, ...] = ()
+    neighbours: tuple[tuple[str, str], ...] = ()
     allowed: tuple[str, ...] = ()
     request: ParsedRequest | None = None
 

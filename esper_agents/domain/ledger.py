@@ -121,6 +121,7 @@ class UserQuestion:
         arguments: For an approval, the tool's arguments; for a risk acknowledgement, the facts that it is bound to.
         arguments_sha256: Digest of `arguments` for either of the two; else empty.
         wants: Type of the answer if there are no options.
+        preview: For an approval, the change as a unified diff, or the command line; empty if the text says it all.
     """
 
     id: str
@@ -130,6 +131,7 @@ class UserQuestion:
     arguments: JsonObject
     arguments_sha256: str
     wants: AnswerType = AnswerType.TEXT
+    preview: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ async def ask_client(question: str, context: ToolCallContext, answer: str = "") 
     if len(pending) != 1 or (answer and not is_decision) or not can_ask or opened.approvals.needs_person(pending[0]):
         return ClientAnswer(answer="" if is_decision else answer)
     choice = f" ({' or '.join(pending[0].options)})" if pending[0].options else ""
-    return Elicit(f"{clipped(pending[0].text, 2_000)}{choice}", ClientAnswer)
+    return Elicit(f"{clipped(_shown(pending[0]), 2_000)}{choice}", ClientAnswer)
 
 
 async def answer_question(
@@ -275,11 +275,16 @@ def _question_row(opened: OpenProject, session: str, agent: str, question: Any) 
         id=question.id,
         session=session,
         agent=agent,
-        text=clipped(question.text),
+        text=clipped(_shown(question)),
         options=tuple(question.options),
         needs_person=opened.approvals.needs_person(question),
         command=_command(question.id, question.options),
     )
+
+
+def _shown(question: Any) -> str:
+    """Return the text of a question with its diff or command line."""
+    return "\n".join(filter(None, (question.text, question.preview)))
 
 
 def _command(question_id: str, options: Sequence[str]) -> str:

@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.agent_action import Conclude, UserAnswer
+from esper_agents.domain.agent_action import Conclude, ToolCall, UserAnswer
 from esper_agents.domain.answer_type import AnswerType
+from esper_agents.domain.approval_scope import ONE_QUESTION, AnswerReach, ScopeKind
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.ledger import RowKey, RowKind
 from esper_agents.domain.plain_text import plain
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import NotFoundError, UsageError
+from esper_agents.orchestration.approval_scopes import approval_scope, covers
 from esper_agents.orchestration.permissions import APPROVE, DENY
 from esper_agents.orchestration.session_projection import SessionProjection
 from esper_agents.storage import ledger, questions
@@ -20,6 +22,7 @@ from esper_agents.storage import ledger, questions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.approval_scope import ApprovalScope
     from esper_agents.domain.ledger import UserQuestion
     from esper_agents.domain.session import SessionSummary
     from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
@@ -130,25 +133,33 @@ def find_question(store: Store, project_key: str, wanted: str) -> questions.Stor
     raise NotFoundError("question", wanted, known, listing=_LISTING)
 
 
-def only_question(history: SessionProjection, found: SessionSummary) -> str:
-    """Return the ID of the only open question of a session.
+def session_question(history: SessionProjection, found: SessionSummary, *, is_all: bool = False) -> str:
+    """Return the ID of the only open question of a session; of the first one if all are answered together.
 
     Raises:
-        UsageError: The session has none or more than one.
+        UsageError: The session has none, or more than one and they are not answered together.
     """
     asked = history.questions
     if not asked:
         raise UsageError(
             f"session {found.id} has no pending question", remedy=f"list the pending questions: {_LISTING}"
         )
-    if len(asked) > 1:
+    if len(asked) > 1 and not is_all:
         problem = f"session {found.id} asks {len(asked)} questions"
-        raise UsageError(problem, remedy=f"name one of them: run `{_LISTING}`")
+        raise UsageError(problem, remedy=f"name one of them (`{_LISTING}`), or answer all: --all")
     return asked[0].id
 
 
-async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *, is_decision: bool = False) -> None:
-    """Record the answer to a question of the session.
+async def record_answer(
+    run: SessionRun,
+    question_id: str,
+    text: str,
+    by: str,
+    *,
+    is_decision: bool = False,
+    reach: AnswerReach = ONE_QUESTION,
+) -> tuple[UserQuestion, ...]:
+    """Record the answer to a question of the session, and return the questions that it answers.
 
     Args:
         run: Run that writes the events.
@@ -156,12 +167,34 @@ async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *
         text: Text of the answer.
         by: Name of the user who answers.
         is_decision: Whether it is an approval or a denial instead of a text answer.
+        reach: What else it answers or approves.
 
     Raises:
         NotFoundError: The session has no such question.
         UsageError: It was answered before, it is closed, or the answer is not valid.
     """
-    key, turn, call = _asked(run.history, question_id)
+    question = _open_question(run, question_id, by)
+    said = _fitting(question, text, is_decision=is_decision)
+    asked = _questions_by_id(run.history)
+    wanted = [question]
+    if reach.is_all:
+        wanted = [each for each in run.history.questions if each.options == question.options]
+    answers: dict[str, UserAnswer] = {}
+    for each in wanted:
+        scope = _scope(run, each, said, reach)
+        answers[each.id] = UserAnswer(each.id, said, by, scope)
+        if scope is not None:
+            answers = _covered(run, each, answers[each.id]) | answers
+    entries = [(asked[name][0], answer) for name, answer in answers.items()]
+    await run.record(*entries, state=SessionState.OPEN)
+    return tuple(told for name in answers if (told := asked[name][2].question))
+
+
+def _open_question(run: SessionRun, question_id: str, by: str) -> UserQuestion:
+    """Return a question that can be answered now by a user."""
+    if question_id not in (asked := _questions_by_id(run.history)):
+        raise NotFoundError("question", question_id, asked, listing=_LISTING)
+    _, turn, call = asked[question_id]
     if call.answer is not None:
         raise UsageError(
             f"question {question_id} is already answered: {call.answer.text!r}",
@@ -180,8 +213,27 @@ async def record_answer(run: SessionRun, question_id: str, text: str, by: str, *
     if is_agreement and by in _NOBODY:
         problem = "advice must be approved by a named user, but the system does not provide your name"
         raise UsageError(problem, remedy="set LOGNAME to your name")
-    said = _fitting(question, text, is_decision=is_decision)
-    await run.record((key, UserAnswer(question_id, said, by)), state=SessionState.OPEN)
+    return question
+
+
+def _scope(run: SessionRun, question: UserQuestion, said: str, reach: AnswerReach) -> ApprovalScope | None:
+    if reach.kind is not ScopeKind.ONCE and said != APPROVE:
+        raise UsageError(f"{said!r} has no scope: only an approval has one", remedy=f"esper approve {question.id}")
+    if reach.kind is ScopeKind.PREFIX and reach.is_all:
+        problem = "a command prefix belongs to one question"
+        raise UsageError(problem, remedy=f"esper approve {question.id} --prefix WORDS")
+    return approval_scope(run.services, run.session, question, reach.kind, reach.prefix)
+
+
+def _covered(run: SessionRun, question: UserQuestion, answer: UserAnswer) -> dict[str, UserAnswer]:
+    """Return the answers to the other open questions that an approval with a scope covers."""
+    tools = run.services.tools.tools
+    others = (each for each in run.history.questions if each.tool in tools and each != question)
+    return {
+        each.id: UserAnswer(each.id, answer.text, answer.by)
+        for each in others
+        if covers(run.session, question, answer, tools[each.tool], ToolCall(each.tool, each.arguments))
+    }
 
 
 def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
@@ -212,11 +264,8 @@ def _fitting(question: UserQuestion, text: str, *, is_decision: bool) -> str:
     return said
 
 
-def _asked(history: SessionProjection, question_id: str) -> tuple[RowKey, OpenTurn, PendingCall]:
-    asked = {call.question.id: (key, turn, call) for key, turn, call in _questions(history) if call.question}
-    if question_id in asked:
-        return asked[question_id]
-    raise NotFoundError("question", question_id, asked, listing=_LISTING)
+def _questions_by_id(history: SessionProjection) -> dict[str, tuple[RowKey, OpenTurn, PendingCall]]:
+    return {call.question.id: (key, turn, call) for key, turn, call in _questions(history) if call.question}
 
 
 def _questions(history: SessionProjection) -> Iterator[tuple[RowKey, OpenTurn, PendingCall]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.redaction import redacted
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.reasoning.reasoner import Reasoner
+
+_LONGEST_PURPOSE = 100
 
 
 async def opening(
@@ -101,19 +104,25 @@ def brief_of(run: SessionRun, frame: FrameState) -> Brief:
 
 
 def _with_surroundings(run: SessionRun, brief: Brief) -> Brief:
-    """Return a brief with the context for a model: all tools, project documents and available skills.
+    """Return a brief with the context for a model: neighbours, project documents and available skills.
 
     Texts that no tool has read have not been redacted before, so they are redacted here.
     """
     from esper_agents.agents.agent_packs import packs_of
 
+    agents = run.services.agents
+    near = agents.neighbours_known(brief.agent.name)
     told: dict[str, Any] = {
         "agent": brief.agent,
         "notes": brief.notes,
         "documents": run.services.documents,
         "skills": run.services.skills.index_for(brief.agent),
+        "neighbours": tuple((each, _purpose(agents.get(each).description)) for each in near),
         "packs": packs_of(brief.agent, run.services.plugins).lines,
     }
-    catalogue = run.services.tools.named(None)
-    near = run.services.agents.neighbours_known(brief.agent.name)
-    return replace(brief, catalogue=catalogue, neighbours=near, **redacted(told, known=run.secrets).value)
+    return replace(brief, **redacted(told, known=run.secrets).value)
+
+
+def _purpose(description: str) -> str:
+    """Return the first sentence of an agent's description, cut at a word if it is long."""
+    return shorten(" ".join(description.split()).partition(". ")[0], _LONGEST_PURPOSE, placeholder=" ...")

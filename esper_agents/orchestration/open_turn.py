@@ -133,7 +133,10 @@ class OpenTurn(_Rows):
         if not any(each.is_waiting for each in self.calls.values()) or self.moved is None or self.result is not None:
             return False
         wanted = len(self.moved.move.calls) if isinstance(self.moved.move, CallTools) else 1
-        return all((call := self.calls.get(n)) and (call.report or call.is_waiting) for n in range(wanted))
+        # Calls run in order, so the first one without a result decides.
+        open_calls = (call for n in range(wanted) if not ((call := self.calls.get(n)) and call.report))
+        first = next(open_calls, None)
+        return first is not None and first.is_waiting
 
 
 def _result(move: Move, turn: OpenTurn) -> TurnResult | None:

@@ -22,6 +22,7 @@ from esper_agents.orchestration.permission_rules import (
     restricting_rules,
     task_rules,
 )
+from esper_agents.tools.call_previews import hidden_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -119,21 +120,29 @@ def defaults_of(tool: Tool) -> JsonObject:
     return {name: said["default"] for name, said in members.items() if "default" in said}
 
 
-def approval_question(tool: Tool, call: ToolCall, because: str = "") -> UserQuestion:
+def approval_question(tool: Tool, call: ToolCall, because: str = "", preview: str = "") -> UserQuestion:
     """Return the approval question for a call.
 
     Args:
         tool: Tool to run.
         call: Call to approve.
         because: Rules that require approval, as text; empty if the tool's risk does.
+        preview: The call as a diff or a command line; empty if its arguments are shown instead.
     """
-    arguments = canonical(call.arguments).decode()
-    text = f"may {tool.name} run with {arguments}? risk {tool.risk}: it {_WHAT.get(tool.risk, 'only reads')}"
+    arguments = hidden_arguments(call) if preview else call.arguments
+    given = f" with {canonical(arguments).decode()}" if arguments or not preview else ""
+    text = f"may {tool.name} run{given}? risk {tool.risk}: it {_WHAT.get(tool.risk, 'only reads')}"
     beyond = tool.exceptions_of(call.arguments)
     text += f"; beyond that it wants {', '.join(beyond)}" if beyond else ""
     text += f". Asked because of {because}" if because else ""
     return UserQuestion(
-        new_id(Prefix.QUESTION), text, (APPROVE, DENY), tool.name, call.arguments, digest_of_value(call.arguments)
+        new_id(Prefix.QUESTION),
+        text,
+        (APPROVE, DENY),
+        tool.name,
+        call.arguments,
+        digest_of_value(call.arguments),
+        preview=preview,
     )
 
 

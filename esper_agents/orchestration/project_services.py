@@ -219,7 +219,7 @@ class ProjectServices:
         """Language models by role, with the user's settings applied."""
         from esper_agents.reasoning.models import load_models
 
-        return load_models().changed(self.settings.roles, self.settings.fallback)
+        return load_models().changed(self.settings.models)
 
     @cached_property
     def server(self) -> ModelServer:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.domain.permission_rule import PermissionDecision, PermissionRule, RuleSource
 from esper_agents.domain.status import QuestionType
 from esper_agents.errors import DefinitionError
+from esper_agents.orchestration.model_settings import MODEL, MODELS, persons_models, projects_limits, tightened
 from esper_agents.orchestration.permission_rules import is_void
+from esper_agents.orchestration.setting_errors import line_of, refuse
+from esper_agents.reasoning.models import ModelSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 PROJECT_FILE = ".esper/config.toml"
@@ -30,11 +32,8 @@ _MEMBERS = ("tool", "arguments", "action", "reason")
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILINE)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_MODELS, _FALLBACK = "models", "fallback"
 _PUBLISH, _QUESTION_TYPES = "publish", "question_types"
 _NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{QuestionType.APPROVAL}", "{QuestionType.GO}"]'
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
-_NAME_ONE = 'write [models] and below it opus = "claude-opus-5-5"'
 _LOOK = "see docs/approvals.md for the settings"
 
 
@@ -45,15 +44,13 @@ class PermissionSettings:
     Attributes:
         rules: Effective permission rules.
         ignored: Allow rules of the project, which only the user may set.
-        roles: Full model names by role, if the user overrides them.
-        fallback: Role of the fallback model; None if the user sets none.
+        models: Settings for models: the user's, with the limits of the project.
         published: Question types whose certificates are published into projects.
     """
 
     rules: tuple[PermissionRule, ...] = ()
     ignored: tuple[PermissionRule, ...] = ()
-    roles: Mapping[str, str] = field(default_factory=dict)
-    fallback: str | None = None
+    models: ModelSettings = field(default_factory=ModelSettings)
     published: frozenset[QuestionType] = frozenset(QuestionType)
 
 
@@ -70,15 +67,14 @@ def load_settings(home: Path, root: Path) -> PermissionSettings:
     shown = str(home / PERSONS_FILE)
     text = _text_of(home / PERSONS_FILE, shown, is_persons=True)
     persons = read_rules(text, shown, RuleSource.PERSON)
-    roles = _roles_of(text, shown)
-    projects = read_rules(
-        _text_of(root / PROJECT_FILE, PROJECT_FILE, is_persons=False), PROJECT_FILE, RuleSource.PROJECT
-    )
+    models = persons_models(text, shown)
+    projects_text = _text_of(root / PROJECT_FILE, PROJECT_FILE, is_persons=False)
+    projects = read_rules(projects_text, PROJECT_FILE, RuleSource.PROJECT)
+    limits = projects_limits(projects_text, PROJECT_FILE)
     return PermissionSettings(
         (*persons, *(rule for rule in projects if not is_void(rule))),
         tuple(rule for rule in projects if is_void(rule)),
-        {role: name for role, name in roles.items() if role != _FALLBACK},
-        roles.get(_FALLBACK),
+        replace(models, activities=tightened(models.activities, limits)),
         _published_of(text, shown),
     )
 
@@ -104,26 +100,15 @@ def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
     """Return the question types under [publish] in a parsed text."""
     table = tomllib.loads(text).get(_PUBLISH, {})
     if not isinstance(table, dict):
-        _refuse(shown, _line_of(text, _PUBLISH, 0), "publish must be a table", _NAME_TYPES)
+        refuse(shown, line_of(text, _PUBLISH, 0), "publish must be a table", _NAME_TYPES)
     for name in table:
         if name != _QUESTION_TYPES:
-            _refuse(shown, _line_of(text, name, 0), f"unknown setting {name[:60]!r} in [publish]", _NAME_TYPES)
+            refuse(shown, line_of(text, name, 0), f"unknown setting {name[:60]!r} in [publish]", _NAME_TYPES)
     types = table.get(_QUESTION_TYPES, list(QuestionType))
     if not isinstance(types, list) or not types or not all(each in tuple(QuestionType) for each in types):
         problem = f"{_QUESTION_TYPES} must be a list of {', '.join(QuestionType)}"
-        _refuse(shown, _line_of(text, _QUESTION_TYPES, 0), problem, _NAME_TYPES)
+        refuse(shown, line_of(text, _QUESTION_TYPES, 0), problem, _NAME_TYPES)
     return frozenset(map(QuestionType, types))
-
-
-def _roles_of(text: str, shown: str) -> dict[str, str]:
-    """Return the [models] table of a parsed text: full model names by role, in lower case."""
-    table = tomllib.loads(text).get(_MODELS, {})
-    if not isinstance(table, dict):
-        _refuse(shown, _line_of(text, _MODELS, 0), "models must be a table", _NAME_ONE)
-    for role, name in table.items():
-        if not isinstance(name, str) or not (_MODEL.fullmatch(name) or (role == _FALLBACK and not name)):
-            _refuse(shown, _line_of(text, role, 0), f"{role[:60]!r} must be the full name of a model", _NAME_ONE)
-    return {role.casefold(): name for role, name in table.items()}
 
 
 def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRule, ...]:
@@ -145,20 +130,20 @@ def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRul
         line = int(found.group(1)) if found else text.count("\n") + 1
         raise DefinitionError(shown, f"not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
     is_persons = source is RuleSource.PERSON
-    known = ("rule", _MODELS, _PUBLISH) if is_persons else ("rule",)
+    known = ("rule", MODELS, MODEL, _PUBLISH) if is_persons else ("rule", MODELS)
     for name in table:
         if name not in known:
             remedy = (
-                "remove it; supported are [[rule]], [models] and [publish]"
+                "remove it; supported are [[rule]], [models], [[model]] and [publish]"
                 if is_persons
-                else "remove it; supported is [[rule]]"
+                else "remove it; supported are [[rule]] and [models.activity.NAME]"
             )
-            _refuse(shown, _line_of(text, name, 0), f"unknown setting {name[:60]!r}", remedy)
+            refuse(shown, line_of(text, name, 0), f"unknown setting {name[:60]!r}", remedy)
     rows = table.get("rule", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        _refuse(shown, _line_of(text, "rule", 0), "rules must be tables", "write [[rule]] above each rule")
+        refuse(shown, line_of(text, "rule", 0), "rules must be tables", "write [[rule]] above each rule")
     if len(rows) > _MOST_RULES:
-        _refuse(
+        refuse(
             shown, None, f"{len(rows)} rules; the maximum is {_MOST_RULES}", "combine rules with a wildcard such as *"
         )
     starts = [found.start() for found in _HEADER.finditer(text)]
@@ -183,11 +168,11 @@ def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
             shown, f"file cannot be read: {why}", remedy="make it a regular file, or remove it"
         ) from None
     if found is None:
-        _refuse(shown, None, "not a regular file", "make it one, or remove it")
+        refuse(shown, None, "not a regular file", "make it one, or remove it")
     if len(found.data) > _MOST_BYTES:
-        _refuse(shown, None, f"file has more than {_MOST_BYTES} bytes", "keep only settings in it")
+        refuse(shown, None, f"file has more than {_MOST_BYTES} bytes", "keep only settings in it")
     if is_persons and found.status.st_mode & _OTHERS_WRITE:
-        _refuse(
+        refuse(
             shown, None, "file is writable by other users; refusing to read permission rules", f"chmod go-w '{shown}'"
         )
     try:
@@ -195,17 +180,6 @@ def _text_of(place: Path, shown: str, *, is_persons: bool) -> str:
     except UnicodeDecodeError as error:
         line = found.data.count(b"\n", 0, error.start) + 1
         raise DefinitionError(shown, "file is not UTF-8", remedy="save it as UTF-8", line=line) from None
-
-
-def _line_of(text: str, name: str, begin: int) -> int:
-    """Return the line that names a member after a position, else the line of that position."""
-    named = rf"['\"]?{re.escape(name)}['\"]?[ \t]*[=.\]]"
-    found = re.compile(rf"^[ \t]*(?:\[+[ \t]*)?(?:rule[ \t]*\.[ \t]*)?{named}", re.MULTILINE).search(text, begin)
-    return text.count("\n", 0, found.end() if found else begin) + 1
-
-
-def _refuse(shown: str, line: int | None, problem: str, remedy: str) -> NoReturn:
-    raise DefinitionError(shown, problem, remedy=remedy, line=line)
 
 
 class _Row:
@@ -255,8 +229,8 @@ class _Row:
         return said
 
     def _wrong(self, name: str, problem: str, remedy: str) -> NoReturn:
-        line = _line_of(self.text, name, self.begin) if name in self.row else self._begins()
-        _refuse(self.shown, line, problem, remedy)
+        line = line_of(self.text, name, self.begin) if name in self.row else self._begins()
+        refuse(self.shown, line, problem, remedy)
 
     def _begins(self) -> int:
         return self.text.count("\n", 0, self.begin) + 1

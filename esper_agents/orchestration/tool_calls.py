@@ -18,28 +18,33 @@ from esper_agents.domain.finding import Finding
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import CallStarted, RowKey, RowKind
 from esper_agents.domain.permission_rule import PermissionDecision
-from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.memory.agent_files import OwnFiles
+from esper_agents.orchestration.approval_scopes import is_covered
 from esper_agents.orchestration.model_measurements import inputs_question
+from esper_agents.orchestration.open_turn import PendingCall
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.storage.store import timestamp
+from esper_agents.tools.call_previews import CallPreviews
 from esper_agents.tools.certified_tree import renamed
 from esper_agents.tools.tool import THIS_SESSION, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from esper_agents.domain.agent_action import ToolCall
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.domain.ledger import UserQuestion
     from esper_agents.orchestration.open_frame import FrameState
-    from esper_agents.orchestration.open_turn import OpenTurn, PendingCall
+    from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.permission_rules import Permission
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.tools.tool import Tool, ToolContext
 
 
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
-    """Advance one call as far as possible: to its record, or to an approval question."""
+    """Run one call and record its result; nothing happens while it waits for an answer."""
     state = turn.call(number)
     tool = run.services.tools.get(call.tool)
     if state.report is not None or state.is_waiting:
@@ -48,16 +53,7 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
         report = interrupted(tool, call, state.calling.evidence)
     else:
         allowed = permission_of(run, tool, call)
-        question = None
-        if state.question is None and allowed.action is PermissionDecision.ASK:
-            question = approval_question(tool, call, allowed.because)
-        elif state.question is None and state.calling is None:
-            question = inputs_question(run, frame, tool, call, allowed)
-        if question is not None:
-            asked = RowKey(frame.number, turn.step, number, RowKind.ASKED)
-            await run.record((asked, question), state=SessionState.WAITING)
-            return
-        if why := _why_not(state, call, allowed):
+        if why := _why_not(run, state, tool, call, allowed):
             evidence = state.calling.evidence if state.calling else new_id(Prefix.EVIDENCE)
             report = _not_run(tool, call, evidence, CallOutcome.DENIED, why)
         else:
@@ -74,21 +70,55 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
         await run.record(called)
 
 
+def turn_questions(
+    run: SessionRun, frame: FrameState, turn: OpenTurn, calls: Sequence[ToolCall]
+) -> tuple[tuple[RowKey, UserQuestion], ...]:
+    """Return the questions about all calls of a turn that need approval and were not asked about.
+
+    They are asked together, before the first of these calls runs.
+    """
+    previews = CallPreviews(run.services.context)
+    asked: dict[RowKey, UserQuestion] = {}
+    for number, call in enumerate(calls):
+        state = turn.calls.get(number) or PendingCall()
+        if state.report is not None:
+            continue
+        tool = run.services.tools.get(call.tool)
+        preview = previews.preview(call)
+        is_lost = state.calling is not None and not tool.may_repeat(call.arguments)
+        if state.question is not None or is_lost:
+            continue
+        allowed = permission_of(run, tool, call)
+        question = None
+        if allowed.action is PermissionDecision.ASK and not is_covered(run, tool, call):
+            clean = redacted(preview, known=run.secrets).value
+            question = approval_question(tool, call, allowed.because, clean)
+        elif allowed.action is PermissionDecision.ALLOW and state.calling is None:
+            agreed = inputs_question(run, frame, tool, call, allowed)
+            # The same inputs are asked about once.
+            question = None if agreed and agreed.text in {each.text for each in asked.values()} else agreed
+        if question is not None:
+            asked[RowKey(frame.number, turn.step, number, RowKind.ASKED)] = question
+    return tuple(asked.items())
+
+
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
     """Return the record of a call that started, has no result, and is not run again."""
     why = "the process died while this ran; whether it took effect is not known, and it is not run again"
     return _not_run(tool, call, evidence_id, CallOutcome.INTERRUPTED, why)
 
 
-def _why_not(state: PendingCall, call: ToolCall, allowed: Permission) -> str:
+def _why_not(run: SessionRun, state: PendingCall, tool: Tool, call: ToolCall, allowed: Permission) -> str:
     """Return the reason why a call may not run, or an empty string.
 
     A call that was asked about needs its answer, even if no rule requires approval any more.
     """
     if allowed.action is PermissionDecision.DENY:
         return f"not allowed, because of {allowed.because}"
-    is_unasked = allowed.action is PermissionDecision.ALLOW and state.question is None
-    return "" if is_unasked or is_approved(state, call) else "a person denied this call"
+    if state.question is not None:
+        return "" if is_approved(state, call) else "a person denied this call"
+    is_free = allowed.action is PermissionDecision.ALLOW or is_covered(run, tool, call)
+    return "" if is_free else "a person denied this call"
 
 
 async def _begun(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> CallStarted | None:

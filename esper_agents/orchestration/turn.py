@@ -22,7 +22,7 @@ from esper_agents.orchestration.frame_end import conclude, fail, hand_off, read_
 from esper_agents.orchestration.frame_start import opening, reasoner_of
 from esper_agents.orchestration.grounding import ground, kept_unverified, retries_exhausted
 from esper_agents.orchestration.guardrail import guardrail_question
-from esper_agents.orchestration.tool_calls import make_call
+from esper_agents.orchestration.tool_calls import make_call, turn_questions
 from esper_agents.reasoning.reasoner import MOST_FRUITLESS, SALVAGED, CostAwareReasoner
 
 if TYPE_CHECKING:
@@ -276,11 +276,19 @@ async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff
 
 
 async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTools) -> None:
+    """Ask about all calls that need approval, then run the calls in order up to one that waits for an answer."""
+    if questions := turn_questions(run, frame, turn, move.calls):
+        if not await _is_stopped(run, frame, turn, before_call=True):
+            run.note(*questions)
+            await run.record(state=run.history.state)
+        return
     for number, call in enumerate(move.calls):
         await run.boundary()
         if run.history.is_cancelled:
             return
         state = turn.calls.get(number)
+        if state is not None and state.is_waiting:
+            return
         is_begun = state is not None and (state.calling is not None or state.report is not None)
         if not is_begun and await _is_stopped(run, frame, turn, before_call=True):
             return

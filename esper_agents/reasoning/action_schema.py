@@ -366,15 +366,32 @@ def _misfit(shape: type[Any], given: Any, number: int | None, faults: list[str])
 
 @cache
 def move_tools() -> tuple[Mapping[str, Any], ...]:
-    """Return the actions as tools of the Messages API, sorted by name; their schemas are those of the parser."""
+    """Return the actions as tools of the Messages API, sorted by name.
+
+    Their schemas are those of the parser; lists that `conclude` describes are described there alone.
+    """
     return tuple(
         {
             "name": name,
             "description": " ".join((_SAID[name].__doc__ or "").split()),
-            "input_schema": _object(_SAID[name]),
+            "input_schema": _referring(name, _object(_SAID[name])),
         }
         for name in sorted(MOVES)
     )
+
+
+def _referring(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema in which the items that `conclude` describes are not described again."""
+    if name == CONCLUDE:
+        return schema
+    known = {each.name for each in fields(_Conclude)}
+    properties = {
+        part: {"type": "array", "items": {"type": "object"}, "description": f"As `{part}` of {CONCLUDE}."}
+        if part in known and each.get("items", {}).get("type") == "object"
+        else each
+        for part, each in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
 
 
 def _object(shape: type[Any]) -> Mapping[str, Any]:

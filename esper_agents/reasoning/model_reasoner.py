@@ -13,16 +13,18 @@ from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
 from esper_agents.domain.codec import canonical
 from esper_agents.domain.program_notice import ProgramNotice
-from esper_agents.domain.reasoner_names import CLAUDE
+from esper_agents.domain.reasoner_names import CLAUDE, SECOND_OPINION
 from esper_agents.domain.status import Stance
 from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.action_schema import ActionContext, move_tools
+from esper_agents.reasoning.model_activity import ModelActivity
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
-from esper_agents.reasoning.prompting import base_instructions, system_of, tools_of
+from esper_agents.reasoning.prompting import base_instructions, system_of
 from esper_agents.reasoning.reasoner import SALVAGED, Decision, ReasonerSource
 from esper_agents.reasoning.retry_budget import RetryBudget
 from esper_agents.reasoning.salvage import salvage
+from esper_agents.reasoning.tool_descriptions import tools_of
 from esper_agents.reasoning.transcript import Conversation, ElidedTurns, ParsedTurn, answers_of, read_turn
 
 if TYPE_CHECKING:
@@ -34,9 +36,10 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.models import Model, ModelTable
     from esper_agents.reasoning.reasoner import Reasoner, Say
 
-_MOST_OUTPUT = 32_000
 # With fewer tokens for its answer, thinking included, a model is not asked: it could not even conclude.
 _LEAST_OUTPUT = 2_000
+# In windows of at least this size, an answer always fits: long conversations are shortened before.
+_LARGE = 200_000
 # Fraction of the context window; in longer conversations, older results are summarized in a line each.
 _FULL = 0.7
 _LEFT_WHOLE = 4
@@ -71,6 +74,7 @@ class ModelReasoner:
         self._desk = desk
         self._brief = brief
         self._model = desk.models.resolve(desk.role or brief.agent.model)
+        self._settings = desk.models.settings_for(_activity(desk, brief))
         fixed = {"system": system_of(brief), "tools": tools_of(brief)}
         self._fixed = _json(fixed)
         self._conversation = Conversation(brief, fixed)
@@ -153,16 +157,18 @@ class ModelReasoner:
 
     def _request(self, model: Model, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> str:
         most = max(_LEAST_OUTPUT, self._room(model, turns, left_out, tries))
-        asked = _json({"model": model.name, "max_tokens": most, "stream": True})
+        asked = _json({"model": model.name, "max_tokens": most, "stream": True} | self._settings.members(most))
         messages = self._conversation.messages(turns, left_out)
         return f'{asked[:-1]}, {self._fixed[1:-1]}, "messages": {messages}}}'
 
     def _room(self, model: Model, turns: Sequence[Turn], left_out: ElidedTurns, tries: RetryBudget) -> int:
-        """Return the maximum number of tokens of an answer within the remaining budget."""
-        most = min(_MOST_OUTPUT, model.most_output)
-        if not self._left:
+        """Return the maximum number of tokens of an answer within the model's window and the remaining budget."""
+        most = self._settings.most_output(model)
+        if not self._left and model.window >= _LARGE:
             return most
         prompt = self._prompt(turns, left_out, is_new=model != self._model)
+        if model.window < _LARGE:
+            most = min(most, model.window - prompt.tokens)
         for each in self._left:
             if each.resource is Resource.TOKENS:
                 most = min(most, each.amount - tries.usage.tokens - prompt.tokens)
@@ -198,9 +204,15 @@ class ModelReasoner:
         last = asked[-1].record
         before = ElidedTurns(**last["left_out"])
         known, new = _counted(last).tokens, _tokens(_json(answers_of(turns[-1])))
-        is_full = known + new + _MOST_OUTPUT > _FULL * self._model.window
+        is_full = known + new + self._settings.most_output(self._model) > _FULL * self._model.window
         results = max(before.results, len(turns) - _LEFT_WHOLE) if is_full else before.results
         return ElidedTurns(results, len(turns)) if results > before.results else before
+
+
+def _activity(desk: ModelClientConfig, brief: Brief) -> ModelActivity:
+    if desk.kind == SECOND_OPINION:
+        return ModelActivity.SECOND_OPINION
+    return ModelActivity.CONSULT if brief.question else ModelActivity.REASON
 
 
 def _json(part: object) -> str:

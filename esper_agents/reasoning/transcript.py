@@ -17,6 +17,7 @@ from esper_agents.memory.quoting import inert
 from esper_agents.reasoning.action_schema import CONSULT, MOVES, InvalidActionError, parse_action
 from esper_agents.reasoning.evidence_names import EvidenceNames
 from esper_agents.reasoning.prompting import KEPT, finding_text, opening_text
+from esper_agents.reasoning.tool_descriptions import called_tool
 from esper_agents.tools.model_output import MOST_SHOWN, cut, model_view, whole_of
 
 if TYPE_CHECKING:
@@ -75,8 +76,11 @@ def read_turn(
         )
     calls = [each for each in uses if each["name"] not in MOVES]
     if calls:
-        move = CallTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))
-        return ParsedTurn(move, _ids(calls), _others(uses, calls))
+        meant = {each["id"]: called_tool(each["name"], each["input"]) for each in calls}
+        wrong = {use: fault for use, (_, _, fault) in meant.items() if fault}
+        made = [each for each in calls if each["id"] not in wrong]
+        move = CallTools(tuple(ToolCall(*meant[each["id"]][:2]) for each in made))
+        return ParsedTurn(move, _ids(made), {**_others(uses, calls), **wrong})
     first = uses[0]["name"]
     chosen = [each for each in uses if each["name"] == first][: None if first == CONSULT else 1]
     try:
@@ -84,8 +88,8 @@ def read_turn(
     except InvalidActionError as error:
         return ParsedTurn(CallTools(()), (), {each["id"]: str(error) for each in uses})
     consults = tuple(each for each in moves if isinstance(each, Consult))
-    made: Move = Panel(consults) if len(consults) > 1 else moves[0]
-    return ParsedTurn(made, _ids(chosen), _others(uses, chosen))
+    move_made: Move = Panel(consults) if len(consults) > 1 else moves[0]
+    return ParsedTurn(move_made, _ids(chosen), _others(uses, chosen))
 
 
 def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:

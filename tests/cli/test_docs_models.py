@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from dataclasses import astuple, fields
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,17 @@ import typer
 from command_line import build
 
 from esper_agents.domain.permission_rule import RuleSource
+from esper_agents.orchestration.model_settings import persons_models
 from esper_agents.orchestration.settings import read_rules
-from esper_agents.reasoning import model_client, model_reasoner, retry_budget
+from esper_agents.reasoning import model_client, model_reasoner, models, retry_budget
+from esper_agents.reasoning.model_activity import ModelActivity
 from esper_agents.reasoning.models import load_models
 from esper_agents.tools.model_output import MOST_SHOWN
 
 TEXT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line[2:]) for line in re.findall(r"^\$ esper .*$", TEXT, re.MULTILINE)]
-(SETTINGS,) = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+SETTINGS = BLOCKS[0]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +46,21 @@ def test_every_command_of_the_group_is_told_of(app):
 
 
 def test_the_settings_are_read_and_name_models_that_there_are():
-    assert read_rules(SETTINGS, "config.toml", RuleSource.PERSON) == ()
+    assert all(read_rules(each, "config.toml", RuleSource.PERSON) == () for each in BLOCKS)
     table, known = tomllib.loads(SETTINGS)["models"], load_models()
     assert set(table) - {"fallback"} <= set(known.roles)
     assert set(table.values()) <= {*known.models, ""}
+
+
+def test_every_member_of_the_other_settings_is_shown_and_read():
+    (model,) = persons_models(BLOCKS[1], "config.toml").models
+    assert model.of(load_models()).is_listed
+    assert None not in {getattr(model, each.name) for each in fields(model)}
+    activities = persons_models(BLOCKS[2], "config.toml").activities
+    assert set(activities) == set(ModelActivity)
+    assert None not in astuple(activities[ModelActivity.REASON])
+    assert f"window of {models.UNKNOWN_WINDOW:,} tokens" in TEXT
+    assert f"most {models.UNKNOWN_OUTPUT:,}." in TEXT
 
 
 def test_every_variable_that_is_looked_for_is_told_of_with_its_default():

@@ -46,7 +46,7 @@ def test_models_are_listed_with_roles_and_prices(esper):
     listed = esper("models", "list")
     assert listed.exit_code == 0
     (line,) = [each for each in listed.stdout.splitlines() if each.startswith("claude-opus-5-5")]
-    assert line.split() == ["claude-opus-5-5", "opus,", "second_opinion", "4", "0.2", "20"]
+    assert line.split() == ["claude-opus-5-5", "opus,", "second_opinion", "4", "0.2", "20", "1,000,000", "128,000"]
     assert "no server: source code of this project stays on this machine" in listed.stdout
 
 
@@ -56,6 +56,7 @@ def test_the_list_as_json_has_exact_prices(esper):
     assert (haiku["cache_write"], haiku["window"]) == ("0.625", "1000000")
     assert told["roles"]["haiku"] == "claude-haiku-5-5"
     assert told["consents"] == []
+    assert told["activities"] == {}
 
 
 @pytest.mark.parametrize(("allow", "disallow"), [("allow", "disallow"), ("agree", "withdraw")])

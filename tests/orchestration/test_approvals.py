@@ -9,6 +9,7 @@ from toys import calling, calls
 
 from esper_agents.certificates.statement import digest_of_value as digest
 from esper_agents.domain.agent_action import Ask, Conclude
+from esper_agents.domain.approval_scope import AnswerReach, ScopeKind
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.ledger import RowKind
 from esper_agents.domain.session import SessionState
@@ -136,15 +137,129 @@ async def test_equal_calls_in_one_turn_are_two_questions_with_an_answer_each(toy
     assert toybox.effects() == ["write"]
 
 
-async def test_a_call_that_nobody_must_agree_to_runs_while_the_other_waits(toybox):
-    toybox.tool("write", risk=Risk.MEDIUM)
-    toybox.tool("look")
-    toybox.agent("writer", calling("write", "look"))
+async def test_all_calls_of_a_turn_are_asked_about_before_one_of_them_runs_and_run_in_their_order(toybox):
+    for name in ("write", "publish"):
+        toybox.tool(name, risk=Risk.MEDIUM, repeatable=False)
+    for name in ("look", "look-again"):
+        toybox.tool(name)
+    toybox.agent("writer", calling("look", "write", "look-again", "publish"))
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
+        assert [each.tool for each in outcome.questions] == ["write", "publish"]
+        # A call after one that waits could depend on it.
         assert toybox.effects() == ["look"]
-        await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
-    assert toybox.effects() == ["look", "write"]
+        last = await opened.approvals.answer(outcome.questions[1].id, "approve")
+        assert (await last.run()).state is SessionState.WAITING
+        assert toybox.effects() == ["look"]
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
+        assert outcome.state is SessionState.DONE
+    assert toybox.effects() == ["look", "write", "look-again", "publish"]
+
+
+@pytest.mark.parametrize(("text", "effects"), [("approve", ["first", "second"]), ("deny", [])])
+async def test_the_approvals_of_a_turn_can_be_answered_together(toybox, text, effects):
+    await two_asked(toybox)
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        recorded = await opened.approvals.record(outcome.session, text, reach=AnswerReach(is_all=True))
+        assert [each.tool for each in recorded.questions] == ["first", "second"]
+        assert await opened.approvals.questions() == ()
+        outcome = await (await opened.approvals.resume(outcome.session)).run()
+        assert outcome.state is SessionState.DONE
+    assert toybox.effects() == effects
+
+
+def working(*turns):
+    """Return a playbook that calls tools in several turns."""
+
+    def play(_brief):
+        for names in turns:
+            yield calls(*names)
+        return Conclude("done")
+
+    return play
+
+
+SESSION = AnswerReach(kind=ScopeKind.SESSION)
+
+
+async def test_an_approval_for_the_session_covers_later_calls_of_the_tool_and_no_other_tool(toybox):
+    for name in ("write", "publish"):
+        toybox.tool(name, risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", working(("write", "write"), ("write", "publish")))
+    async with toybox.open() as opened:
+        asked = (await waiting(toybox, opened)).questions
+        recorded = await opened.approvals.record(asked[0].id, "approve", reach=SESSION)
+        # The other call of the turn is covered as well.
+        assert {each.id for each in recorded.questions} == {each.id for each in asked}
+        outcome = await (await opened.approvals.resume(recorded.session)).run()
+        assert [each.tool for each in outcome.questions] == ["publish"]
+        assert toybox.effects() == ["write", "write", "write"]
+
+
+async def test_an_approval_for_the_session_ends_with_the_session_and_its_forks(toybox):
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", working(("write",), ("write",)))
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        done = await (await opened.approvals.answer(outcome.questions[0].id, "approve", reach=SESSION)).run()
+        assert done.state is SessionState.DONE
+        fork = await (await opened.sessions.fork(done.session, "1")).run()
+        assert [each.tool for each in fork.questions] == ["write"]
+        assert (await waiting(toybox, opened)).questions
+    assert toybox.effects() == ["write", "write"]
+
+
+async def test_a_denial_has_no_scope_and_a_measurement_is_approved_alone(toybox):
+    toybox.tool("torch-toy", risk=Risk.MEDIUM)
+    toybox.agent("writer", calling("torch-toy"))
+    async with toybox.open() as opened:
+        asked = (await waiting(toybox, opened)).questions[0]
+        for text, problem in (("deny", "only an approval has one"), ("approve", "one measurement at a time")):
+            with pytest.raises(UsageError, match=problem):
+                await opened.approvals.answer(asked.id, text, reach=SESSION)
+        assert [each for _, each in await opened.approvals.questions()] == [asked]
+
+
+@pytest.mark.parametrize("reach", [SESSION, AnswerReach(is_all=True), AnswerReach(kind=ScopeKind.PREFIX, prefix="a")])
+async def test_a_program_answers_one_question_and_grants_no_scope(careful, reach):
+    async with careful.open() as opened:
+        asked = (await waiting(careful, opened)).questions[0]
+        for text in ("approve", "deny"):
+            with pytest.raises(UsageError, match="needs a person"):
+                await opened.approvals.answer(asked.id, text, client="toy 1", reach=reach)
+        assert [each for _, each in await opened.approvals.questions()] == [asked]
+    assert careful.effects() == []
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from esper_agents.api import open_project
+
+async def main():
+    async with open_project(sys.argv[1]) as project:
+        await project.approvals.record(sys.argv[2], "approve")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_answers_before_a_kill_are_kept_and_the_others_are_still_asked(toybox):
+    for name in ("first", "second", "third"):
+        toybox.tool(name, risk=Risk.MEDIUM, repeatable=False)
+    toybox.agent("writer", calling("first", "second", "third"))
+    async with toybox.open() as opened:
+        outcome = await waiting(toybox, opened)
+        for question in outcome.questions[:2]:
+            command = [sys.executable, "-c", KILLED, str(toybox.project), question.id]
+            done = await asyncio.to_thread(subprocess.run, command, check=False)
+            assert done.returncode == -9
+        assert [each for _, each in await opened.approvals.questions()] == [outcome.questions[2]]
+        outcome = await (await opened.approvals.answer(outcome.questions[2].id, "deny")).run()
+        assert outcome.state is SessionState.DONE
+    assert toybox.effects() == ["first", "second"]
 
 
 async def test_a_second_answer_is_refused_and_the_first_stands(careful):

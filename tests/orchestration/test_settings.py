@@ -154,19 +154,19 @@ def persons(places, text):
 def test_a_person_says_which_models_the_roles_mean_and_who_is_asked_instead(places):
     text = '[models]\nOpus = "claude-opus-4-8"\nmine = "us.anthropic.claude:0"\nfallback = "claude-opus-5"\n'
     found = persons(places, text + FULL)
-    assert found.roles == {"opus": "claude-opus-4-8", "mine": "us.anthropic.claude:0"}
-    assert found.fallback == "claude-opus-5"
+    assert found.models.roles == {"opus": "claude-opus-4-8", "mine": "us.anthropic.claude:0"}
+    assert found.models.fallback == "claude-opus-5"
     assert len(found.rules) == 2
 
 
 def test_a_person_may_want_nobody_to_be_asked_instead(places):
-    assert persons(places, '[models]\nfallback = ""\n').fallback == ""
-    assert persons(places, "[models]\n").fallback is None
+    assert persons(places, '[models]\nfallback = ""\n').models.fallback == ""
+    assert persons(places, "[models]\n").models.fallback is None
 
 
 def test_a_project_has_no_say_about_models(places):
     project_says(places, '\n[models]\nopus = "claude-haiku-5-5"\n')
-    with pytest.raises(DefinitionError, match=r"config\.toml:2: unknown setting 'models'"):
+    with pytest.raises(DefinitionError, match=r"config\.toml:3: a project cannot choose models: 'opus'"):
         load_settings(*places)
 
 

@@ -455,7 +455,7 @@ def as_long_as_may_be(request):
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("budget", ["tokens=20000", "tokens=40000", "tokens=90000", "money=0.08", "money=0.5"])
+@pytest.mark.parametrize("budget", ["tokens=20000", "tokens=35000", "tokens=90000", "money=0.08", "money=0.5"])
 async def test_however_long_a_model_speaks_it_stays_within_the_budget(worker, monkeypatch, budget):
     outcome, history, server = await bounded(worker, monkeypatch, budget, as_long_as_may_be)
     (limit,) = read_budget(budget)
@@ -480,7 +480,7 @@ async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("budget", ["money=0.0001", "tokens=1000", "tokens=9000"])
+@pytest.mark.parametrize("budget", ["money=0.0001", "tokens=1000", "tokens=7000"])
 async def test_where_what_is_left_is_too_little_to_conclude_in_nothing_is_sent(worker, monkeypatch, budget):
     outcome, history, server = await bounded(worker, monkeypatch, budget)
     assert outcome.exit_code is ExitCode.BUDGET

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esper_agents.errors import DefinitionError
-from esper_agents.reasoning.models import Usage, load_models, read_models
+from esper_agents.reasoning.models import ModelOverride, ModelSettings, Usage, load_models, read_models
 
 TABLE = """
 [roles]
@@ -63,19 +63,41 @@ def test_a_role_or_a_full_name_means_a_model(wanted, name):
     assert (found.name, found.is_listed) == (name, True)
 
 
-def test_a_model_that_is_not_listed_costs_what_the_dearest_does_and_has_the_smallest_window():
+def test_a_model_that_is_not_listed_costs_what_the_dearest_does_and_has_small_limits():
     found = read_models(TABLE).resolve("local-7b")
     assert (found.name, found.is_listed) == ("local-7b", False)
-    assert (found.output, found.window, found.most_output) == (Decimal(20), 200_000, 64_000)
+    assert (found.output, found.window, found.most_output) == (Decimal(20), 64_000, 8_000)
+
+
+def test_a_person_states_prices_and_limits_of_any_model():
+    one = ModelOverride("local-7b", Decimal("0.1"), Decimal("0.4"), window=32_000, most_output=4_000)
+    two = ModelOverride("large", output=Decimal(1))
+    changed = read_models(TABLE).changed(ModelSettings({"opus": "local-7b"}, models=(one, two)))
+    local = changed.resolve("opus")
+    assert (local.input, local.output, local.window, local.most_output) == (
+        Decimal("0.1"),
+        Decimal("0.4"),
+        32_000,
+        4_000,
+    )
+    assert (local.cache_write, local.cache_read, local.is_listed) == (Decimal("0.125"), Decimal("0.1"), True)
+    large = changed.resolve("large")
+    assert (large.output, large.input, large.window) == (Decimal(1), Decimal(4), 1_000_000)
+
+
+def test_a_model_with_limits_and_no_prices_still_costs_what_the_dearest_does():
+    changed = read_models(TABLE).changed(ModelSettings(models=(ModelOverride("local-7b", window=32_000),)))
+    local = changed.resolve("local-7b")
+    assert (local.output, local.window, local.is_listed) == (Decimal(20), 32_000, False)
 
 
 def test_a_persons_roles_come_before_the_tables_and_the_others_stay():
     known = read_models(TABLE)
-    changed = known.changed({"opus": "local-7b"})
+    changed = known.changed(ModelSettings({"opus": "local-7b"}))
     assert changed.resolve("opus").name == "local-7b"
     assert changed.resolve("inherit").name == "small"
     assert changed.fallback == "small"
-    assert known.changed({}, "").fallback == ""
+    assert known.changed(ModelSettings(fallback="")).fallback == ""
     assert known.resolve("opus").name == "large"
 
 

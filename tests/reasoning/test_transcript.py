@@ -15,7 +15,8 @@ from esper_agents.domain.frame import Turn
 from esper_agents.domain.handoff import ConsultAnswer
 from esper_agents.domain.ledger import Refusal
 from esper_agents.reasoning.action_schema import ActionContext
-from esper_agents.reasoning.prompting import KEPT, system_of, tools_of
+from esper_agents.reasoning.prompting import KEPT, system_of
+from esper_agents.reasoning.tool_descriptions import tools_of
 from esper_agents.reasoning.transcript import Conversation, ElidedTurns, answers_of, read_turn
 from esper_agents.tools.model_output import MOST_SHOWN
 
