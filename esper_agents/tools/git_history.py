@@ -43,6 +43,7 @@ _BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c"
     "git-state",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=lambda _: f"git rev-parse HEAD && git status --short -- . ':(exclude){PUBLISHED}'",
 )
 async def git_state(context: ToolContext) -> ToolResult:
@@ -67,7 +68,7 @@ def _rerun_log(arguments: JsonObject) -> str:
     return f"git log -n {most} {quote(revision)}{_paths(arguments)}"
 
 
-@tool("git-log", risk=Risk.LOW, repeatable=True, rerun=_rerun_log)
+@tool("git-log", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun_log)
 async def git_log(
     context: ToolContext, revision: str = "HEAD", paths: list[str] | None = None, most: int = 20
 ) -> ToolResult:
@@ -99,7 +100,7 @@ def _rerun_show(arguments: JsonObject) -> str:
     return f"git {shown}{_paths(arguments)}"
 
 
-@tool("git-show", risk=Risk.LOW, repeatable=True, rerun=_rerun_show)
+@tool("git-show", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun_show)
 async def git_show(context: ToolContext, revision: str = "", paths: list[str] | None = None) -> ToolResult:
     """Show the changes of a commit, between two commits (`A..B`), or not yet committed, as a unified diff.
 
@@ -142,6 +143,7 @@ def _literally(paths: Sequence[str] | None) -> list[str]:
     "git-blame",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=lambda arguments: (
         f"git blame -L {int(arguments.get('first_line', 1))},+{_MOST_LINES} -- {quote(str(arguments['path']))}"
     ),

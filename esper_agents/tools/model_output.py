@@ -47,10 +47,13 @@ def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
 
 
 def _numbered(output: JsonObject) -> JsonObject:
-    """Return an output of lines of a file with the number of each line in front of it."""
+    """Return an output of lines of files with the number of each line in front of it."""
     match output:
         case {"first_line": int(first), "lines": [*lines]} if all(isinstance(each, str) for each in lines):
             return {**output, "lines": [f"{number}: {line}" for number, line in enumerate(lines, first)]}
+        case {"parts": [*parts]} | {"hits": [*parts]} if all(isinstance(each, dict) for each in parts):
+            name = "parts" if "parts" in output else "hits"
+            return {**output, name: [_numbered(each) for each in parts]}
         case _:
             return output
 

@@ -25,7 +25,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"cat {folder}/*/{quote(str(arguments['sha256']))} | tail -c +{start + 1} | head -c {_MOST_CHARACTERS}"
 
 
-@tool("read-artifact", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("read-artifact", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun)
 async def read_artifact(context: ToolContext, sha256: str, start: int = 0, find: str = "") -> ToolResult:
     """Read up to 12,000 characters of a stored file, such as the rest of a long output.
 
