@@ -104,7 +104,13 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     try:
         own = OwnFiles(run.services.store, run.services.project.key, frame.opened.agent.name, run.session)
         task = run.history.begun.task
-        context = replace(run.services.context, memory=own, named=task.paths, change=task.change)
+        context = replace(
+            run.services.context,
+            memory=own,
+            named=task.paths,
+            change=task.change,
+            evidence=lambda name: next((each for each in run.history.evidence() if each.id == name), None),
+        )
         result = checked(ToolResult, await _result(run, tool, context, call.arguments))
         _refuse_unread(run, tool, result)
         _refuse_without_rerun(tool, call)

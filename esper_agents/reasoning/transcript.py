@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _ONE_KIND = "not done: a turn makes one kind of move, and this one made another; make it in a turn of its own"
 _PAUSED = "pause_turn"
+# Arguments of tools that name evidence of the session.
+_EVIDENCE_ARGUMENTS = ("evidence", "patch", "base")
 _THINKING = frozenset(("thinking", "redacted_thinking"))
 
 
@@ -75,7 +77,7 @@ def read_turn(
         )
     calls = [each for each in uses if each["name"] not in MOVES]
     if calls:
-        move = CallTools(tuple(ToolCall(each["name"], each["input"]) for each in calls))
+        move = CallTools(tuple(ToolCall(each["name"], _with_full_names(each["input"], speaker)) for each in calls))
         return ParsedTurn(move, _ids(calls), _others(uses, calls))
     first = uses[0]["name"]
     chosen = [each for each in uses if each["name"] == first][: None if first == CONSULT else 1]
@@ -86,6 +88,14 @@ def read_turn(
     consults = tuple(each for each in moves if isinstance(each, Consult))
     made: Move = Panel(consults) if len(consults) > 1 else moves[0]
     return ParsedTurn(made, _ids(chosen), _others(uses, chosen))
+
+
+def _with_full_names(arguments: JsonObject, speaker: ActionContext) -> JsonObject:
+    """Return the arguments of a call with the full identifier of each evidence that they name."""
+    if not isinstance(arguments, dict):
+        return arguments
+    named = {name: text for name in _EVIDENCE_ARGUMENTS if isinstance(text := arguments.get(name), str)}
+    return arguments | {name: speaker.evidence(text) for name, text in named.items() if text.strip()}
 
 
 def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:

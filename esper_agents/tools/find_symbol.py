@@ -58,7 +58,9 @@ async def find_symbol(context: ToolContext, symbol: str, path: str = ".") -> Too
     """
     named = symbol.strip().removesuffix("()")
     if not _NAME.fullmatch(named):
-        raise UsageError(f"{symbol!r} is not the name of a function or class", remedy="give a name such as Trainer.step")
+        raise UsageError(
+            f"{symbol!r} is not the name of a function or class", remedy="give a name such as Trainer.step"
+        )
     return await asyncio.to_thread(_look, context, named, path)
 
 

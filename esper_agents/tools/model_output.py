@@ -24,7 +24,7 @@ MOST_SHOWN = 24_000
 # Above this size the whole output is stored as a file: other fields of the result need space, too.
 _KEPT_OVER = 16_000
 _HEAD = 2 / 3
-_OUTPUT, _CLAIMS = "output.json", "claims.json"
+OUTPUT_FILE, _CLAIMS_FILE = "output.json", "claims.json"
 
 
 def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
@@ -60,7 +60,7 @@ def _numbered(output: JsonObject) -> JsonObject:
 
 def whole_of(evidence: Evidence) -> tuple[Artifact, ...]:
     """Return the location of a result that was too long to show; empty if it was shown."""
-    return tuple(each for each in evidence.artifacts if each.name in {_OUTPUT, _CLAIMS})
+    return tuple(each for each in evidence.artifacts if each.name in {OUTPUT_FILE, _CLAIMS_FILE})
 
 
 def cut(text: str, limit: int, whole: Sequence[Artifact] = ()) -> str:
@@ -88,7 +88,7 @@ def with_whole_kept(context: ToolContext, result: ToolResult) -> ToolResult:
     """
     if context.home is None:
         return result
-    parts = {_OUTPUT: result.output, _CLAIMS: [asdict(each) for each in result.claims]}
+    parts = {OUTPUT_FILE: result.output, _CLAIMS_FILE: [asdict(each) for each in result.claims]}
     try:
         if sum(len(inert(each)) for each in parts.values()) <= _KEPT_OVER:
             return result

@@ -55,6 +55,7 @@ class ToolContext:
         named: Paths of the task: files that the user named may be read even if git ignores them.
         change: Change that the task is about; None if there is none.
         evidence: Returns the evidence of the session by its identifier, or None; None outside a session.
+        overlay: Contents of a drafted change, by path; copies of the project have them.
     """
 
     root: Path
@@ -69,6 +70,7 @@ class ToolContext:
     named: tuple[str, ...] = ()
     change: TaskChange | None = None
     evidence: Callable[[str], Evidence | None] | None = None
+    overlay: Mapping[str, bytes] = field(default_factory=dict)
 
     def change_now(self, since: str) -> JsonObject:
         """Return what a tool that judges a change records: its digest now, if it is the change of the task."""
