@@ -27,6 +27,8 @@ from esper_agents.storage.store import timestamp
 from esper_agents.tools.tool import THIS_SESSION, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from esper_agents.domain.agent_action import ToolCall
     from esper_agents.domain.codec import JsonObject
     from esper_agents.orchestration.open_frame import FrameState
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.permission_rules import Permission
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.tools.tool import Tool, ToolContext
+
+_MOST_CONCURRENT = 8
 
 
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
@@ -70,6 +74,43 @@ async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: 
     else:
         # Recorded now: the next decision may take time, and this call cannot be run again.
         await run.record(called)
+
+
+def concurrent_calls(run: SessionRun, turn: OpenTurn, calls: Sequence[ToolCall], *, first: int) -> tuple[int, ...]:
+    """Return the numbers of consecutive calls that run at the same time: new ones that only read; at least two."""
+    found: list[int] = []
+    for number in range(first, len(calls)):
+        tool = run.services.tools.get(calls[number].tool)
+        is_new = number not in turn.calls
+        is_allowed = permission_of(run, tool, calls[number]).action is PermissionDecision.ALLOW
+        if not (tool.is_concurrent and tool.is_repeatable and is_new and is_allowed):
+            break
+        found.append(number)
+    return tuple(found) if len(found) > 1 else ()
+
+
+async def make_concurrent_calls(
+    run: SessionRun, frame: FrameState, turn: OpenTurn, calls: Mapping[int, ToolCall]
+) -> None:
+    """Run calls that only read at the same time; their starts are recorded at once, their results in order."""
+    keys = {number: RowKey(frame.number, turn.step, number, RowKind.CALLING) for number in calls}
+    starts = {
+        number: CallStarted(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
+        for number, call in calls.items()
+    }
+    if not await run.begin(*((keys[number], starts[number]) for number in calls)):
+        return
+    room = asyncio.Semaphore(_MOST_CONCURRENT)
+
+    async def result_of(number: int, call: ToolCall) -> ToolReport:
+        async with room:
+            tool = run.services.tools.get(call.tool)
+            return await _run_tool(run, frame, tool, call, starts[number].evidence)
+
+    reports = await asyncio.gather(*(result_of(number, call) for number, call in calls.items()))
+    for number, report in zip(calls, reports, strict=True):
+        named = replace(report, evidence=_of_session(report.evidence, run.session))
+        run.note((RowKey(frame.number, turn.step, number, RowKind.CALLED), named))
 
 
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:

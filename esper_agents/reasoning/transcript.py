@@ -208,10 +208,10 @@ def _shortened(block: dict[str, Any], names: EvidenceNames) -> dict[str, Any]:
 
 
 def _floor(turn: Turn) -> str:
-    """Return the guardrail results that preceded the model's first turn."""
+    """Return the results of the guardrail and of the program's own calls that preceded the model's first turn."""
     answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
-    told = [_told(each) for each in answers]
-    return f"Before you were asked, the program did this itself: {inert(told)}"
+    told = (text for each in answers for text in _texts(each, is_short=False))
+    return "\n".join(("Before you were asked, the program did this itself:", *told))
 
 
 def answers_of(turn: Turn) -> tuple[dict[str, Any], ...]:
@@ -261,7 +261,7 @@ def _told(result: object) -> JsonObject:
             return {
                 "agent": result.agent,
                 "answer": result.problem or result.answer,
-                "findings": list(result.findings),
+                "findings": [finding_text(each) for each in result.reported] or list(result.findings),
                 "evidence": list(result.evidence),
                 "gaps": [each.what for each in result.gaps],
             }

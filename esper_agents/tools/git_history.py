@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import EvidenceError
+from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.git.process import configured, git
 from esper_agents.git.project_state import revision as project_revision
 from esper_agents.git.revisions import commit_of, repository
@@ -95,21 +95,28 @@ def _commit(record: str) -> dict[str, str]:
 
 
 def _rerun_show(arguments: JsonObject) -> str:
-    revision = str(arguments.get("revision", ""))
+    revision, since = str(arguments.get("revision", "")), str(arguments.get("since", ""))
+    if since:
+        return f"git diff {quote(since)}{_paths(arguments)}"
     shown = "diff HEAD" if not revision else f"{'diff' if '..' in revision else 'show'} {quote(revision)}"
     return f"git {shown}{_paths(arguments)}"
 
 
 @tool("git-show", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun_show)
-async def git_show(context: ToolContext, revision: str = "", paths: list[str] | None = None) -> ToolResult:
+async def git_show(
+    context: ToolContext, revision: str = "", paths: list[str] | None = None, since: str = ""
+) -> ToolResult:
     """Show the changes of a commit, between two commits (`A..B`), or not yet committed, as a unified diff.
 
     Args:
         context: The project.
         revision: A commit or a range; if omitted, the work tree against the last commit.
         paths: Only these files or folders.
+        since: A commit; shows the work tree against it, instead of a revision.
     """
-    meant = await asyncio.to_thread(_commits, context, revision or "HEAD")
+    if revision and since:
+        raise UsageError("git-show takes either a revision or since", remedy="give one of them")
+    meant = await asyncio.to_thread(_commits, context, revision or since or "HEAD")
     is_one = revision and ".." not in revision
     asked = ("show", "--format=", "--first-parent", "-m", *_QUIET, *_DIFF) if is_one else ("diff", *_DIFF)
     named = _literally(paths)
@@ -123,7 +130,9 @@ async def git_show(context: ToolContext, revision: str = "", paths: list[str] | 
     kept = kept_text(context, text, "difference.diff") if len(text) > _MOST_SHOWN else ()
     output = {"files": names[:_MOST_NAMED], "withheld": withheld, "diff": cut(text.strip("\n"), _MOST_SHOWN, kept)}
     number = number_of(len(names), "changed file")
-    return ToolResult(f"{revision or 'not committed yet'}: {number}", output, artifacts=kept)
+    return ToolResult(
+        f"{revision or (since and f'since {since}') or 'not committed yet'}: {number}", output, artifacts=kept
+    )
 
 
 def _commits(context: ToolContext, revision: str) -> str:
