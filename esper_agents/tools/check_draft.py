@@ -1,4 +1,4 @@
-"""Check a drafted patch: run tests, code or a comparison on private copies of the project with the patch."""
+"""Check a drafted patch: run tests, code or a comparison on private copies with the patch."""
 
 from __future__ import annotations
 
