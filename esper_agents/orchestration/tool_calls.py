@@ -194,6 +194,8 @@ async def _result(run: SessionRun, tool: Tool, context: ToolContext, arguments: 
 
 def _refuse_unread(run: SessionRun, tool: Tool, result: ToolResult) -> None:
     """Raise an error if a tool reports a finding in a file that no evidence lists as read."""
+    if not result.claims:
+        return
     read = {file.path for each in run.history.evidence() for file in each.examined}
     read |= {file.path for file in result.examined}
     unread = sorted({claim.location.path for claim in result.claims} - read)
