@@ -94,7 +94,13 @@ class Server:
         return found
 
 
-@tool("look-at", risk=Risk.LOW, repeatable=True, rerun=lambda arguments: f"sed -n {arguments.get('at', 1)}p train.py")
+@tool(
+    "look-at",
+    risk=Risk.LOW,
+    repeatable=True,
+    concurrent=True,
+    rerun=lambda arguments: f"sed -n {arguments.get('at', 1)}p train.py",
+)
 async def look_at(context: ToolContext, at: int) -> ToolResult:
     """Look at one place of the project and return what stands there.
 
