@@ -206,7 +206,7 @@ async def measure(project: Path, sessions: int, profile: cProfile.Profile | None
     count_reasoners(clock)
     agents = [project.parent / "agents"]
     async with open_project(project, tools=[toy_tool(clock)], playbooks=PLAYBOOKS, agents=agents) as opened:
-        vars(opened)["_graph"] = graph.build_graph(end=timed_end(clock))
+        vars(opened.sessions)["_graph"] = graph.build_graph(end=timed_end(clock))
         bench = Bench(project, clock)
         for number in range(sessions + 3):
             if profile and number == 3:

@@ -163,7 +163,7 @@ async def measure(project: Path, server: Server, repeat: int, frameworks: Path |
         tools, system = _offered(opened)
         offer = Offer(server.url, MODEL, system, tools, PAGE, list(AGENTS), "7.31x")
         bench = Bench(server, client, opened, tools, system, begin(frameworks, offer) if frameworks else [])
-        vars(opened)["_graph"] = graph.build_graph(end=bench.end)
+        vars(opened.sessions)["_graph"] = graph.build_graph(end=bench.end)
         for name in AGENTS[:1]:
             await bench.ours(name)
             await bench.plain("plain")

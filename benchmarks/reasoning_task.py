@@ -41,7 +41,7 @@ def _answers() -> tuple[Answer, ...]:
             "hand_off", {"agent": to, "domain": "benchmark", "reason": "it is theirs", "context": "it was seen"}
         )
 
-    ends = [ToolUseBlock("conclude", {"summary": said}) for said in ("It is 7.31x.", "It is as it should be.")]
+    ends = [ToolUseBlock("conclude", {"summary": said}) for said in ("It is 7.31x faster.", "It is as it should be.")]
     return (*looks(0, 3), hop(AGENTS[1]), *looks(3, 3), hop(AGENTS[2]), *looks(6, 2), *ends)
 
 
@@ -94,7 +94,13 @@ class Server:
         return found
 
 
-@tool("look-at", risk=Risk.LOW, repeatable=True, rerun=lambda arguments: f"sed -n {arguments.get('at', 1)}p train.py")
+@tool(
+    "look-at",
+    risk=Risk.LOW,
+    repeatable=True,
+    concurrent=True,
+    rerun=lambda arguments: f"sed -n {arguments.get('at', 1)}p train.py",
+)
 async def look_at(context: ToolContext, at: int) -> ToolResult:
     """Look at one place of the project and return what stands there.
 

@@ -69,6 +69,13 @@ if TYPE_CHECKING:
     from esper_agents.api.database import vacuum_database as vacuum_database
     from esper_agents.api.document_audit import audit_documents as audit_documents
     from esper_agents.api.document_audit import audit_problem_meanings as audit_problem_meanings
+    from esper_agents.api.evaluation import chosen_tasks as chosen_tasks
+    from esper_agents.api.evaluation import load_suite as load_suite
+    from esper_agents.api.evaluation import prompts_digest as prompts_digest
+    from esper_agents.api.evaluation import read_run as read_run
+    from esper_agents.api.evaluation import run_suite as run_suite
+    from esper_agents.api.evaluation import run_text as run_text
+    from esper_agents.api.evaluation import suite_names as suite_names
     from esper_agents.api.extension_skeletons import ExtensionKind as ExtensionKind
     from esper_agents.api.extension_skeletons import ExtensionSkeleton as ExtensionSkeleton
     from esper_agents.api.extension_skeletons import new_extension as new_extension
@@ -328,6 +335,15 @@ _NAMES = {
     "esper_agents.api.document_audit": (
         "audit_documents",
         "audit_problem_meanings",
+    ),
+    "esper_agents.api.evaluation": (
+        "chosen_tasks",
+        "load_suite",
+        "prompts_digest",
+        "read_run",
+        "run_suite",
+        "run_text",
+        "suite_names",
     ),
     "esper_agents.api.extension_skeletons": (
         "ExtensionKind",
@@ -784,6 +800,7 @@ __all__ = [
     "build_plugin",
     "check_coverage",
     "check_health",
+    "chosen_tasks",
     "collector_url",
     "combine_outcomes",
     "commands_of",
@@ -802,6 +819,7 @@ __all__ = [
     "list_keys",
     "list_queries",
     "load_agents",
+    "load_suite",
     "measurements",
     "missing_tools",
     "new_extension",
@@ -812,9 +830,11 @@ __all__ = [
     "paths_among",
     "plan_setup",
     "post_comment",
+    "prompts_digest",
     "pull_request_of",
     "read_budget",
     "read_filter",
+    "read_run",
     "read_session_filter",
     "read_trace_file",
     "read_trusted_keys",
@@ -831,10 +851,13 @@ __all__ = [
     "rotate_key",
     "rule_codes",
     "rule_page",
+    "run_suite",
+    "run_text",
     "secrets_of",
     "set_up",
     "source_file",
     "spark_line",
+    "suite_names",
     "take_key_file",
     "task_of",
     "tool",

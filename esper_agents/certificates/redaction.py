@@ -130,6 +130,8 @@ class _Strike:
                 self.count += text.count(secret)
                 text = text.replace(secret, f"{_MARK}a secret of this machine]")
         lowered = text.lower()
+        if not _has_hint(lowered):
+            return text
         for shape in _shapes():
             if any(hint in lowered for hint in shape.hints):
                 text, count = shape.pattern.subn(shape.mark, text)
@@ -157,7 +159,16 @@ class _Shape:
 
 
 def _has_hint(lowered: str) -> bool:
-    return any(hint in lowered for shape in _shapes() for hint in shape.hints)
+    # Nearly every text that is recorded comes here; a loop takes half the time of a generator.
+    for hint in _hints():  # noqa: SIM110
+        if hint in lowered:
+            return True
+    return False
+
+
+@cache
+def _hints() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(hint for shape in _shapes() for hint in shape.hints))
 
 
 @cache

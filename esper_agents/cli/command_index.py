@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "deny": ("Deny a tool call or advice, then resume", ("resume",)),
     "dev": ("Write extensions of esper-agents", ("dev",)),
     "doctor": ("Check the installation and the project", ("doctor",)),
+    "eval": ("Score answers to the tasks of a suite", ("evaluate",)),
     "explain": ("Explain a stack trace or error message", ("explain",)),
     "gate": ("Require valid certificates for files (CI)", ("gate",)),
     "init": ("Set up a project: key, model, hook and CI", ("init",)),

@@ -16,6 +16,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "deny",
             "answer",
             "doctor",
+            "eval",
             "explain",
             "gate",
             "init",
@@ -65,6 +66,20 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     ),
     "answer": ("Answer an agent's question, then resume", {"--project": "text", "--json": ""}, ("text", "text"), ()),
     "doctor": ("Check the installation and the project", {"--project": "text", "--json": ""}, (), ()),
+    "eval": (
+        "Score answers to the tasks of a suite",
+        {
+            "--task": "text",
+            "--reasoner": "playbook|claude|",
+            "--compare": "text",
+            "-o": "text",
+            "--output": "text",
+            "--list": "",
+            "--json": "",
+        },
+        ("text",),
+        (),
+    ),
     "explain": (
         "Explain a stack trace or error message",
         {"--session": "certificate", "--project": "text", "--json": ""},

@@ -106,6 +106,7 @@ class SupportedClaim:
         standing: Support of a model's claim; a playbook's claims are recorded as they are.
         checks: Results of the program's checks of a model's claim.
         cited: ModelCitation in the model's words; empty for a playbook.
+        patch: Evidence of the drafted patch that is its remedy; empty if there is none.
     """
 
     claim: Diagnostic
@@ -113,6 +114,7 @@ class SupportedClaim:
     standing: Standing = Standing.RECORDED
     checks: tuple[str, ...] = ()
     cited: ModelCitation = ModelCitation()
+    patch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

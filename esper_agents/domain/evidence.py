@@ -139,13 +139,19 @@ def lines_read(evidence: Evidence) -> dict[str, tuple[tuple[int, int], ...]]:
     match evidence.output:
         case {"path": str(path), "first_line": int(first), "last_line": int(last), "lines": _}:
             ranges[path] = [(first, last)]
-        case {"hits": [*hits]}:
-            for hit in hits:
-                match hit:
+        case {"parts": [*shown]} | {"hits": [*shown]}:
+            for each in shown:
+                match each:
+                    case {"path": str(path), "first_line": int(first), "last_line": int(last)}:
+                        ranges.setdefault(path, []).append((first, last))
                     case {"path": str(path), "line": int(line)}:
                         ranges.setdefault(path, []).append((line, line))
                     case _:
                         continue
+        case {"definitions": [*definitions]}:
+            for each in definitions:
+                for place in (each, *each["called_by"]):
+                    ranges.setdefault(place["path"], []).append((place["line"], place["line"]))
         case _:
             ranges = {file.path: [(1, file.lines)] for file in evidence.examined if file.lines}
     return {path: tuple(some) for path, some in ranges.items()}

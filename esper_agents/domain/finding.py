@@ -117,6 +117,7 @@ class Finding:
         standing: Recorded by a rule, a run or a test of the program; or said by a model, and then confirmed by one,
             only located in the code, or unverified.
         checks: Results of the program's checks of a model's finding, as sentences.
+        patch: Unified diff that was drafted as its remedy and applied by no tool; empty if there is none.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Finding:
     evidence: tuple[str, ...]
     standing: Standing = field(default=Standing.RECORDED, metadata=ABSENT)
     checks: tuple[str, ...] = field(default=(), metadata=ABSENT)
+    patch: str = field(default="", metadata=ABSENT)
 
 
 class EarlierState(StrEnum):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount
+from esper_agents.domain.finding import ABSENT, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class ConsultAnswer:
         gaps: Information that the agent could not obtain.
         problem: Why there is no answer, else empty.
         budget_left: Remaining budget of the session when the question was asked.
+        reported: The supporting findings in full, for the agent that asked; a certificate lists them once.
     """
 
     agent: str
@@ -97,3 +99,4 @@ class ConsultAnswer:
     gaps: tuple[InformationGap, ...] = ()
     problem: str = ""
     budget_left: tuple[Amount, ...] = ()
+    reported: tuple[Finding, ...] = field(default=(), metadata=ABSENT)

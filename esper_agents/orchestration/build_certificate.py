@@ -191,7 +191,8 @@ def _hops_before(history: SessionProjection, frame: FrameState) -> int:
 
 
 def _consults(history: SessionProjection) -> tuple[ConsultAnswer, ...]:
-    return tuple(answer for each in history.frames if each.opened.parent and (answer := each.answer))
+    answers = (each.answer for each in history.frames if each.opened.parent)
+    return tuple(replace(each, reported=()) for each in answers if each)
 
 
 def _definitions(history: SessionProjection) -> tuple[Definition, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from esper_agents.errors import EvidenceError
 from esper_agents.tools.file_access import readable_bytes
 from esper_agents.tools.project_files import project_files
 from esper_agents.tools.secret_stores import decoded
+from esper_agents.tools.symbol_lines import symbol_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -135,11 +135,8 @@ class CitedText:
     @cached_property
     def symbols(self) -> dict[str, CitedLines]:
         """Lines of each function and class, by its qualified name."""
-        try:
-            tree = ast.parse("\n".join(self.lines))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {}
-        return dict(_definitions(tree, ""))
+        found = symbol_lines("\n".join(self.lines))
+        return {each.name: CitedLines(each.first, each.last) for each in found}
 
     def has(self, lines: CitedLines) -> bool:
         """Return whether the file has a range of lines."""
@@ -195,16 +192,6 @@ class CitedText:
                 found.append((matcher.ratio(), CitedLines(window[0][0], window[-1][0])))
         best = max((ratio for ratio, _ in found), default=0.0)
         return [lines for ratio, lines in found if ratio == best]
-
-
-def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, CitedLines]]:
-    for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
-            yield f"{prefix}{each.name}", CitedLines(first, each.end_lineno or each.lineno)
-            yield from _definitions(each, f"{prefix}{each.name}.")
-        elif isinstance(each, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            yield from _definitions(each, prefix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.policy.verdict_ceiling import apply_ceiling, ceiling
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import digest_of_packet
 from esper_agents.domain.agent_action import ToolCall
-from esper_agents.domain.evidence import tests_told
+from esper_agents.domain.evidence import CallOutcome, tests_told
 from esper_agents.domain.finding import Finding, Standing
 from esper_agents.domain.handoff import Handoff
 from esper_agents.domain.identifier import Prefix, new_id
@@ -27,6 +28,7 @@ from esper_agents.orchestration.model_measurements import counted_evidence
 from esper_agents.orchestration.permissions import permission_of
 from esper_agents.orchestration.risk_acknowledgement import agreement_question, agreements, assumed_acknowledgement
 from esper_agents.orchestration.tool_calls import make_call
+from esper_agents.tools.drafts import DRAFT_PATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +58,23 @@ def _recorded(run: SessionRun, frame: FrameState, claims: Sequence[SupportedClai
             named = (*named, *opened)
             if not opened and standing is not Standing.UNVERIFIED:
                 standing, checks = Standing.UNVERIFIED, (*checks, "no call of this session read these lines")
-        found.append(Finding(new_id(Prefix.FINDING), each.claim, agent, named, standing, checks))
+        patch = _patch_of(run, each.patch)
+        if patch:
+            named = tuple(dict.fromkeys((*named, each.patch)))
+        elif each.patch:
+            checks = (*checks, f"{each.patch[:60]!r} is not a drafted patch of this session")
+        found.append(Finding(new_id(Prefix.FINDING), each.claim, agent, named, standing, checks, patch))
     return tuple(found)
+
+
+def _patch_of(run: SessionRun, evidence: str) -> str:
+    """Return the patch that a call of the session drafted; empty if it did not, or if the patch is too long to show."""
+    made = next((each for each in run.history.evidence() if evidence and each.id == evidence), None)
+    if made is None or made.tool != DRAFT_PATCH or made.outcome is not CallOutcome.COMPLETED:
+        return ""
+    patch = str(made.output.get("patch", ""))
+    whole = sha256(patch.encode("utf-8", "surrogateescape")).hexdigest() == made.output.get("sha256")
+    return patch if whole else ""
 
 
 async def read_cited(run: SessionRun, frame: FrameState, turn: OpenTurn, move: Conclude | HandOff) -> None:

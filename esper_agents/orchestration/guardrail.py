@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.policy.verdict_ceiling import verdict_levels, worst
-from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment
+from esper_agents.domain.agent_action import CallTools, Conclude, Consult, RiskAssessment, ToolCall
 from esper_agents.domain.certificate import FLOOR_QUESTION
 from esper_agents.domain.reasoner_names import PLAYBOOK, REASONER
 from esper_agents.domain.status import Stance
@@ -20,12 +20,14 @@ from esper_agents.reasoning.finding_ownership import REVIEWER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.domain.change import TaskChange
     from esper_agents.domain.status import QuestionType
     from esper_agents.domain.verdict import Ceiling
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.session_projection import SessionProjection
     from esper_agents.orchestration.session_run import SessionRun
 
+SHOW_CHANGE = "git-show"
 _CHOSEN = "a model chose what was measured, and nobody agreed to it"
 _LEVELS = ("Low", "Medium", "High", "Critical")
 _WAYS_BACK = ("Easy", "Moderate", "Difficult", "Irreversible")
@@ -43,6 +45,28 @@ def guardrail_question(run: SessionRun, frame: FrameState) -> Consult | None:
     name = own if own in run.services.playbooks else REVIEWER
     is_known = any(each.floor and each.floor.opened.agent.name == name for each in run.history.frames)
     return None if is_known else Consult(name, FLOOR_QUESTION, PLAYBOOK)
+
+
+def change_call(run: SessionRun, frame: FrameState) -> CallTools | None:
+    """Return the call that shows a frame's model the change that the task is about, before its first turn.
+
+    None if the task is about no change, if the session has shown it, or if the agent may not call the tool.
+    """
+    change = run.history.begun.task.change
+    is_first = all("content" not in turn.moved.record for turn in frame.turns[:-1] if turn.moved)
+    if change is None or not is_first or not frame.opened.definition.is_model:
+        return None
+    if SHOW_CHANGE not in {each.name for each in run.services.tools.named(frame.opened.agent.tools)}:
+        return None
+    trees = {"revision": change.since} if change.head else {"since": change.base}
+    call = ToolCall(SHOW_CHANGE, {**trees, "paths": [*_files(change)]})
+    shown = (turn.moved.move for each in run.history.frames for turn in each.turns if turn.moved)
+    is_shown = any(isinstance(move, CallTools) and call in move.calls for move in shown)
+    return None if is_shown else CallTools((call,))
+
+
+def _files(change: TaskChange) -> tuple[str, ...]:
+    return tuple(sorted({*change.paths, *change.deleted, *change.others}))
 
 
 def cap_by_guardrail(

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
 # Tools that show the project's text: its numbers are those of the code, whatever a comment says of a measurement.
 _READERS = frozenset(
     (
-        *("read-file", "search-code", "search-files", "find-files", "related-code", "load-skill", "memory"),
-        *("git-state", "git-log", "git-show", "git-diff", "git-blame"),
+        *(
+            "read-file",
+            "search-code",
+            "search-files",
+            "find-files",
+            "find-symbol",
+            "related-code",
+            "load-skill",
+            "memory",
+        ),
+        *("git-state", "git-log", "git-show", "git-diff", "git-blame", "draft-patch"),
     )
 )
 # A hyphen is a minus sign unless a word precedes it; `3 x 3` is a shape.

@@ -80,6 +80,7 @@ class FrameState:
             gaps=move.gaps,
             problem=self.concluded.problem,
             budget_left=self.opened.budget_left,
+            reported=tuple({each.claim.fingerprint: each for each in reversed(found)}.values())[::-1],
         )
 
     def turn(self, step: int) -> OpenTurn:

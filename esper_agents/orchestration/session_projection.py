@@ -266,7 +266,12 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         evidence = tuple(dict.fromkeys((*first.evidence, *each.evidence)))
         best = min(first, each, key=lambda said: _FROM_BEST.index(said.standing))
         known[each.claim.fingerprint] = replace(
-            first, claim=claim, evidence=evidence, standing=best.standing, checks=best.checks
+            first,
+            claim=claim,
+            evidence=evidence,
+            standing=best.standing,
+            checks=best.checks,
+            patch=first.patch or each.patch,
         )
     return tuple(known.values())
 

@@ -31,7 +31,7 @@ from esper_agents.tools.certified_tree import renamed
 from esper_agents.tools.tool import THIS_SESSION, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from esper_agents.domain.agent_action import ToolCall
     from esper_agents.domain.codec import JsonObject
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.permission_rules import Permission
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.tools.tool import Tool, ToolContext
+
+_MOST_CONCURRENT = 8
 
 
 async def make_call(run: SessionRun, frame: FrameState, turn: OpenTurn, number: int, call: ToolCall) -> None:
@@ -77,7 +79,7 @@ def turn_questions(
 
     They are asked together, before the first of these calls runs.
     """
-    previews = CallPreviews(run.services.context)
+    previews = CallPreviews(run.context)
     asked: dict[RowKey, UserQuestion] = {}
     for number, call in enumerate(calls):
         state = turn.calls.get(number) or PendingCall()
@@ -100,6 +102,43 @@ def turn_questions(
         if question is not None:
             asked[RowKey(frame.number, turn.step, number, RowKind.ASKED)] = question
     return tuple(asked.items())
+
+
+def concurrent_calls(run: SessionRun, turn: OpenTurn, calls: Sequence[ToolCall], *, first: int) -> tuple[int, ...]:
+    """Return the numbers of consecutive calls that run at the same time: new ones that only read; at least two."""
+    found: list[int] = []
+    for number in range(first, len(calls)):
+        tool = run.services.tools.get(calls[number].tool)
+        is_new = number not in turn.calls
+        is_allowed = permission_of(run, tool, calls[number]).action is PermissionDecision.ALLOW
+        if not (tool.is_concurrent and tool.is_repeatable and is_new and is_allowed):
+            break
+        found.append(number)
+    return tuple(found) if len(found) > 1 else ()
+
+
+async def make_concurrent_calls(
+    run: SessionRun, frame: FrameState, turn: OpenTurn, calls: Mapping[int, ToolCall]
+) -> None:
+    """Run calls that only read at the same time; their starts are recorded at once, their results in order."""
+    keys = {number: RowKey(frame.number, turn.step, number, RowKind.CALLING) for number in calls}
+    starts = {
+        number: CallStarted(new_id(Prefix.EVIDENCE), call.tool, digest_of_value(call.arguments))
+        for number, call in calls.items()
+    }
+    if not await run.begin(*((keys[number], starts[number]) for number in calls)):
+        return
+    room = asyncio.Semaphore(_MOST_CONCURRENT)
+
+    async def result_of(number: int, call: ToolCall) -> ToolReport:
+        async with room:
+            tool = run.services.tools.get(call.tool)
+            return await _run_tool(run, frame, tool, call, starts[number].evidence)
+
+    reports = await asyncio.gather(*(result_of(number, call) for number, call in calls.items()))
+    for number, report in zip(calls, reports, strict=True):
+        named = replace(report, evidence=_of_session(report.evidence, run.session))
+        run.note((RowKey(frame.number, turn.step, number, RowKind.CALLED), named))
 
 
 def interrupted(tool: Tool, call: ToolCall, evidence_id: str) -> ToolReport:
@@ -136,7 +175,13 @@ async def _run_tool(run: SessionRun, frame: FrameState, tool: Tool, call: ToolCa
     try:
         own = OwnFiles(run.services.store, run.services.project.key, frame.opened.agent.name, run.session)
         task = run.history.begun.task
-        context = replace(run.context, memory=own, named=task.paths, change=task.change)
+        context = replace(
+            run.context,
+            memory=own,
+            named=task.paths,
+            change=task.change,
+            evidence=lambda name: next((each for each in run.history.evidence() if each.id == name), None),
+        )
         result = _in_project(context, checked(ToolResult, await _result(run, tool, context, call.arguments)))
         _refuse_unread(run, tool, result)
         _refuse_without_rerun(tool, call)
@@ -188,6 +233,8 @@ async def _result(run: SessionRun, tool: Tool, context: ToolContext, arguments: 
 
 def _refuse_unread(run: SessionRun, tool: Tool, result: ToolResult) -> None:
     """Raise an error if a tool reports a finding in a file that no evidence lists as read."""
+    if not result.claims:
+        return
     read = {file.path for each in run.history.evidence() for file in each.examined}
     read |= {file.path for file in result.examined}
     unread = sorted({claim.location.path for claim in result.claims} - read)

@@ -21,8 +21,8 @@ from esper_agents.orchestration.citations import CitedSources
 from esper_agents.orchestration.frame_end import conclude, fail, hand_off, read_cited
 from esper_agents.orchestration.frame_start import opening, reasoner_of
 from esper_agents.orchestration.grounding import ground, kept_unverified, retries_exhausted
-from esper_agents.orchestration.guardrail import guardrail_question
-from esper_agents.orchestration.tool_calls import make_call, turn_questions
+from esper_agents.orchestration.guardrail import change_call, guardrail_question
+from esper_agents.orchestration.tool_calls import concurrent_calls, make_call, make_concurrent_calls, turn_questions
 from esper_agents.reasoning.reasoner import MOST_FRUITLESS, SALVAGED, CostAwareReasoner
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> 
         moved = ActionDecided(first, {})
     elif recorded := run.recorded(frame, step):
         moved = recorded
+    elif shown := change_call(run, frame):
+        moved = ActionDecided(shown, {})
     elif short := _short(run, frame, reasoner := reasoners(frame.number)):
         stop = budgets.stopping(run.history, frame, short.resource, short.amount)
         moved = ActionDecided(stop, {}, stopped_by=short.resource)
@@ -282,7 +284,8 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
             run.note(*questions)
             await run.record(state=run.history.state)
         return
-    for number, call in enumerate(move.calls):
+    number = 0
+    while number < len(move.calls):
         await run.boundary()
         if run.history.is_cancelled:
             return
@@ -292,7 +295,12 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
         is_begun = state is not None and (state.calling is not None or state.report is not None)
         if not is_begun and await _is_stopped(run, frame, turn, before_call=True):
             return
-        await make_call(run, frame, turn, number, call)
+        if together := concurrent_calls(run, turn, move.calls, first=number):
+            await make_concurrent_calls(run, frame, turn, {each: move.calls[each] for each in together})
+            number = together[-1]
+        else:
+            await make_call(run, frame, turn, number, move.calls[number])
+        number += 1
 
 
 async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, asked: Consult) -> None:

@@ -90,6 +90,7 @@ class _Finding:
     evidence: tuple[str, ...] = field(
         default=(), metadata=_about("Identifiers of the evidence it rests on, such as e3.")
     )
+    patch: str = field(default="", metadata=_about("Evidence of the draft-patch call that fixes it, such as e9."))
 
     def claim(self, speaker: ActionContext) -> SupportedClaim:
         """Return the claim as cited; the program locates it later."""
@@ -110,7 +111,8 @@ class _Finding:
             fingerprint=fingerprint(f"{RULE}/{self.name}", path, self.message, line),
         )
         cited = ModelCitation(self.path, lines, self.quote, self.symbol)
-        return SupportedClaim(claim, tuple(map(speaker.evidence, self.evidence)), cited=cited)
+        evidence, patch = tuple(map(speaker.evidence, self.evidence)), self.patch and speaker.evidence(self.patch)
+        return SupportedClaim(claim, evidence, cited=cited, patch=patch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _ONE_KIND = "not done: a turn makes one kind of move, and this one made another; make it in a turn of its own"
 _PAUSED = "pause_turn"
+# Arguments of tools that name evidence of the session.
+_EVIDENCE_ARGUMENTS = ("evidence", "patch", "base")
 _THINKING = frozenset(("thinking", "redacted_thinking"))
 
 
@@ -78,8 +80,9 @@ def read_turn(
     if calls:
         meant = {each["id"]: called_tool(each["name"], each["input"]) for each in calls}
         wrong = {use: fault for use, (_, _, fault) in meant.items() if fault}
+        named = {use: (tool, _with_full_names(given, speaker)) for use, (tool, given, _) in meant.items()}
         made = [each for each in calls if each["id"] not in wrong]
-        move = CallTools(tuple(ToolCall(*meant[each["id"]][:2]) for each in made))
+        move = CallTools(tuple(ToolCall(*named[each["id"]]) for each in made))
         return ParsedTurn(move, _ids(made), {**_others(uses, calls), **wrong})
     first = uses[0]["name"]
     chosen = [each for each in uses if each["name"] == first][: None if first == CONSULT else 1]
@@ -90,6 +93,14 @@ def read_turn(
     consults = tuple(each for each in moves if isinstance(each, Consult))
     move_made: Move = Panel(consults) if len(consults) > 1 else moves[0]
     return ParsedTurn(move_made, _ids(chosen), _others(uses, chosen))
+
+
+def _with_full_names(arguments: JsonObject, speaker: ActionContext) -> JsonObject:
+    """Return the arguments of a call with the full identifier of each evidence that they name."""
+    if not isinstance(arguments, dict):
+        return arguments
+    named = {name: text for name in _EVIDENCE_ARGUMENTS if isinstance(text := arguments.get(name), str)}
+    return arguments | {name: speaker.evidence(text) for name, text in named.items() if text.strip()}
 
 
 def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:
@@ -202,10 +213,10 @@ def _shortened(block: dict[str, Any], names: EvidenceNames) -> dict[str, Any]:
 
 
 def _floor(turn: Turn) -> str:
-    """Return the guardrail results that preceded the model's first turn."""
+    """Return the results of the guardrail and of the program's own calls that preceded the model's first turn."""
     answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
-    told = [_told(each) for each in answers]
-    return f"Before you were asked, the program did this itself: {inert(told)}"
+    told = (text for each in answers for text in _texts(each, is_short=False))
+    return "\n".join(("Before you were asked, the program did this itself:", *told))
 
 
 def answers_of(turn: Turn) -> tuple[dict[str, Any], ...]:
@@ -255,7 +266,7 @@ def _told(result: object) -> JsonObject:
             return {
                 "agent": result.agent,
                 "answer": result.problem or result.answer,
-                "findings": list(result.findings),
+                "findings": [finding_text(each) for each in result.reported] or list(result.findings),
                 "evidence": list(result.evidence),
                 "gaps": [each.what for each in result.gaps],
             }

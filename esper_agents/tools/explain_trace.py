@@ -28,7 +28,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"esper explain --session {THIS_SESSION}"
 
 
-@tool("explain-trace", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("explain-trace", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun)
 async def explain_trace(context: ToolContext, text: str) -> ToolResult:
     """Explain a stack trace or error message: cause, line of the project and fix, without running code.
 

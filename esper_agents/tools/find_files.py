@@ -33,7 +33,7 @@ def _rerun(arguments: JsonObject) -> str:
     return f"git ls-files --cached --others --exclude-standard -- {glob}"
 
 
-@tool("find-files", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("withheld"))
+@tool("find-files", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun, comparing=without("withheld"))
 async def find_files(context: ToolContext, pattern: str, path: str = ".") -> ToolResult:
     """Find up to 500 files and folders by a glob such as `**/*.py`; ignored files and secrets are omitted.
 

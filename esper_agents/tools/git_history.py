@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import EvidenceError
+from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.git.process import configured, git
 from esper_agents.git.project_state import revision as project_revision
 from esper_agents.git.revisions import commit_of, repository
@@ -43,6 +43,7 @@ _BOUNDED = ("-c", "core.bigFileThreshold=1m", "-c", "core.quotePath=false", "-c"
     "git-state",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=lambda _: f"git rev-parse HEAD && git status --short -- . ':(exclude){PUBLISHED}'",
 )
 async def git_state(context: ToolContext) -> ToolResult:
@@ -67,7 +68,7 @@ def _rerun_log(arguments: JsonObject) -> str:
     return f"git log -n {most} {quote(revision)}{_paths(arguments)}"
 
 
-@tool("git-log", risk=Risk.LOW, repeatable=True, rerun=_rerun_log)
+@tool("git-log", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun_log)
 async def git_log(
     context: ToolContext, revision: str = "HEAD", paths: list[str] | None = None, most: int = 20
 ) -> ToolResult:
@@ -94,21 +95,28 @@ def _commit(record: str) -> dict[str, str]:
 
 
 def _rerun_show(arguments: JsonObject) -> str:
-    revision = str(arguments.get("revision", ""))
+    revision, since = str(arguments.get("revision", "")), str(arguments.get("since", ""))
+    if since:
+        return f"git diff {quote(since)}{_paths(arguments)}"
     shown = "diff HEAD" if not revision else f"{'diff' if '..' in revision else 'show'} {quote(revision)}"
     return f"git {shown}{_paths(arguments)}"
 
 
-@tool("git-show", risk=Risk.LOW, repeatable=True, rerun=_rerun_show)
-async def git_show(context: ToolContext, revision: str = "", paths: list[str] | None = None) -> ToolResult:
+@tool("git-show", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun_show)
+async def git_show(
+    context: ToolContext, revision: str = "", paths: list[str] | None = None, since: str = ""
+) -> ToolResult:
     """Show the changes of a commit, between two commits (`A..B`), or not yet committed, as a unified diff.
 
     Args:
         context: The project.
         revision: A commit or a range; if omitted, the work tree against the last commit.
         paths: Only these files or folders.
+        since: A commit; shows the work tree against it, instead of a revision.
     """
-    meant = await asyncio.to_thread(_commits, context, revision or "HEAD")
+    if revision and since:
+        raise UsageError("git-show takes either a revision or since", remedy="give one of them")
+    meant = await asyncio.to_thread(_commits, context, revision or since or "HEAD")
     is_one = revision and ".." not in revision
     asked = ("show", "--format=", "--first-parent", "-m", *_QUIET, *_DIFF) if is_one else ("diff", *_DIFF)
     named = _literally(paths)
@@ -122,7 +130,9 @@ async def git_show(context: ToolContext, revision: str = "", paths: list[str] | 
     kept = kept_text(context, text, "difference.diff") if len(text) > _MOST_SHOWN else ()
     output = {"files": names[:_MOST_NAMED], "withheld": withheld, "diff": cut(text.strip("\n"), _MOST_SHOWN, kept)}
     number = number_of(len(names), "changed file")
-    return ToolResult(f"{revision or 'not committed yet'}: {number}", output, artifacts=kept)
+    return ToolResult(
+        f"{revision or (since and f'since {since}') or 'not committed yet'}: {number}", output, artifacts=kept
+    )
 
 
 def _commits(context: ToolContext, revision: str) -> str:
@@ -142,6 +152,7 @@ def _literally(paths: Sequence[str] | None) -> list[str]:
     "git-blame",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=lambda arguments: (
         f"git blame -L {int(arguments.get('first_line', 1))},+{_MOST_LINES} -- {quote(str(arguments['path']))}"
     ),

@@ -36,7 +36,7 @@ def _rerun(arguments: JsonObject) -> str:
     return " ".join((*words, "--", *(quote(str(each)) for each in arguments["paths"])))
 
 
-@tool("inspect-code", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("context_files"))
+@tool("inspect-code", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun, comparing=without("context_files"))
 async def inspect_code(
     context: ToolContext,
     paths: list[str],

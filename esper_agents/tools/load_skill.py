@@ -22,7 +22,7 @@ def _rerun(arguments: JsonObject) -> str:
     return join(["esper", "skills", "show", *(each for each in names if each)])
 
 
-@tool("load-skill", risk=Risk.LOW, repeatable=True, rerun=_rerun)
+@tool("load-skill", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun)
 async def load_skill(context: ToolContext, name: str, sheet: str = "", first_line: int = 1) -> ToolResult:
     """Load the text of a skill: guidance on a kind of work, to be read before that work. At most 400 lines.
 

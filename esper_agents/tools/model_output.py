@@ -24,7 +24,7 @@ MOST_SHOWN = 24_000
 # Above this size the whole output is stored as a file: other fields of the result need space, too.
 _KEPT_OVER = 16_000
 _HEAD = 2 / 3
-_OUTPUT, _CLAIMS = "output.json", "claims.json"
+OUTPUT_FILE, _CLAIMS_FILE = "output.json", "claims.json"
 
 
 def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
@@ -47,17 +47,20 @@ def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
 
 
 def _numbered(output: JsonObject) -> JsonObject:
-    """Return an output of lines of a file with the number of each line in front of it."""
+    """Return an output of lines of files with the number of each line in front of it."""
     match output:
         case {"first_line": int(first), "lines": [*lines]} if all(isinstance(each, str) for each in lines):
             return {**output, "lines": [f"{number}: {line}" for number, line in enumerate(lines, first)]}
+        case {"parts": [*parts]} | {"hits": [*parts]} if all(isinstance(each, dict) for each in parts):
+            name = "parts" if "parts" in output else "hits"
+            return {**output, name: [_numbered(each) for each in parts]}
         case _:
             return output
 
 
 def whole_of(evidence: Evidence) -> tuple[Artifact, ...]:
     """Return the location of a result that was too long to show; empty if it was shown."""
-    return tuple(each for each in evidence.artifacts if each.name in {_OUTPUT, _CLAIMS})
+    return tuple(each for each in evidence.artifacts if each.name in {OUTPUT_FILE, _CLAIMS_FILE})
 
 
 def cut(text: str, limit: int, whole: Sequence[Artifact] = ()) -> str:
@@ -85,7 +88,7 @@ def with_whole_kept(context: ToolContext, result: ToolResult) -> ToolResult:
     """
     if context.home is None:
         return result
-    parts = {_OUTPUT: result.output, _CLAIMS: [asdict(each) for each in result.claims]}
+    parts = {OUTPUT_FILE: result.output, _CLAIMS_FILE: [asdict(each) for each in result.claims]}
     try:
         if sum(len(inert(each)) for each in parts.values()) <= _KEPT_OVER:
             return result

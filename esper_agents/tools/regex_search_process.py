@@ -26,15 +26,16 @@ _LONGEST_TRIED = 10_000
 _BINARY = b"\0"
 
 
-def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dict[str, Any]:
+def search(root: Path, files: Sequence[str], expression: re.Pattern[str], *, around: int = 0) -> dict[str, Any]:
     """Return the matching lines, and the files that contain them as they were read.
 
     Args:
         root: The project's folder.
         files: Paths relative to it, in order.
         expression: Regular expression to match against each line.
+        around: Number of lines before and after each match that are returned as well.
     """
-    hits: list[dict[str, str | int]] = []
+    hits: list[dict[str, Any]] = []
     examined = []
     withheld: dict[str, str] = {}
     for number, path in enumerate(files, 1):
@@ -42,7 +43,7 @@ def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dic
         if data is not None and (why := secret_store(data, path)):
             withheld[path] = f"it holds {why}"
             continue
-        found = list(_fitting(data, path, expression)) if data is not None else []
+        found = list(_fitting(data, path, expression, around)) if data is not None else []
         if data is not None and found:
             hits += found
             examined.append(asdict(source_file(path, data)))
@@ -57,10 +58,17 @@ def search(root: Path, files: Sequence[str], expression: re.Pattern[str]) -> dic
     return {"hits": hits, "examined": examined, "searched": len(files), "is_cut": False, "withheld": withheld}
 
 
-def _fitting(data: bytes, path: str, expression: re.Pattern[str]) -> Iterator[dict[str, str | int]]:
-    for number, line in enumerate(without_keys(decoded(data)).splitlines(), 1):
-        if len(line) <= _LONGEST_TRIED and expression.search(line):
-            yield {"path": path, "line": number, "text": line.strip()[:_LONGEST_LINE]}
+def _fitting(data: bytes, path: str, expression: re.Pattern[str], around: int) -> Iterator[dict[str, Any]]:
+    lines = without_keys(decoded(data)).splitlines()
+    for number, line in enumerate(lines, 1):
+        if len(line) > _LONGEST_TRIED or not expression.search(line):
+            continue
+        hit = {"path": path, "line": number, "text": line.strip()[:_LONGEST_LINE]}
+        if around:
+            first, last = max(1, number - around), min(len(lines), number + around)
+            shown = [each[:_LONGEST_LINE] for each in lines[first - 1 : last]]
+            hit |= {"first_line": first, "last_line": last, "lines": shown}
+        yield hit
 
 
 def _read(file: Path) -> bytes | None:
@@ -87,7 +95,7 @@ def main() -> None:
     except (re.error, RecursionError, OverflowError) as error:
         json.dump({"problem": str(error)}, sys.stdout)
         return
-    json.dump(search(Path(asked["root"]), asked["files"], expression), sys.stdout)
+    json.dump(search(Path(asked["root"]), asked["files"], expression, around=asked["around"]), sys.stdout)
 
 
 if __name__ == "__main__":

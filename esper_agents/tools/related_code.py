@@ -45,6 +45,7 @@ def _rerun(arguments: JsonObject) -> str:
     "related-code",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=_rerun,
     comparing=without("configuration", "withheld", "own_tests", "other_tests", "change_tests"),
 )

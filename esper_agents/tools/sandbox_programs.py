@@ -133,6 +133,20 @@ async def sandbox_copy(
             await asyncio.shield(asyncio.to_thread(made.__exit__, None, None, None))
 
 
+@asynccontextmanager
+async def project_copy(context: ToolContext) -> AsyncIterator[Path]:
+    """Yield the folder of a copy of the project without secrets and ignored files; it is deleted when the block ends.
+
+    Raises:
+        EvidenceError: The project is too large to copy.
+    """
+    with own_folder() as folder:
+        tree = folder.resolve() / "project"
+        tree.mkdir()
+        await asyncio.to_thread(_fill, context, tree, set(project_files(context)))
+        yield tree
+
+
 def _prepared(
     context: ToolContext, folder: Path, also: Sequence[str], known: PythonInterpreter, *, has_network: bool
 ) -> SandboxCopy:
@@ -141,11 +155,7 @@ def _prepared(
     tree.mkdir()
     wanted = {each for path in also for each in project_files(context, path, ignored=True)}
     files = {*project_files(context), *(each for each in wanted if not _stores_secrets(root / each))}
-    try:
-        _copy(root, tree, files)
-    except OSError as error:
-        problem = f"the project cannot be copied: {error.strerror}"
-        raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
+    _fill(context, tree, files)
     installed = context.installed.resolve()
     python = _without(known, installed)
     hidden = (*dict.fromkeys((root, installed)), *secret_places(home()), *_secrets_beside(python))
@@ -154,6 +164,19 @@ def _prepared(
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
     inside = (tree / each.relative_to(installed) for each in known.places if each.is_relative_to(installed))
     return SandboxCopy(folder, tree, len(files), python, view, choice, tuple(each for each in inside if each.is_dir()))
+
+
+def _fill(context: ToolContext, tree: Path, files: set[str]) -> None:
+    """Copy files of the project to a folder, and write the contents of a drafted change over them."""
+    try:
+        _copy(context.root.resolve(), tree, files)
+        for path, data in context.overlay.items():
+            target = tree / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    except OSError as error:
+        problem = f"the project cannot be copied: {error.strerror}"
+        raise EvidenceError(problem, remedy="free some space, or set TMPDIR to another folder") from error
 
 
 def _stores_secrets(file: Path) -> bool:

@@ -24,6 +24,7 @@ _LONGEST_LINE = 300
     "search-code",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     comparing=without("withheld"),
     rerun=lambda arguments: " ".join(
         (

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 # An expression may take exponential time.
 _PATIENCE_S = 20.0
 _LONGEST = 1_000
+_MOST_AROUND = 20
 _ANY = "**/*"
 
 
 def _rerun(arguments: JsonObject) -> str:
     cases = " -i" if arguments.get("ignore_case") else ""
+    if around := int(arguments.get("lines_around", 0)):
+        cases += f" -C {around}"
     files = str(arguments.get("files", _ANY))
     base = str(arguments.get("path", ".")).rstrip("/")
     glob = files if base in {"", "."} else f"{base}/{files}"
@@ -37,9 +40,15 @@ def _rerun(arguments: JsonObject) -> str:
     return f"{found} | xargs -0 grep -nIP{cases} -e {quote(str(arguments['pattern']))} --"
 
 
-@tool("search-files", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=without("withheld"))
+@tool("search-files", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun, comparing=without("withheld"))
 async def search_files(
-    context: ToolContext, pattern: str, path: str = ".", files: str = _ANY, *, ignore_case: bool = False
+    context: ToolContext,
+    pattern: str,
+    path: str = ".",
+    files: str = _ANY,
+    *,
+    ignore_case: bool = False,
+    lines_around: int = 0,
 ) -> ToolResult:
     """Find every line of text files that matches a regular expression, at most 200, without secrets and ignored files.
 
@@ -49,14 +58,23 @@ async def search_files(
         path: A file or a folder, relative to the project.
         files: Only files of that folder whose path matches, such as `**/*.py`.
         ignore_case: Ignore case.
+        lines_around: Lines before and after each match to show, numbered, up to 20.
     """
     if len(pattern) > _LONGEST:
         raise UsageError(f"a pattern has up to {_LONGEST} characters", remedy="write a shorter one")
+    if not 0 <= lines_around <= _MOST_AROUND:
+        raise UsageError(f"lines_around is {lines_around}", remedy=f"give 0 to {_MOST_AROUND} lines")
     wanted = parts_of(files)
     names = await asyncio.to_thread(project_files, context, path)
     root = context.within(path).relative_to(context.root.resolve()).as_posix()
     chosen = [each for each in names if each == root or is_like(PurePosixPath(each).relative_to(root).parts, wanted)]
-    asked = {"root": str(context.root.resolve()), "files": chosen, "pattern": pattern, "ignore_case": ignore_case}
+    asked = {
+        "root": str(context.root.resolve()),
+        "files": chosen,
+        "pattern": pattern,
+        "ignore_case": ignore_case,
+        "around": lines_around,
+    }
     told = json.loads(await _searched(json.dumps(asked, ensure_ascii=True).encode()))
     if problem := told.get("problem"):
         raise UsageError(f"invalid regular expression {pattern!r}: {problem}", remedy="escape what is meant literally")

@@ -48,6 +48,7 @@ def _rerun(arguments: JsonObject) -> str:
     "static-review",
     risk=Risk.LOW,
     repeatable=True,
+    concurrent=True,
     rerun=_rerun,
     comparing=without(CHANGE_DIGEST, "context_files", "context_sha256"),
 )

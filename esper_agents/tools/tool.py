@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from esper_agents.domain.change import TaskChange
-    from esper_agents.domain.evidence import Risk
+    from esper_agents.domain.evidence import Evidence, Risk
     from esper_agents.domain.skill import SkillText
     from esper_agents.memory.agent_files import OwnFiles
     from esper_agents.review.companion import CompanionRule
@@ -55,6 +55,8 @@ class ToolContext:
         named: Paths of the task: files that the user named may be read even if git ignores them.
         change: Change that the task is about; None if there is none.
         checkout: The user's folder, if `root` is a private copy of a commit of it; its environment runs the code.
+        evidence: Returns the evidence of the session by its identifier, or None; None outside a session.
+        overlay: Contents of a drafted change, by path; copies of the project have them.
     """
 
     root: Path
@@ -68,6 +70,8 @@ class ToolContext:
     memory: OwnFiles | None = None
     named: tuple[str, ...] = ()
     change: TaskChange | None = None
+    evidence: Callable[[str], Evidence | None] | None = None
+    overlay: Mapping[str, bytes] = field(default_factory=dict)
     checkout: Path | None = None
 
     @property
@@ -179,6 +183,7 @@ class Tool:
             that requests it: a `bool`, or a list whose items replace the `*` of the name.
         upgrading: Converts the arguments of a call that an earlier version recorded.
         is_stoppable: Whether a request to stop ends a call at once. Such a call works on a copy of the project.
+        is_concurrent: Whether calls of one turn may run at the same time: they only read, and measure no time.
     """
 
     name: str
@@ -191,6 +196,7 @@ class Tool:
     exceptions: Mapping[str, str] = field(default_factory=dict)
     upgrading: Callable[[JsonObject], JsonObject] = dict
     is_stoppable: bool = False
+    is_concurrent: bool = False
 
     def may_repeat(self, arguments: JsonObject) -> bool:
         """Return whether a call without a result may run again: it changes nothing, or had changed only a copy."""
@@ -284,6 +290,7 @@ def tool(
     comparing: Comparer = compare_exactly,
     exceptions: Mapping[str, str] | None = None,
     stoppable: bool = False,
+    concurrent: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Create a tool from an async function whose first parameter is a `ToolContext`.
 
@@ -296,6 +303,7 @@ def tool(
         comparing: Compares the output of a call with that of a repeated call.
         exceptions: As in `Tool`.
         stoppable: Whether a request to stop ends a call at once.
+        concurrent: Whether it only reads, so that calls of one turn may run at the same time.
 
     Raises:
         DefinitionError: A required part is missing; it names the file and the line of the function.
@@ -311,7 +319,7 @@ def tool(
             raise _unusable(name, function, "has no `rerun`", remedy)
         _check_function(name, function)
         made = Tool(name, risk, repeatable, function, rerun, comparing=comparing, exceptions=exceptions or {})
-        return replace(made, is_stoppable=stoppable)
+        return replace(made, is_stoppable=stoppable, is_concurrent=concurrent)
 
     return make
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from esper_agents.errors import EsperError, EvidenceError
+from esper_agents.errors import EsperError, EvidenceError, UsageError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.read_artifact import read_artifact
-from esper_agents.tools.tool import ToolContext
+from esper_agents.tools.tool import ToolContext, ToolResult
+from tests.tools.evidence_samples import evidence_with
 
 pytestmark = pytest.mark.anyio
 TOKEN = "ghp_" + "Zz9" * 12
@@ -58,3 +61,41 @@ async def test_bytes_that_are_no_text_are_refused(context, keep):
 async def test_where_nothing_is_kept_there_is_nothing_to_read(project):
     with pytest.raises(EvidenceError, match="no files are stored"):
         await read_artifact.run(ToolContext(project), {"sha256": "0" * 64})
+
+
+@pytest.fixture
+def with_call(context):
+    def run(result):
+        made = evidence_with(result, "a-tool")
+        return replace(context, evidence={made.id: made}.get), made
+
+    return run
+
+
+async def test_the_result_of_a_call_is_read_by_the_name_of_its_evidence(with_call):
+    context, made = with_call(ToolResult("done", {"answer": 42}))
+    found = await read_artifact.run(context, {"evidence": made.id})
+    assert '"answer": 42' in found.output["text"]
+
+
+async def test_a_long_result_and_a_file_of_a_call_are_read_from_the_store(with_call, context):
+    store = Artifacts(context.home / "artifacts")
+    kept = tuple(store.keep_text(f"it is {name}".encode(), name, "text/plain") for name in ("output.json", "x.log"))
+    context, made = with_call(ToolResult("done", {}, artifacts=kept))
+    assert (await read_artifact.run(context, {"evidence": made.id})).output["text"] == "it is output.json"
+    found = await read_artifact.run(context, {"evidence": made.id, "name": "x.log"})
+    assert found.output["text"] == "it is x.log"
+    with pytest.raises(EvidenceError, match=r"produced no file 'y\.log'") as refused:
+        await read_artifact.run(context, {"evidence": made.id, "name": "y.log"})
+    assert refused.value.remedy == "it produced output.json, x.log"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"sha256": "0" * 64, "evidence": "e1"}])
+async def test_either_a_digest_or_evidence_is_named(context, arguments):
+    with pytest.raises(UsageError, match="either a digest or evidence"):
+        await read_artifact.run(context, arguments)
+
+
+async def test_evidence_of_another_session_is_refused(context):
+    with pytest.raises(EvidenceError, match="is not evidence of this session"):
+        await read_artifact.run(context, {"evidence": "e7"})

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.domain.evidence import source_file
-from esper_agents.errors import EvidenceError
+from esper_agents.domain.evidence import lines_read, source_file
+from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.tools.model_output import model_view
 from esper_agents.tools.read_file import read_file
 from esper_agents.tools.registry import load_tools
 from esper_agents.tools.tool import ToolContext
+from tests.tools.evidence_samples import evidence_with
 
 pytestmark = pytest.mark.anyio
 
@@ -131,3 +133,43 @@ async def test_in_a_project_that_a_repository_around_it_ignores_nothing_counts_a
     around = make_project({".gitignore": "inner/\n", "inner/train.py": "needle = 1\n"})
     found = await load_tools().get("read-file").run(ToolContext(around / "inner"), {"path": "train.py"})
     assert found.output["lines"] == ["needle = 1"]
+
+
+async def test_several_places_are_read_at_once_and_a_missing_one_spoils_only_itself(call, project):
+    (project / "net.py").write_text(
+        "class Net:\n    def forward(self, x):\n        return x\n\n\ndef loss(x):\n    return x\n"
+    )
+    found = await call("read-file", places=["net.py:Net.forward", "net.py:6-7", "nosuch.py"])
+    first, second, missing = found.output["parts"]
+    assert (first["first_line"], first["last_line"], first["lines"][0]) == (2, 3, "    def forward(self, x):")
+    assert second["lines"] == ["def loss(x):", "    return x"]
+    assert "nosuch.py" in missing["problem"]
+    assert found.summary == "net.py:2-3, net.py:6-7; 1 place not read"
+    assert lines_read(evidence_with(found)) == {"net.py": ((2, 3), (6, 7))}
+
+
+async def test_a_model_sees_the_number_of_every_line_of_every_place(call, project):
+    (project / "net.py").write_text("a = 1\nb = 2\n")
+    found = await call("read-file", places=["net.py:2", "net.py:1"])
+    assert "2: b = 2" in model_view(evidence_with(found))
+    assert "1: a = 1" in model_view(evidence_with(found))
+
+
+async def test_a_definition_that_does_not_exist_is_refused_with_those_that_do(call, project):
+    (project / "net.py").write_text("def loss(x):\n    return x\n")
+    with pytest.raises(EvidenceError, match="does not define 'lost'") as refused:
+        await call("read-file", places=["net.py:lost"])
+    assert refused.value.remedy == "it defines loss"
+
+
+async def test_a_method_named_without_its_class_must_be_unmistakable(call, project):
+    (project / "net.py").write_text("class A:\n    def f(self): ...\n\n\nclass B:\n    def f(self): ...\n")
+    with pytest.raises(EvidenceError, match="more than once") as refused:
+        await call("read-file", places=["net.py:f"])
+    assert refused.value.remedy == "name one of A.f, B.f"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"path": "a.py", "places": ["a.py"]}, {"places": ["a.py"] * 21}])
+async def test_arguments_that_name_no_place_or_too_many_are_refused(call, arguments):
+    with pytest.raises(UsageError):
+        await call("read-file", **arguments)

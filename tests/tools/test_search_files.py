@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.domain.evidence import source_file
+from esper_agents.domain.evidence import lines_read, source_file
 from esper_agents.errors import EsperError, EvidenceError, UsageError
 from esper_agents.tools import search_files as module
 from esper_agents.tools.search_files import search_files
+from tests.tools.evidence_samples import evidence_with
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +81,16 @@ async def test_the_command_beside_it_finds_the_same_lines(call, tree, shell, arg
     found = await call("search-files", **arguments)
     lines = shell(search_files.rerun(arguments))
     assert len(lines) == len(found.output["hits"]) > 0
+
+
+async def test_the_lines_around_a_match_are_shown_and_count_as_read(call, project):
+    (project / "a.txt").write_text("one\ntwo\nneedle\nfour\nfive\n")
+    found = await call("search-files", pattern="needle", path="a.txt", lines_around=1)
+    (hit,) = found.output["hits"]
+    assert (hit["first_line"], hit["lines"]) == (2, ["two", "needle", "four"])
+    assert lines_read(evidence_with(found)) == {"a.txt": ((2, 4),)}
+
+
+async def test_too_many_lines_around_a_match_are_refused(call):
+    with pytest.raises(UsageError, match="lines_around is 21"):
+        await call("search-files", pattern="x", lines_around=21)

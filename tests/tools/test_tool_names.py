@@ -12,6 +12,7 @@ READING = {
         "static-review",
         "read-file",
         "find-files",
+        "find-symbol",
         "search-files",
         "search-code",
         "inspect-code",

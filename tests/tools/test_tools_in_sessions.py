@@ -133,3 +133,12 @@ async def test_what_reads_or_runs_in_the_sandbox_comes_out_again_after_the_code_
         **{name: "reproduced" for name, _ in wanted},
         "memory": "not run",
     }, outcomes
+
+
+async def test_our_own_agents_have_every_tool_that_changes_nothing_outside_a_copy(toybox):
+    async with toybox.open() as opened:
+        tools = opened.services.tools
+        changing = {"write-file", "edit-file", "shell"}
+        for each in opened.services.agents.agents.values():
+            if each.tools is not None:
+                assert {tool.name for tool in tools.named(each.tools)} == set(tools.tools) - changing, each.name

@@ -22,7 +22,7 @@ class BaseRevision:
 
     Attributes:
         root: Root of its files.
-        commit: Full object id.
+        commit: Full object id; empty for the project without a drafted patch.
         is_target_changed: Whether the target's own file differs from it.
         others: Other differing files.
     """
@@ -64,7 +64,7 @@ class BaseCommit:
     """Commit of the baseline, as stored in reports.
 
     Attributes:
-        commit: Full object id.
+        commit: Full object id; empty for the project without a drafted patch.
         is_target_changed: Whether the target's own file differs from it.
         others: Other differing files.
     """
@@ -129,6 +129,8 @@ class ChangeControl:
     def _way_back(self) -> str:
         if self.flag:
             return f"turn off {self.flag}"
+        if self.base is not None and not self.base.commit:
+            return "do not apply the patch"
         if self.base is not None:
             return f"git revert to {self.base.commit[:12]}"
         return "call A again; name a feature flag with --flag, or a revision with --base"
