@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from esper_agents.errors import UsageError
 from esper_agents.mcp_server.results import ClaimAnswer, clipped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from esper_agents.api import OpenProject
     from esper_agents.domain.certificate import Certificate
@@ -27,6 +29,8 @@ _AGENTS = {
 _TOOLS = {"speedup": "torch-compare", "leak": "torch-memory", "nan": "torch-nan"}
 _FINDINGS = {"leak": "LAB401", "nan": "LAB501"}
 _FASTER = "faster as claimed"
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_MOST_NAMED = 12
 _NOT_SHOWN = frozenset(("not shown", "error"))
 
 
@@ -85,6 +89,40 @@ def claim_request(
     files = (each.rpartition(":")[0] for each in (target, baseline) if each)
     paths = tuple(dict.fromkeys(each for each in files if each.endswith(".py")))
     return AgentClaim(kind, text, request, _AGENTS[kind], target, baseline, paths)
+
+
+def refuse_unknown_names(root: Path, targets: Iterable[str]) -> None:
+    """Refuse a claim about a name that its file does not have, before a session certifies that nothing was measured.
+
+    Raises:
+        UsageError: The file of a target defines and imports no such name.
+    """
+    for target in targets:
+        file, _, name = target.rpartition(":")
+        try:
+            tree = ast.parse((root / file).read_bytes()) if file.endswith(".py") else None
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        if tree is None:
+            continue
+        defined = [node.name for node in tree.body if isinstance(node, _DEFINITIONS)]
+        known = _names_in(tree)
+        if "*" not in known and name.partition(".")[0] not in known:
+            shown = ", ".join(defined[:_MOST_NAMED]) or "a definition of another file"
+            raise UsageError(f"{file} has no {name!r}", remedy=f"name one of: {shown}")
+
+
+def _names_in(tree: ast.Module) -> set[str]:
+    """Return the names that any scope of a module binds; `*` for all names of another module."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, _DEFINITIONS):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 async def claim_answer(opened: OpenProject, claim: AgentClaim, session: SessionAnswer) -> ClaimAnswer:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 Target = Annotated[str, Field(description="`FILE.py:NAME` relative to the project, or `package.module:NAME`")]
 Inputs = Annotated[
     list[str],
-    Field(description="One specification per argument, such as `randn(32,128)`; not needed for a harness"),
+    Field(
+        description="Arguments of the call, in order or as NAME=VALUE: `randn(32,128)`, `randint(0,10,(8,))`, `512`,"
+        " `eps=1e-6`; not needed for a harness"
+    ),
 ]
 InputsFrom = Annotated[str, Field(description="`FILE.py:FUNCTION` that returns the arguments, instead of `inputs`")]
 Train = Annotated[bool, Field(description="Include the backward pass")]

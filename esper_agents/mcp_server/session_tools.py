@@ -14,7 +14,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.errors import UsageError
 from esper_agents.mcp_server.calls import READS, RUNS, CallActivity, ToolCallContext, answered, project_of, working
 from esper_agents.mcp_server.certificate_rows import answer_parts
-from esper_agents.mcp_server.claims import claim_answer, claim_request
+from esper_agents.mcp_server.claims import claim_answer, claim_request, refuse_unknown_names
 from esper_agents.mcp_server.paging import page_of
 from esper_agents.mcp_server.results import (
     ClaimAnswer,
@@ -118,7 +118,11 @@ async def submit_claim(
     baseline: Annotated[str, Field(description="For a speedup: `FILE.py:NAME` of the slower code")] = "",
     ratio: Annotated[float | None, Field(description="For a speedup: claimed ratio, such as 1.4", gt=1.0)] = None,
     inputs: Annotated[
-        list[str], Field(description="Inputs of the calls, such as `randn(32,128)`; found if empty")
+        list[str],
+        Field(
+            description="Arguments of the calls, in order or as NAME=VALUE: `randn(32,128)`, `512`, `eps=1e-6`; found"
+            " if empty"
+        ),
     ] = [],
     inputs_from: Annotated[str, Field(description="`FILE.py:FUNCTION` that returns the inputs")] = "",
     wait_s: Wait = 120,
@@ -131,6 +135,7 @@ async def submit_claim(
     named = project.target(inputs_from) if inputs_from else ""
     other = project.target(baseline) if baseline else ""
     claim = claim_request(kind, project.target(target), other, ratio, inputs=inputs, inputs_from=named)
+    refuse_unknown_names(project.root, filter(None, (claim.target, claim.baseline, named)))
     opened = await project.opened()
     paths = [project.inside(path) for path in claim.paths]
     task = opened.tasks.create(claim.request, paths, agent=claim.agent)
@@ -180,7 +185,8 @@ async def ask_client(question: str, context: ToolCallContext, answer: str = "") 
     opened = await project.opened()
     pending = [each.question for each in await opened.approvals.list() if each.question.id.endswith(question)]
     can_ask = context.client_capabilities is not None and context.client_capabilities.elicitation is not None
-    is_decision = len(pending) == 1 and bool(pending[0].options)
+    # A choice between options that approves nothing, such as a revision, is an answer like any other.
+    is_decision = len(pending) == 1 and bool(pending[0].options) and bool(pending[0].arguments_sha256)
     if len(pending) != 1 or (answer and not is_decision) or not can_ask or opened.approvals.needs_person(pending[0]):
         return ClientAnswer(answer="" if is_decision else answer)
     choice = f" ({' or '.join(pending[0].options)})" if pending[0].options else ""

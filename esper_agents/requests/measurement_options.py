@@ -16,6 +16,11 @@ _MAKER = re.compile(
     r"(?:\b[A-Za-z_]\w*\s?=\s?)?\b(?:torch\.)?"
     r"(?:arange|bernoulli|empty|eye|full|linspace|ones|rand|randint|randn|randperm|tensor|zeros)\("
 )
+# In a list of inputs, constants are arguments, too: `on inputs randn(8, 4), 3, eps=1e-6`.
+_LISTED = re.compile(r"\binputs?:? (?=[\w.]+\s?[=(])")
+_CONSTANT = re.compile(
+    r"\s*,\s*((?:[A-Za-z_]\w*\s?=\s?)?(?:-?\d+(?:\.\d+)?(?:e-?\d+)?|True|False|None))(?=\s*(?:[,?.;]|$))"
+)
 _INPUTS_FROM = re.compile(
     r"(?:--inputs|inputs? (?:from|by|of|come from|comes from))[ =]`?((?:[\w./-]+\.py|[\w.]+):[\w.]+)`?"
 )
@@ -105,8 +110,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _inputs(text: str) -> list[str]:
-    """Return the calls that create tensors, each up to its closing bracket."""
+    """Return the calls that create tensors, each up to its closing bracket, and constants in a list of inputs."""
     found, begin = [], 0
+    listed = _LISTED.search(text)
     while match := _MAKER.search(text, begin):
         end = _closing(text, match.end())
         begin = max(end, match.end())
@@ -116,6 +122,9 @@ def _inputs(text: str) -> list[str]:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         found.append(call)
+        while listed and listed.end() <= begin and (constant := _CONSTANT.match(text, begin)):
+            found.append(constant.group(1))
+            begin = constant.end()
     return found
 
 
@@ -141,5 +150,7 @@ def _claim(text: str) -> str:
 
 def _is_candidate_first(text: str, named: tuple[str, ...]) -> bool:
     """Return whether a comparing word stands between the first two names: `is NEW faster than OLD`."""
-    first, second = text.find(named[0]) + len(named[0]), text.find(named[1])
-    return _CANDIDATE_FIRST.search(text[first:second]) is not None
+    # The one may begin with the other: `mean_fast`, `mean`.
+    first, second = (re.search(rf"{re.escape(name)}(?![\w.]*\w)", text) for name in named[:2])
+    between = text[first.end() : second.start()] if first and second else ""
+    return _CANDIDATE_FIRST.search(between) is not None

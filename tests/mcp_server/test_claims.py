@@ -10,7 +10,7 @@ from mcp import Client
 
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.errors import UsageError
-from esper_agents.mcp_server.claims import claim_request, decided
+from esper_agents.mcp_server.claims import claim_request, decided, refuse_unknown_names
 from esper_agents.mcp_server.server import build_server
 from esper_agents.mcp_server.server_project import ServerProject
 
@@ -43,6 +43,14 @@ def fine(x):
 
 def broken(x):
     raise RuntimeError("not today")
+
+
+def counts(codes, size):
+    return torch.stack([(codes == code).sum() for code in range(size)])
+
+
+def counts_fast(codes, size):
+    return torch.bincount(codes, minlength=size)
 """
 
 
@@ -97,6 +105,16 @@ async def test_a_leak_is_confirmed_at_its_line_and_certified(make_project):
             },
             "refuted",
         ),
+        (
+            {
+                "kind": "speedup",
+                "target": "model.py:counts_fast",
+                "baseline": "model.py:counts",
+                "ratio": 3,
+                "inputs": ["randint(0,512,(8192,))", "512"],
+            },
+            "confirmed",
+        ),
     ],
 )
 async def test_what_is_measured_decides_a_claim(make_project, arguments, outcome):
@@ -121,3 +139,20 @@ def test_a_claim_that_cannot_be_tested_is_refused(arguments, problem):
         claim_request(*arguments, inputs=(), inputs_from="")
     with pytest.raises(UsageError, match="mutually exclusive"):
         claim_request(*arguments, inputs=("randn(2)",), inputs_from="a.py:make")
+
+
+async def test_a_claim_about_a_name_that_the_file_does_not_have_starts_no_session(make_project):
+    project = make_project({"model.py": CODE, "stars.py": "from model import *\n"})
+    async with ServerProject(project) as served, Client(build_server(served)) as client:
+        asked = {"kind": "leak", "target": "model.py:leak"}
+        refused = await client.call_tool("submit_claim", asked)
+        assert refused.is_error
+        assert "model.py has no 'leak'" in refused.content[0].text
+        assert "name one of: slow, fast, leaky" in refused.content[0].text
+        assert await (await served.opened()).sessions.list() == ()
+
+
+def test_names_that_only_a_run_knows_are_not_refused(tmp_path):
+    (tmp_path / "stars.py").write_text("from model import *\n")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    refuse_unknown_names(tmp_path, ["stars.py:leaky", "broken.py:f", "missing.py:f", "package.module:f"])

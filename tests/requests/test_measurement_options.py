@@ -32,6 +32,9 @@ def test_what_is_named_is_taken_as_it_stands_and_ordinary_words_name_nothing(req
             "with x=randint(0,10,(8,)) and torch.randn([2, 3], dtype=float64).",
             ("x=randint(0,10,(8,))", "torch.randn([2, 3], dtype=float64)"),
         ),
+        ("is it faster on inputs randint(0,9,(8,)), 512, eps=1e-6?", ("randint(0,9,(8,))", "512", "eps=1e-6")),
+        ("is it faster on randn(8, 4), 512 times?", ("randn(8, 4)",)),
+        ("inputs randn(8, 4), 2 layers", ("randn(8, 4)",)),
         ("with rand( and nothing more", ()),
         ("operands(3) are many", ()),
     ],
@@ -75,6 +78,7 @@ def test_a_revision_is_one_that_git_would_know(request_text, base):
 
 def test_of_two_the_one_before_the_word_that_compares_is_the_new_one():
     assert measurement_options("is ops.py:new faster than ops.py:old").candidate_first
+    assert measurement_options("is ops.py:mean_fast at least 2x faster than ops.py:mean?").candidate_first
     assert not measurement_options("compare ops.py:old with ops.py:new").candidate_first
     assert not measurement_options("is it faster, ops.py:old or ops.py:new").candidate_first
 

@@ -11,12 +11,15 @@ from esper_agents.torchlab.memory.result import MemoryIssue, MemoryLimit
 
 if TYPE_CHECKING:
     from esper_agents.torchlab.memory.result import MemoryIssueType, MemoryResult
+    from esper_agents.torchlab.worker.memory.result import MemoryBlock
 
 # Share of a step's allocations below which waiting for the garbage collector does not matter.
 _LEAST_CYCLES = 0.05
 # Share of the GPU allocator's reserved memory that is unused.
 _LEAST_UNUSED = 0.25
 _LEAST_SPLIT = 0.1
+# Results of one operation of one module at the peak, and their share of it, from which a loop in the step keeps them.
+_MANY, _LEAST_REPEATED = 8, 0.2
 _FIRST_LATE_STEP = 3
 
 
@@ -129,7 +132,29 @@ def _nothing(result: MemoryResult) -> str:
     if leak.is_growing:
         holder = leak.holders[0]
         return f"{holder.name} still fills, and ends at {holder.bound} entries"
-    return f"memory is level after {leak.steps} steps"
+    level = f"memory is level after {leak.steps} steps"
+    block = _repeated(result)
+    if block is None:
+        return level
+    kept = f"{block.count} results of {block.place} are alive at once within one step"
+    return f"{level}, but {kept}: measure more and fewer iterations of its loop to see whether they grow with it"
+
+
+def _repeated(result: MemoryResult) -> MemoryBlock | None:
+    """Return the largest memory at the peak that one operation of one module made many times; None if it is little.
+
+    A loop inside the step keeps its results: in a list, or in the graph that backward needs.
+    """
+    peak = result.peak
+    if peak is None:
+        return None
+    made = (
+        block
+        for block in peak.largest
+        if block.category == "activations" and block.count >= _MANY and (block.file or block.module)
+    )
+    block = max(made, key=lambda each: each.bytes or 0, default=None)
+    return block if block and (block.bytes or 0) >= _LEAST_REPEATED * peak.allocated_bytes else None
 
 
 def when(phase: str, step: int) -> str:

@@ -70,6 +70,14 @@ HOLDER = {
     "graph_nodes": 3,
     "graph_of": "MeanBackward0",
 }
+REPEATED = {
+    "operation": "aten::conv2d",
+    "category": "activations",
+    "bytes": 40 * MIB,
+    "file": "train.py",
+    "line": 30,
+    "module": "net.head",
+}
 ESTIMATE = {**PEAK, "built_with_memory_because": None, "assumed": [], "left_out": {}, "trains": True}
 LEAK = {**LEVEL, "is_growing": True, "is_leak": True, "bytes_per_step": MIB, "holders": [HOLDER]}
 
@@ -88,6 +96,11 @@ def measured(**more):
     ("more", "kind", "because"),
     [
         ({}, "none", "memory is level after 8 steps"),
+        (
+            {"peak": {**PEAK, "largest": [{**REPEATED, "count": 40}]}},
+            "none",
+            "memory is level after 8 steps, but 40 results of train.py:30 net.head are alive at once within one step",
+        ),
         ({"leak": LEAK}, "leak", "each step leaves 1 MiB behind after 8 steps, held by Trainer.losses"),
         (
             {"leak": {**LEAK, "holders": [{**HOLDER, "kind": "gradient", "name": "Net.weight.grad"}]}},
@@ -262,3 +275,9 @@ def test_what_exceeds_the_limit_is_not_run(lab):
     (missing,) = found["missing"]
     assert missing["what"] == "a run"
     assert missing["why"].endswith("more than the limit of 80 GiB")
+
+
+@pytest.mark.parametrize("less", [{"count": 7}, {"count": 40, "bytes": MIB}, {"count": 40, "category": "parameters"}])
+def test_few_results_of_an_operation_or_little_memory_are_no_loop_that_keeps_them(less):
+    result = measured(peak={**PEAK, "largest": [{**REPEATED, **less}]})
+    assert result["issue"]["because"] == "memory is level after 8 steps"
