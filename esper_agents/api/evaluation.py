@@ -152,7 +152,7 @@ def chosen_tasks(suite: EvalSuite, names: Sequence[str]) -> EvalSuite:
 
 
 async def run_suite(
-    suite: EvalSuite, *, reasoner: str = PLAYBOOK, told: Callable[[TaskScore], None] = lambda _: None
+    suite: EvalSuite, *, reasoner: str = PLAYBOOK, on_score: Callable[[TaskScore], None] = lambda _: None
 ) -> EvalRun:
     """Run the tasks of a suite one after the other, each in a temporary project that is deleted afterwards.
 
@@ -161,7 +161,7 @@ async def run_suite(
     Args:
         suite: The suite.
         reasoner: `playbook`, or `claude` for a model, to which the files of the suite are sent.
-        told: Called with each score.
+        on_score: Called with each score.
 
     Raises:
         UsageError: A model is requested, and there is no API key.
@@ -180,7 +180,7 @@ async def run_suite(
                 made = _failed(task, error.problem)
         made = replace(made, seconds=time.monotonic() - began)
         scores.append(made)
-        told(made)
+        on_score(made)
     return EvalRun(
         suite=suite.name,
         suite_sha256=suite.sha256,

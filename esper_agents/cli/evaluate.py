@@ -77,7 +77,9 @@ def evaluate(
         return
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"{str(output.parent)!r} is not a folder", remedy="name a file in an existing folder")
-    run = asyncio.run(run_suite(chosen, reasoner=str(reasoner), told=lambda score: _progress(score, as_json=as_json)))
+    run = asyncio.run(
+        run_suite(chosen, reasoner=str(reasoner), on_score=lambda score: _progress(score, as_json=as_json))
+    )
     if output is not None:
         _write(output, run_text(run))
     if as_json:

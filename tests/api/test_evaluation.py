@@ -139,7 +139,7 @@ def test_the_included_suite_has_forty_tasks_and_every_place_is_a_line_of_its_fil
 async def test_a_run_by_playbooks_states_the_fact_and_leaves_nothing_behind(suite):
     before = {each.name for each in (home() / "projects").glob("*")}
     seen = []
-    run = await run_suite(suite(), told=seen.append)
+    run = await run_suite(suite(), on_score=seen.append)
     assert (run.stated, run.facts, run.false_statements, run.failed) == (1, 1, 0, 0)
     assert [each.task for each in seen] == ["loop"]
     assert run.prompts_sha256 == prompts_digest()
