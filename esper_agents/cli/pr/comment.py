@@ -52,10 +52,10 @@ def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = LON
 def title(review: PullRequestReview) -> str:
     """Return the counts of what the review found, worst first."""
     found = []
-    if review.findings:
-        found.append(f"{counted(each.severity for each in review.findings)} introduced")
+    if review.outcome.report.claims:
+        found.append(f"{counted(each.severity for each in review.outcome.report.claims)} introduced")
     if review.removals:
-        found.append(f"{number_of(len(review.removals), 'guard or test', 'guards or tests')} removed")
+        found[-1] += f" ({number_of(len(review.removals), 'removed guard or test', 'removed guards or tests')})"
     if review.outcome.report.unreadable:
         found.append(f"{number_of(len(review.outcome.report.unreadable), 'file')} not reviewed")
     if not review.changed:
