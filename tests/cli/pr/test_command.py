@@ -59,7 +59,7 @@ def pr(place, *arguments, code=0, env=None):
 
 def test_the_comment_has_verdict_findings_removals_and_one_command(branch):
     shown = pr(branch({"train.py": FAULTY}), code=3).stdout
-    assert shown.startswith("<!-- esper-pr -->\n### esper: 2 critical, 1 warning introduced (1 removed guard or test)\n")
+    assert shown.startswith("<!-- esper-pr -->\n### esper: 2 critical, 1 warning introduced (1 removed guard or test)")
     assert "**Verdict:** none yet. No valid certificate covers 1 of 1 changed file" in shown
     assert shown.count("```sh") == 1
     assert (
