@@ -56,8 +56,8 @@ def title(review: PullRequestReview) -> str:
         found.append(f"{counted(each.severity for each in review.outcome.report.claims)} introduced")
     if review.removals:
         found[-1] += f" ({number_of(len(review.removals), 'removed guard or test', 'removed guards or tests')})"
-    if review.outcome.report.unreadable:
-        found.append(f"{number_of(len(review.outcome.report.unreadable), 'file')} not reviewed")
+    if unread := len(review.outcome.report.unreadable) + len(review.excluded):
+        found.append(f"{number_of(unread, 'file')} not reviewed")
     if not review.changed:
         return "no Python source changed"
     return ", ".join(found) or "no new findings"
@@ -134,12 +134,13 @@ def _finding(claim: Diagnostic, blob_url: str, *, has_patch: bool) -> str:
 
 
 def _add_unread(comment: _Comment, review: PullRequestReview) -> None:
-    unread = review.outcome.report.unreadable
+    unread = [(each.path, each.problem) for each in review.outcome.report.unreadable]
+    unread += [(path, "a link, or excluded by its name or folder") for path in review.excluded]
     if not unread:
         return
     comment.add("**Not reviewed**\n")
-    for each in unread[:_MOST_FILES]:
-        comment.add(f"- {code(each.path, 200)}: {text(each.problem)}")
+    for path, problem in unread[:_MOST_FILES]:
+        comment.add(f"- {code(path, 200)}: {text(problem)}")
     if len(unread) > _MOST_FILES:
         comment.add(f"- and {len(unread) - _MOST_FILES} more")
     comment.add("")
@@ -178,7 +179,7 @@ def _footer(review: PullRequestReview) -> str:
     report = review.outcome.report
     silenced = sum(each.claim.location.path in review.changed for each in report.silenced)
     suppressed = f" {number_of(silenced, 'finding')} of these files suppressed by comments." if silenced else ""
-    changed = number_of(len(review.changed), "changed source")
+    changed = f"{len(review.reviewed)} of {number_of(len(review.changed), 'changed source')}"
     commits = f"{review.merge_base[:_SHORT]}..{review.head[:_SHORT]}"
     return (
         f"<sub>Static review of {changed} by {number_of(len(report.rules), 'rule')}, {commits}; no code was run."
