@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from esper_agents.api import COMMENT_MARKER, LONGEST_COMMENT, CoverageState
+from esper_agents.api import COMMENT_MARKER, CoverageState, PullRequest
 from esper_agents.cli.pr.markdown import block, code, is_safe_in_log, text
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.pluralize import number_of
@@ -28,7 +28,7 @@ _SUBMIT = 'esper submit {change} --allow run-tests "safe to merge?"'
 _PUBLISHED = "docs/ai/agents"
 
 
-def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = LONGEST_COMMENT) -> str:
+def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = PullRequest.LONGEST_COMMENT) -> str:
     """Return the comment; its least important parts are omitted if it would be too long.
 
     Args:
