@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import task_of as task_of
     from esper_agents.api.certificates import PublishedPaths as PublishedPaths
     from esper_agents.api.code_hosts import COMMENT_MARKER as COMMENT_MARKER
-    from esper_agents.api.code_hosts import LONGEST_COMMENT as LONGEST_COMMENT
     from esper_agents.api.code_hosts import CodeHost as CodeHost
     from esper_agents.api.code_hosts import PostedComment as PostedComment
     from esper_agents.api.code_hosts import PullRequest as PullRequest
@@ -221,7 +220,6 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
-    from esper_agents.review.annotations import MOST_SHOWN as MOST_SHOWN
     from esper_agents.review.annotations import as_annotations as as_annotations
     from esper_agents.review.baseline import BaselineEntry as BaselineEntry
     from esper_agents.review.fact_query import Assessment as Assessment
@@ -303,7 +301,6 @@ _NAMES = {
     ),
     "esper_agents.api.code_hosts": (
         "CodeHost",
-        "LONGEST_COMMENT",
         "COMMENT_MARKER",
         "PostedComment",
         "PullRequest",
@@ -553,10 +550,7 @@ _NAMES = {
     "esper_agents.orchestration.answers": ("PendingQuestion",),
     "esper_agents.orchestration.drift": ("ChangedError",),
     "esper_agents.orchestration.replay": ("ReplayResult",),
-    "esper_agents.review.annotations": (
-        "MOST_SHOWN",
-        "as_annotations",
-    ),
+    "esper_agents.review.annotations": ("as_annotations",),
     "esper_agents.review.baseline": ("BaselineEntry",),
     "esper_agents.review.fact_query": (
         "Assessment",
@@ -630,8 +624,6 @@ _renamed = aliases(__name__, {"Outcome": "SessionResult", "Plan": "TaskPlan", "U
 
 __all__ = [
     "COMMENT_MARKER",
-    "LONGEST_COMMENT",
-    "MOST_SHOWN",
     "AcceptedKeys",
     "AgentCatalog",
     "AgentDetails",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from http.client import HTTPMessage
 
-# GitHub's limit in characters, taken as bytes; GitLab's is higher.
-LONGEST_COMMENT = 65_536
 # Begins the body of the comment that later runs update.
 COMMENT_MARKER = "<!-- esper-pr -->"
 _ACTIONS_BOT = "github-actions[bot]"
@@ -58,6 +56,9 @@ class PullRequest:
         number: Number of the pull request.
         token: Token for the API.
     """
+
+    # GitHub's limit in characters, taken as bytes; GitLab's is higher.
+    LONGEST_COMMENT: ClassVar[int] = 65_536
 
     host: CodeHost
     api: str
@@ -147,7 +148,7 @@ def post_comment(
 
     Args:
         target: The pull request.
-        body: Markdown that begins with `COMMENT_MARKER`, at most `LONGEST_COMMENT` bytes.
+        body: Markdown that begins with `COMMENT_MARKER`, at most `PullRequest.LONGEST_COMMENT` bytes.
         author: Name of the author of the comment to update; the owner of the token if empty.
         sleep: Waits before a repeated request.
 

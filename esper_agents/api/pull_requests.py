@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +56,7 @@ class PullRequestReview:
         head: Commit of the work tree.
         submit_option: Option of `esper submit` that names the same change.
         changed: Changed Python sources and notebooks, relative to the project; deleted ones, too.
+        present: Those of them that are in the work tree.
         outcome: The review, limited to the diagnostics that the branch introduced.
         patches: Safe fixes for these diagnostics.
         gate: Coverage of the changed files by certificates.
@@ -66,6 +68,7 @@ class PullRequestReview:
     head: str
     submit_option: str
     changed: tuple[str, ...]
+    present: tuple[str, ...]
     outcome: ReviewOutcome
     patches: tuple[FilePatch, ...]
     gate: GateResult
@@ -74,6 +77,18 @@ class PullRequestReview:
     def removals(self) -> tuple[Diagnostic, ...]:
         """Guards and tests that the branch removes."""
         return tuple(each for each in self.outcome.report.claims if each.rule in {GUARD, TEST})
+
+    @property
+    def reviewed(self) -> tuple[str, ...]:
+        """Changed sources that were reviewed."""
+        examined = {each.path for each in self.outcome.report.examined}
+        return tuple(path for path in self.changed if path in examined)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Changed sources that no review reads: in a hidden or excluded folder, a link, or with an undecodable name."""
+        known = {*self.reviewed, *(each.path for each in self.outcome.report.unreadable)}
+        return tuple(path for path in self.present if path not in known)
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
@@ -121,7 +136,11 @@ async def review_pull_request(
         since=merge_base,
         fail_on=fail_on,
     )
-    changed = tuple(path for path in diff_since(root, merge_base).paths if path.endswith(_SOURCES))
+    difference = diff_since(root, merge_base)
+    changed = tuple(path for path in difference.paths if path.endswith(_SOURCES))
+    listed = frozenset(difference.work_tree)
+    # A name that is not UTF-8 is listed with a backslash, and cannot be looked up.
+    present = tuple(path for path in changed if path in listed and ("\\" in path or os.path.lexists(root / path)))
     # A published file that is not a valid certificate has no agent; it always counts.
     coverage = tuple(each for each in gate.coverage if each.path in changed or not each.agent)
     return PullRequestReview(
@@ -131,6 +150,7 @@ async def review_pull_request(
         commit_of(root, "HEAD"),
         "--pr" if _is_default(root, merge_base) else f"--diff {merge_base}",
         changed,
+        present,
         outcome,
         patches,
         replace(gate, coverage=coverage),

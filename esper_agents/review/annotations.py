@@ -16,18 +16,19 @@ _COMMANDS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.S
 
 
 # GitHub shows this many annotations of each level for one step, and drops the others.
-MOST_SHOWN = 10
+_MOST_SHOWN = 10
 
 
-def as_annotations(outcome: ReviewOutcome, *, most: int | None = None) -> str:
+def as_annotations(outcome: ReviewOutcome, *, is_limited: bool = False) -> str:
     """Return a review as one workflow command a line, and a line that says how many there are.
 
     Nothing that comes from the reviewed files can end a command or begin another one.
 
     Args:
         outcome: The review.
-        most: Maximum number of findings of each severity; None for all.
+        is_limited: Whether to omit what GitHub would not show.
     """
+    most = _MOST_SHOWN if is_limited else None
     report = outcome.report
     lines: list[str] = []
     for severity in Severity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import time
@@ -288,6 +289,41 @@ def test_messages_that_are_no_requests_do_not_end_the_server(pipe):
     assert not answers[4]["result"]["isError"]
     pipe.process.stdin.close()
     assert pipe.process.wait(PATIENCE_S) == 0
+
+
+def test_a_flood_that_is_never_read_is_bounded_and_its_server_ends_with_the_client(pipe):
+    server = psutil.Process(pipe.process.pid)
+    before = server.memory_info().rss
+    os.set_blocking(pipe.process.stdin.fileno(), False)
+    ask = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list"}).encode() + b"\n"
+    sent, end = 0, time.monotonic() + 10
+    while sent < 20_000 and time.monotonic() < end:
+        try:
+            sent += os.write(pipe.process.stdin.fileno(), ask) > 0
+        except BlockingIOError:
+            time.sleep(0.01)
+    assert sent > 500
+    assert server.memory_info().rss - before < 500_000_000
+    pipe.process.stdin.close()
+    pipe.process.stdout.close()
+    assert pipe.process.wait(PATIENCE_S) == 0
+    assert "Traceback" not in pipe.process.stderr.read().decode()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_two_calls_in_progress_with_one_id_leave_no_process_behind(pipe):
+    pipe.call(1, "profile", target="slow.py:hangs")
+    pipe.call(1, "profile", target="slow.py:hangs")
+    started = pipe.until_it_measures()
+    pipe.call(2, "explain_rule", rule="ESP305")
+    while (answer := pipe.answer()).get("id") != 2:
+        pass
+    assert not answer["result"]["isError"]
+    pipe.process.stdin.close()
+    pipe.process.stdout.close()
+    assert pipe.process.wait(PATIENCE_S) == 0
+    assert is_gone(started)
 
 
 def test_a_folder_without_a_project_is_refused_before_the_server_starts(tmp_path, home):

@@ -130,9 +130,9 @@ def _formatted(review: PullRequestReview, style: PullRequestFormat) -> str:
         case PullRequestFormat.MARKDOWN:
             return as_comment(review)
         case PullRequestFormat.GITHUB:
-            from esper_agents.api import MOST_SHOWN, as_annotations
+            from esper_agents.api import as_annotations
 
-            return as_annotations(review.outcome, most=MOST_SHOWN)
+            return as_annotations(review.outcome, is_limited=True)
         case PullRequestFormat.GITLAB:
             return as_code_quality(review)
         case PullRequestFormat.JUNIT:

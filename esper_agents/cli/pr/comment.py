@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from esper_agents.api import COMMENT_MARKER, LONGEST_COMMENT, CoverageState
+from esper_agents.api import COMMENT_MARKER, CoverageState, PullRequest
 from esper_agents.cli.pr.markdown import block, code, is_safe_in_log, text
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.pluralize import number_of
@@ -28,7 +28,7 @@ _SUBMIT = 'esper submit {change} --allow run-tests "safe to merge?"'
 _PUBLISHED = "docs/ai/agents"
 
 
-def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = LONGEST_COMMENT) -> str:
+def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = PullRequest.LONGEST_COMMENT) -> str:
     """Return the comment; its least important parts are omitted if it would be too long.
 
     Args:
@@ -52,12 +52,12 @@ def as_comment(review: PullRequestReview, *, blob_url: str = "", most: int = LON
 def title(review: PullRequestReview) -> str:
     """Return the counts of what the review found, worst first."""
     found = []
-    if review.findings:
-        found.append(f"{counted(each.severity for each in review.findings)} introduced")
+    if review.outcome.report.claims:
+        found.append(f"{counted(each.severity for each in review.outcome.report.claims)} introduced")
     if review.removals:
-        found.append(f"{number_of(len(review.removals), 'guard or test', 'guards or tests')} removed")
-    if review.outcome.report.unreadable:
-        found.append(f"{number_of(len(review.outcome.report.unreadable), 'file')} not reviewed")
+        found[-1] += f" ({number_of(len(review.removals), 'removed guard or test', 'removed guards or tests')})"
+    if unread := len(review.outcome.report.unreadable) + len(review.excluded):
+        found.append(f"{number_of(unread, 'file')} not reviewed")
     if not review.changed:
         return "no Python source changed"
     return ", ".join(found) or "no new findings"
@@ -134,12 +134,13 @@ def _finding(claim: Diagnostic, blob_url: str, *, has_patch: bool) -> str:
 
 
 def _add_unread(comment: _Comment, review: PullRequestReview) -> None:
-    unread = review.outcome.report.unreadable
+    unread = [(each.path, each.problem) for each in review.outcome.report.unreadable]
+    unread += [(path, "a link, or excluded by its name or folder") for path in review.excluded]
     if not unread:
         return
     comment.add("**Not reviewed**\n")
-    for each in unread[:_MOST_FILES]:
-        comment.add(f"- {code(each.path, 200)}: {text(each.problem)}")
+    for path, problem in unread[:_MOST_FILES]:
+        comment.add(f"- {code(path, 200)}: {text(problem)}")
     if len(unread) > _MOST_FILES:
         comment.add(f"- and {len(unread) - _MOST_FILES} more")
     comment.add("")
@@ -178,7 +179,7 @@ def _footer(review: PullRequestReview) -> str:
     report = review.outcome.report
     silenced = sum(each.claim.location.path in review.changed for each in report.silenced)
     suppressed = f" {number_of(silenced, 'finding')} of these files suppressed by comments." if silenced else ""
-    changed = number_of(len(review.changed), "changed source")
+    changed = f"{len(review.reviewed)} of {number_of(len(review.changed), 'changed source')}"
     commits = f"{review.merge_base[:_SHORT]}..{review.head[:_SHORT]}"
     return (
         f"<sub>Static review of {changed} by {number_of(len(report.rules), 'rule')}, {commits}; no code was run."

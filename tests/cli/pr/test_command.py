@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def pr(place, *arguments, code=0, env=None):
 
 def test_the_comment_has_verdict_findings_removals_and_one_command(branch):
     shown = pr(branch({"train.py": FAULTY}), code=3).stdout
-    assert shown.startswith("<!-- esper-pr -->\n### esper: 1 critical, 1 warning introduced, 1 guard or test removed\n")
+    assert shown.startswith("<!-- esper-pr -->\n### esper: 2 critical, 1 warning introduced (1 removed guard or test)")
     assert "**Verdict:** none yet. No valid certificate covers 1 of 1 changed file" in shown
     assert shown.count("```sh") == 1
     assert (
@@ -98,7 +99,7 @@ def test_the_change_is_compared_with_the_merge_base_and_not_with_the_tip(branch,
     git(place.root, "switch", "-q", "feature")
     shown = pr(place).stdout
     assert "no new findings" in shown
-    assert "1 changed source" in shown
+    assert "1 of 1 changed source " in shown
 
 
 def test_another_base_is_named_in_the_command_by_its_commit(branch, git):
@@ -198,6 +199,20 @@ def test_a_secret_in_the_code_reaches_neither_comment_nor_annotation(branch):
     place = branch({"amp.py": FIXABLE.replace("model(x)", f'model(x, key="{key}")'), "x.py": FAULTY})
     for style in ("markdown", "github", "gitlab", "junit", "sarif"):
         assert key not in pr(place, "--format", style, "--fail-on", "never").stdout
+
+
+def test_every_changed_source_that_was_not_reviewed_is_named(branch, git):
+    place = branch({"fine.py": "x = 1\n", ".hidden/x.py": FAULTY, "build/y.py": FAULTY, "wide.py": "x = 1\n"})
+    (place.root / "wide.py").write_bytes(b"\xff\xfe\x00\x01")
+    (place.root / "link.py").symlink_to("/etc/passwd")
+    Path(os.fsdecode(bytes(place.root) + b"/bad\xff.py")).write_text(FAULTY)
+    git(place.root, "add", "-A")
+    git(place.root, "commit", "-q", "-m", "third")
+    shown = pr(place, code=4).stdout
+    assert "### esper: 5 files not reviewed" in shown
+    assert "Static review of 1 of 6 changed sources" in shown
+    for name in ("wide.py", ".hidden/x.py", "build/y.py", "link.py", "bad\\xff.py"):
+        assert f"- `{name}`: " in shown.split("**Not reviewed**")[1]
 
 
 @pytest.mark.parametrize(

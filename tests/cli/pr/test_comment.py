@@ -59,7 +59,7 @@ def review_of(claims, patches=(), unreadable=(), why="reason"):
     gate = GateResult(Path("/p"), tuple(coverage), 0)
     options = ReviewOptions((Path("/p"),))
     return PullRequestReview(
-        options, "main", "a" * 40, "b" * 40, "--pr", paths, ReviewOutcome(report, 0), tuple(patches), gate
+        options, "main", "a" * 40, "b" * 40, "--pr", paths, (), ReviewOutcome(report, 0), tuple(patches), gate
     )
 
 
