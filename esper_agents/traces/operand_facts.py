@@ -1,4 +1,4 @@
-"""Facts about the operands of the failing line: which one has which size, where it was made, and in which dtype."""
+"""Facts about the operands of the failing line: their sizes, their dtypes and where they were made."""
 
 from __future__ import annotations
 
