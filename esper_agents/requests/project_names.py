@@ -80,7 +80,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
         whole: The request with them.
     """
     choices = _choices(prose)
-    spoken = _spoken_names(prose)
+    spoken = _spoken_names(root, prose)
     names = tuple(dict.fromkeys((*_names(prose), *(name for each in choices for name in each), *spoken)))
     if not (names or _PATH.search(whole) or _FOLDER.search(prose) or _MODULE.search(prose) or _has_file_word(prose)):
         return ProjectNames()
@@ -229,17 +229,35 @@ def _after_question() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{words})\s+(?:(?:{mine})\s+)?([A-Za-z]\w+(?:[ -][A-Za-z]\w+){{1,2}})", re.IGNORECASE)
 
 
-def _spoken_names(prose: str) -> dict[str, str]:
-    """Return the identifiers that words may mean, with the words: `ReplayBuffer` and `replay_buffer`."""
-    found: dict[str, str] = {}
+def _spoken_names(root: Path, prose: str) -> dict[str, str]:
+    """Return the identifiers of the project that words mean, with the words: `ReplayBuffer` of `replay buffer`."""
+    mentions: dict[str, str] = {}
     for match in _after_question().finditer(without_paths(prose)):
         words = re.split(r"[ -]", match.group(1))
         for count in range(len(words), 1, -1):
-            part = words[:count]
-            mention = match.group(1)[: sum(map(len, part)) + count - 1]
-            found.setdefault("".join(each[:1].upper() + each[1:] for each in part), mention)
-            found.setdefault("_".join(each.lower() for each in part), mention)
-    return found
+            mention = match.group(1)[: sum(map(len, words[:count])) + count - 1]
+            mentions.setdefault("".join(words[:count]).replace("_", "").lower(), mention)
+    if not mentions:
+        return {}
+    spellings = "|".join("_?".join(re.escape(each) for each in re.split(r"[ -]", words)) for words in mentions.values())
+    pattern = re.compile(
+        rf"^[ \t]*(?:class|(?:async )?def)[ \t]+({spellings})\b".encode(), re.IGNORECASE | re.MULTILINE
+    )
+    found: dict[str, str] = {}
+    read = 0
+    for path in python_files(root, most=MOST_FILES):
+        if read > MOST_BYTES or len(found) >= _MOST_NAMES:
+            break
+        try:
+            data = (root / path).read_bytes() if path.endswith(".py") else b""
+        except OSError:
+            continue
+        read += len(data)
+        for name in (each.group(1).decode() for each in pattern.finditer(data[:_LARGEST_FILE])):
+            found.setdefault(name, mentions[name.replace("_", "").lower()])
+    # The longest words that name something, as the others are a part of them.
+    longest = max(map(len, found.values()), default=0)
+    return {name: words for name, words in found.items() if len(words) == longest}
 
 
 @cache

@@ -248,7 +248,10 @@ def test_a_search_over_training_runs_is_told_from_questions_about_its_code(reque
     assert search_asked(request_, parse_request(request_)) == words
 
 
-BUFFERS = "class ReplayBuffer:\n    def sample(self):\n        return 1\n\n\ndef segment_tree():\n    return 2\n"
+BUFFERS = (
+    "class ConvTasNet:\n    pass\n\n\nclass ReplayBuffer:\n    def sample(self):\n        return 1\n\n\n"
+    "def segment_tree():\n    return 2\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +261,9 @@ BUFFERS = "class ReplayBuffer:\n    def sample(self):\n        return 1\n\n\ndef
         ("how does the replay buffer sample", Wish.EXPLAIN, ["ReplayBuffer", "ReplayBuffer.sample"], []),
         ("explain ReplayBuffer", Wish.EXPLAIN, ["ReplayBuffer"], []),
         ("what does the segment-tree do", Wish.EXPLAIN, ["segment_tree"], []),
+        ("how does replaybuffer sampling work", Wish.EXPLAIN, [], []),
+        ("how does conv tasnet work", Wish.EXPLAIN, ["ConvTasNet"], []),
+        ("how does segment_tree sum work", Wish.EXPLAIN, ["segment_tree"], []),
         ("explain the critic loss", Wish.EXPLAIN, [], ["reinforcement learning"]),
         ("is the replay buffer wrong?", None, [], ["reinforcement learning"]),
     ],
