@@ -79,6 +79,9 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
     reported = [each for each in seen if each.quantity is not Quantity.VERSION]
     wish, because = _wish(text, words, is_trouble=bool(errors or reported), has_topic=bool(topics))
     names = find_project_names(root, prose, text) if root else ProjectNames()
+    if wish is Wish.EXPLAIN and names.symbols:
+        # A word such as `replay buffer` names a definition here, and no topic.
+        topics = _topics("\n".join((_without(words, names.mentions), *(str(error) for error in errors))))
     if names.is_choice and (because == NO_WISH or wish is Wish.PLAN):
         wish, because = Wish.COMPARE, "it names two definitions to choose from"
     return ParsedRequest(
@@ -127,6 +130,13 @@ def topics_of(request: str) -> tuple[RequestTopic, ...]:
 
 def _bounded(request: str) -> str:
     return request if len(request) <= HEAD + TAIL else f"{request[:HEAD]}\n{request[-TAIL:]}"
+
+
+def _without(words: str, mentions: Sequence[str]) -> str:
+    """Return words without the names of definitions."""
+    for each in mentions:
+        words = re.sub(rf"\b{re.escape(each)}\b", " ", words)
+    return words
 
 
 def _without_errors(words: str, errors: Sequence[ReportedError]) -> str:

@@ -56,12 +56,14 @@ class ProjectNames:
         symbols: Definitions with a unique name.
         ambiguous: Definitions of names that are not unique.
         is_choice: Whether the request asks to choose between two of them.
+        mentions: Words of the request that name the definitions.
     """
 
     files: tuple[FileReference, ...] = ()
     symbols: tuple[SymbolReference, ...] = ()
     ambiguous: tuple[SymbolReference, ...] = ()
     is_choice: bool = False
+    mentions: tuple[str, ...] = ()
 
 
 def without_paths(text: str) -> str:
@@ -78,17 +80,19 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
         whole: The request with them.
     """
     choices = _choices(prose)
-    names = tuple(dict.fromkeys((*_names(prose), *(name for each in choices for name in each))))
+    spoken = _spoken_names(root, prose)
+    names = tuple(dict.fromkeys((*_names(prose), *(name for each in choices for name in each), *spoken)))
     if not (names or _PATH.search(whole) or _FOLDER.search(prose) or _MODULE.search(prose) or _has_file_word(prose)):
         return ProjectNames()
     known = python_files(root, most=MOST_FILES)
     files = _files(root, prose, whole, known)
-    found = _chosen(_definitions(root, names, known), choices, _names(prose))
+    found = _chosen(_definitions(root, names, known), choices, (*_names(prose), *spoken))
     unique = tuple(places[0] for places in found.values() if len(places) == 1)
     unique += tuple(_methods(root, unique, prose))
     several = tuple(place for places in found.values() if len(places) > 1 for place in places[:_MOST_AMBIGUOUS])
     is_choice = any(all(side in found for side in each) for each in choices)
-    return ProjectNames(files, unique[:_MOST_REFERENCES], several[:_MOST_REFERENCES], is_choice)
+    mentions = tuple(dict.fromkeys(spoken.get(name, name) for name in found))
+    return ProjectNames(files, unique[:_MOST_REFERENCES], several[:_MOST_REFERENCES], is_choice, mentions)
 
 
 def _files(root: Path, prose: str, whole: str, known: Sequence[str]) -> tuple[FileReference, ...]:
@@ -215,6 +219,45 @@ def _names(prose: str) -> tuple[str, ...]:
         for match in pattern.finditer(text)
     ]
     return tuple(dict.fromkeys(name for name in found if not name.startswith(("torch.", "nn.", "np."))))[:_MOST_NAMES]
+
+
+@cache
+def _after_question() -> re.Pattern[str]:
+    """Return the pattern of two or three words that an explanation is asked of: `how does the replay buffer`."""
+    words = "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in request_words()["files"]["about"])
+    mine = "|".join(map(re.escape, request_words()["files"]["mine"]))
+    return re.compile(rf"\b(?:{words})\s+(?:(?:{mine})\s+)?([A-Za-z]\w+(?:[ -][A-Za-z]\w+){{1,2}})", re.IGNORECASE)
+
+
+def _spoken_names(root: Path, prose: str) -> dict[str, str]:
+    """Return the identifiers of the project that words mean, with the words: `ReplayBuffer` of `replay buffer`."""
+    mentions: dict[str, str] = {}
+    for match in _after_question().finditer(without_paths(prose)):
+        words = re.split(r"[ -]", match.group(1))
+        for count in range(len(words), 1, -1):
+            mention = match.group(1)[: sum(map(len, words[:count])) + count - 1]
+            mentions.setdefault("".join(words[:count]).replace("_", "").lower(), mention)
+    if not mentions:
+        return {}
+    spellings = "|".join("_?".join(re.escape(each) for each in re.split(r"[ -]", words)) for words in mentions.values())
+    pattern = re.compile(
+        rf"^[ \t]*(?:class|(?:async )?def)[ \t]+({spellings})\b".encode(), re.IGNORECASE | re.MULTILINE
+    )
+    found: dict[str, str] = {}
+    read = 0
+    for path in python_files(root, most=MOST_FILES):
+        if read > MOST_BYTES or len(found) >= _MOST_NAMES:
+            break
+        try:
+            data = (root / path).read_bytes() if path.endswith(".py") else b""
+        except OSError:
+            continue
+        read += len(data)
+        for name in (each.group(1).decode() for each in pattern.finditer(data[:_LARGEST_FILE])):
+            found.setdefault(name, mentions[name.replace("_", "").lower()])
+    # The longest words that name something, as the others are a part of them.
+    longest = max(map(len, found.values()), default=0)
+    return {name: words for name, words in found.items() if len(words) == longest}
 
 
 @cache

@@ -38,6 +38,9 @@ _MOST_FACTS = 60
 _LISTING = "esper inspect --list"
 # The first that a query has decides.
 _ORDER = tuple(Assessment)
+_FAULTS = frozenset({Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK})
+# A statement of more lines contains several places.
+_MOST_LINES = 5
 _IF_COSTLY = "if a profile shows that it costs time"
 
 
@@ -198,9 +201,11 @@ def _inspected(
     asked = _of_program([each.tables for each in reviewed if each.tables.path in own])
     by_rule = _by_rule(reviewed, chosen, settings, {each.path for each in asked})
     notebooks = {each.tables.path: each.notebook for each in reviewed if each.notebook is not None}
-    results = tuple(
-        _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
-        for query in chosen
+    results = _consistent(
+        [
+            _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
+            for query in chosen
+        ]
     )
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
@@ -273,6 +278,25 @@ def _result(
         unseen=query.unseen,
         problem=problem,
     )
+
+
+def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:
+    """Return results without what is called fine at a line that has a fault of the same category."""
+    faults: dict[tuple[Category, str], set[int]] = {}
+    for result in results:
+        for fact in result.facts:
+            if fact.assessment in _FAULTS:
+                last = min(max(fact.end_line, fact.line), fact.line + _MOST_LINES)
+                faults.setdefault((result.category, fact.path), set()).update(range(fact.line, last + 1))
+    kept = (
+        [
+            fact
+            for fact in result.facts
+            if fact.assessment is not Assessment.FINE or fact.line not in faults.get((result.category, fact.path), ())
+        ]
+        for result in results
+    )
+    return tuple(replace(result, facts=tuple(facts)) for result, facts in zip(results, kept, strict=True))
 
 
 def _placed(fact: Fact, notebooks: Mapping[str, NotebookSource]) -> Fact:

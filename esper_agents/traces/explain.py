@@ -15,6 +15,7 @@ from esper_agents.traces import (  # noqa: F401 - register their facts
     creation_facts,
     graph_facts,
     memory_facts,
+    operand_facts,
     program_facts,
     shape_facts,
 )

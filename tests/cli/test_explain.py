@@ -156,4 +156,4 @@ def test_a_frame_of_an_installed_package_is_the_projects_where_the_project_is_th
         "    assert len(rows) <= len(memory)\nAssertionError\n"
     )
     done = command("explain", "crash.log", cwd=tmp_path)
-    assert "nets/queue.py:2: the condition of this assertion is false" in " ".join(done.stdout.split())
+    assert "nets/queue.py:2: this comparison of values is false: `len(rows)`" in " ".join(done.stdout.split())

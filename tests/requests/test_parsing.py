@@ -246,3 +246,33 @@ def test_a_capitalized_word_inside_a_sentence_may_be_a_class(project):
 )
 def test_a_search_over_training_runs_is_told_from_questions_about_its_code(request_, words):
     assert search_asked(request_, parse_request(request_)) == words
+
+
+BUFFERS = (
+    "class ConvTasNet:\n    pass\n\n\nclass ReplayBuffer:\n    def sample(self):\n        return 1\n\n\n"
+    "def segment_tree():\n    return 2\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "wish", "symbols", "topics"),
+    [
+        ("how does the replay buffer work?", Wish.EXPLAIN, ["ReplayBuffer"], []),
+        ("how does the replay buffer sample", Wish.EXPLAIN, ["ReplayBuffer", "ReplayBuffer.sample"], []),
+        ("explain ReplayBuffer", Wish.EXPLAIN, ["ReplayBuffer"], []),
+        ("what does the segment-tree do", Wish.EXPLAIN, ["segment_tree"], []),
+        ("how does replaybuffer sampling work", Wish.EXPLAIN, [], []),
+        ("how does conv tasnet work", Wish.EXPLAIN, ["ConvTasNet"], []),
+        ("how does segment_tree sum work", Wish.EXPLAIN, ["segment_tree"], []),
+        ("explain the critic loss", Wish.EXPLAIN, [], ["reinforcement learning"]),
+        ("is the replay buffer wrong?", None, [], ["reinforcement learning"]),
+    ],
+)
+def test_a_topic_word_inside_the_name_of_a_definition_is_no_topic_of_an_explanation(
+    tmp_path, request_, wish, symbols, topics
+):
+    (tmp_path / "buffer.py").write_text(BUFFERS)
+    parsed = parse_request(request_, tmp_path)
+    assert wish in {None, parsed.wish}
+    assert [each.name for each in parsed.symbols] == symbols
+    assert [each.name for each in parsed.topics] == topics

@@ -79,3 +79,21 @@ def test_a_loop_over_parameters_is_reported_once_by_the_function_that_it_is_in()
     few = source.replace("                v.lerp_(p.grad, 0.1)\n                p.addcdiv_(m, torch.sqrt(v))\n", "")
     done = inspect_sources({"a.py": few}, InspectionSubject(("speed",)), names=["parameter-updates"])
     assert not done.results[0].facts
+
+
+def test_no_line_is_called_slow_and_fine_in_one_answer():
+    source = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+        "        for step in range(3):\n            if step % 100 == 0:\n                y = x.max().item()\n"
+        "        return x * y\n\n\n"
+        "net = Net()\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nfor step, x in enumerate(loader):\n"
+        "    optimizer.zero_grad()\n    loss = net(x).sum()\n    loss.backward()\n    optimizer.step()\n"
+        "    if step % 100 == 0: print(loss.item()); total = loss.nonzero()\n"
+    )
+    done = inspect_sources({"net.py": source}, InspectionSubject(("speed",)))
+    told = {}
+    for fact in (fact for result in done.results for fact in result.facts):
+        told.setdefault(fact.line, set()).add(fact.assessment)
+    faults = {Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK}
+    assert told[9] & faults
+    assert not [line for line, found in told.items() if Assessment.FINE in found and found & faults]

@@ -75,3 +75,22 @@ def test_both_versions_of_a_request_are_read():
         assert [each.rpartition(" ")[2] for each in versions] == ["2.1", "2.6"], text
         assert subject_of(request).versions == tuple(versions)
     assert [each.text for each in parse_request("can we upgrade pytorch to 2.9").observations] == ["pytorch to 2.9"]
+
+
+def test_options_of_export_and_of_the_wrapper_are_told_with_their_version():
+    source = (
+        "import torch\n\n\ndef main(model, x):\n"
+        "    torch.onnx.export(model, x, 'a.onnx', dynamo=True, fallback=True, do_constant_folding=True)\n"
+        "    torch.nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)\n    torch.istft(x, 8)\n"
+    )
+    subject = InspectionSubject(("upgrade",), None, (), ("1.13", "2.13"))
+    told = [
+        each.text for each in inspect_sources({"net.py": source}, subject, names=["version-upgrade"]).results[0].facts
+    ]
+    for part in (
+        "`fallback=` of `torch.onnx.export` is gone or refused since torch 2.11",
+        "`do_constant_folding=` of `torch.onnx.export` is deprecated since torch 2.6",
+        "is deprecated since torch 2.13",
+        "`torch.istft`: since torch 2.0 it takes complex input only",
+    ):
+        assert any(part in text for text in told), (part, told)
