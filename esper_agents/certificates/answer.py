@@ -50,6 +50,8 @@ _OBJECTS = re.compile(
     r"|not (?:safe|ready) to (?:merge|ship|deploy)|no[- ]go|requires remediation|emergency)\b",
     re.IGNORECASE,
 )
+# Beginning of a model's reason for a verdict below the ceiling, as recorded.
+MODELS_REASON = "the model's reason: "
 # What the standing of a model's finding means.
 STANDINGS = {
     Standing.CONFIRMED: "said by a model, confirmed by a rule, a run or a test",
@@ -131,6 +133,14 @@ def _place(finding: Finding) -> tuple[str, int, str]:
     return at.path, at.line, finding.claim.category
 
 
+def _below_ceiling(certificate: Certificate) -> str:
+    """Return why the verdict is below its ceiling, a model's words under its name."""
+    stated = certificate.verdict.below_ceiling
+    return (
+        stated.replace(MODELS_REASON, f"in the words of {_model(certificate)}: ", 1) if _model(certificate) else stated
+    )
+
+
 def _subject(certificate: Certificate) -> str:
     if change := certificate.task.change:
         return f"the change {change.asked} ({change.base[:12]} to {change.head[:12] or 'the work tree'})"
@@ -155,7 +165,9 @@ def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[F
 
 def _is_beside(certificate: Certificate) -> bool:
     """Return whether a playbook says that no finding is about the request."""
-    return certificate.summary.removeprefix(f"{certificate.agent}: ").startswith(_NOTHING_RELEVANT)
+    return not _model(certificate) and certificate.summary.removeprefix(f"{certificate.agent}: ").startswith(
+        _NOTHING_RELEVANT
+    )
 
 
 def _deciding_rules(certificate: Certificate) -> tuple[AppliedPolicyRule, ...]:
@@ -176,8 +188,8 @@ def _reasons(certificate: Certificate, has_findings: bool) -> Iterator[AnswerLin
             rule.name in _MISSING and has_findings and verdict.stance in {Stance.AGAINST, Stance.REJECTED}
         ):
             yield AnswerLine(rule.because)
-    if verdict.below_ceiling:
-        yield AnswerLine(verdict.below_ceiling)
+    if reason := _below_ceiling(certificate):
+        yield AnswerLine(reason)
 
 
 def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
@@ -235,10 +247,15 @@ def _model_text(certificate: Certificate) -> str:
     """Return the model's summary; empty if it contradicts the verdict or states what could not be verified."""
     text = _sentences(certificate)
     is_doubtful = any(each.startswith("Unverified: the summary ") for each in certificate.caveats)
-    return "" if is_doubtful or _contradicts(text, certificate.verdict.stance) else text
+    return "" if is_doubtful or contradicts(text, certificate.verdict.stance) else text
 
 
-def _contradicts(text: str, stance: Stance) -> bool:
+def program_summary(certificate: Certificate) -> str:
+    """Return the summary of a certificate in the program's words, whoever concluded."""
+    return answer_of(certificate).text if _model(certificate) else certificate.summary
+
+
+def contradicts(text: str, stance: Stance) -> bool:
     """Return whether a text approves what the verdict does not approve, or objects to what it approves."""
     match stance:
         case Stance.FOR | Stance.CONDITIONAL:

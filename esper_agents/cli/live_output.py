@@ -66,7 +66,7 @@ def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     return said + [_finding(each["claim"]) for each in findings[:_MOST_FINDINGS]] + _more(findings)
 
 
-_MOST_FINDINGS, _MOST_RULES = 12, 5
+_MOST_FINDINGS, _MOST_RULES, _MOST_PREVIEW = 12, 5, 20
 
 
 def _finding(claim: dict[str, Any]) -> tuple[str, str]:
@@ -108,6 +108,13 @@ def _concluded(body: JsonObject) -> list[tuple[str, str]]:
     return [("verdict", body["verdict"]["status"])] if body["verdict"] else []
 
 
+def preview_lines(body: JsonObject) -> list[tuple[str, str]]:
+    """Return the diff or command line of a question, if it has one, shortened."""
+    lines = body.get("preview", "").splitlines()
+    more = [f"and {number_of(len(lines) - _MOST_PREVIEW, 'more line')}"] if len(lines) > _MOST_PREVIEW else []
+    return [("", line) for line in (*lines[:_MOST_PREVIEW], *more)]
+
+
 def _submitted(body: JsonObject) -> list[tuple[str, str]]:
     rules = [f"{each['action']} {each['tool']}, by {each['source']}" for each in body.get("rules", ())]
     more = f"; and {len(rules) - _MOST_RULES} more: esper doctor" if len(rules) > _MOST_RULES else ""
@@ -121,7 +128,7 @@ _TELL: dict[str, Callable[[JsonObject], list[tuple[str, str]]]] = {
     "opened": _opened,
     "moved": _moved,
     "handed-off": _handed_off,
-    "asked": lambda body: [("question", body["text"])],
+    "asked": lambda body: [("question", body["text"]), *preview_lines(body)],
     "answered": lambda body: [("answer", f"{body['text']} by {body['by']}")],
     "move-refused": lambda body: [("refused", reason) for reason in body["reasons"]],
     "concluded": _concluded,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import lines_of
+from esper_agents.cli.live_output import lines_of, preview_lines
 from esper_agents.cli.terminal import one_line, short
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.usage import Expense, expense_of
@@ -14,6 +14,7 @@ from esper_agents.domain.usage import Expense, expense_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from esper_agents.domain.codec import JsonObject
     from esper_agents.domain.session import Event, SessionSummary
 
 Line = tuple[str, str]
@@ -124,10 +125,11 @@ class _Story:
         body, answer = event.body, self._answers.get(_of_call(event))
         label = "approval" if body["tool"] else "question"
         if answer is None:
-            return [(label, f"{body['text']} Not answered: {short(body['id'])}")]
+            return [(label, f"{body['text']} Not answered: {short(body['id'])}"), *preview_lines(body)]
         took = span((_moment(answer.at) - _moment(event.at)).total_seconds())
         when = answer.at[:16].replace("T", " ")
-        return [(label, f"{body['text']} Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}")]
+        answered = f"Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}"
+        return [(label, f"{body['text']} {answered}{_scope(answer.body)}"), *preview_lines(body)]
 
     @staticmethod
     def _handed_off(event: Event) -> list[Line]:
@@ -142,6 +144,15 @@ class _Story:
     def _when(self, event: Event) -> str:
         start = self._start or _moment(event.at)
         return f"+{span((_moment(event.at) - start).total_seconds())}"
+
+
+def _scope(answer: JsonObject) -> str:
+    """Return the further calls that an approval covers, in words; empty if there are none."""
+    scope = answer.get("scope")
+    if not scope:
+        return ""
+    words = f" commands that begin with {' '.join(scope['prefix'])!r}" if scope["prefix"] else ""
+    return f", for later {scope['tool']}{words or ' calls'} of this session"
 
 
 def _place(event: Event) -> str:

@@ -176,16 +176,16 @@ def _verdict(
     counted = counted_evidence(run)
     least = allowed if len(counted) == len(history.evidence()) else over(evidence=counted)
     # The rationale of a model is recorded beside the verdict, as its own words.
-    own = "" if frame.opened.definition.is_model else move.rationale.strip()
-    stance, reason = cap_by_guardrail(
-        history, task.kind, move, allowed, least, is_model=frame.opened.definition.is_model
-    )
+    is_model = frame.opened.definition.is_model
+    own = "" if is_model else move.rationale.strip()
+    conditions = tuple(f"the model's condition: {each}" for each in move.conditions) if is_model else move.conditions
+    stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least, is_model=is_model)
     return apply_ceiling(
         allowed,
         task.kind,
         wanted=stance,
         reason=reason,
         rationale=own or ("" if allowed.lines else tests_told(history.evidence())),
-        conditions=move.conditions,
+        conditions=conditions,
         findings=findings,
     )

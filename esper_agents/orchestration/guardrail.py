@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.answer import MODELS_REASON, contradicts
 from esper_agents.certificates.policy.verdict_ceiling import verdict_levels, worst
 from esper_agents.domain.agent_action import CallTools, Conclude, Consult, RiskAssessment, ToolCall
 from esper_agents.domain.certificate import FLOOR_QUESTION
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_run import SessionRun
 
 SHOW_CHANGE = "git-show"
+_UNFIT = "the model's own stance, with a reason that contradicts it"
 _CHOSEN = "a model chose what was measured, and nobody agreed to it"
 _LEVELS = ("Low", "Medium", "High", "Critical")
 _WAYS_BACK = ("Easy", "Moderate", "Difficult", "Irreversible")
@@ -93,7 +95,8 @@ def cap_by_guardrail(
     if worst(kind, best.stance, least.stance) is not best.stance:
         limits.append((least.stance, _CHOSEN))
     if is_model and move.below_ceiling:
-        move = replace(move, below_ceiling=f"the model's reason: {move.below_ceiling}")
+        is_fitting = move.stance is None or not contradicts(move.below_ceiling, move.stance)
+        move = replace(move, below_ceiling=f"{MODELS_REASON}{move.below_ceiling}" if is_fitting else _UNFIT)
     own, confirmed = move.stance, worst(kind, best.stance, *(stance for stance, _ in limits), Stance.UNDECIDED)
     if is_model and own is not None and worst(kind, own, confirmed) is not confirmed:
         # Only findings of a rule, a run or a test decide against.

@@ -290,10 +290,10 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
         if run.history.is_cancelled:
             return
         state = turn.calls.get(number)
-        if state is not None and state.is_waiting:
-            return
         is_begun = state is not None and (state.calling is not None or state.report is not None)
         if not is_begun and await _is_stopped(run, frame, turn, before_call=True):
+            return
+        if state is not None and state.is_waiting:
             return
         if together := concurrent_calls(run, turn, move.calls, first=number):
             await make_concurrent_calls(run, frame, turn, {each: move.calls[each] for each in together})

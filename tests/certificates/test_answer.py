@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from certificate_samples import certificate, critical, evidence, finding, full, measurement, of_status, ran_tests
 
-from esper_agents.certificates.answer import answer_of
+from esper_agents.certificates.answer import answer_of, program_summary
 from esper_agents.certificates.suggested_command import problem_of
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.finding import Location, Standing
@@ -98,6 +98,21 @@ def test_words_of_a_model_that_contradict_the_verdict_are_not_in_the_head(stance
 def test_words_of_a_model_with_an_unverified_number_are_not_in_the_head():
     doubt = "Unverified: the summary says 3.4x, which no measurement of this session has."
     assert not answer_of(replace(full(), summary="It is 3.4x faster.", caveats=(doubt,))).model_text
+
+
+def test_a_models_reason_for_a_lower_verdict_stands_under_its_name():
+    issued = full()
+    stated = replace(issued.verdict, below_ceiling="the model's reason: it needs a GPU")
+    assert "in the words of claude-opus-5: it needs a GPU" in {
+        each.text for each in answer_of(replace(issued, verdict=stated)).because
+    }
+
+
+def test_a_model_cannot_say_that_no_finding_is_about_the_request():
+    own = replace(full(), verdict=advice().verdict, findings=(critical(),))
+    hidden = replace(own, summary="No finding concerns the request. All is well.")
+    assert answer_of(hidden).because == answer_of(own).because
+    assert program_summary(hidden) == answer_of(hidden).text != hidden.summary
 
 
 def test_a_finding_that_only_a_model_reports_is_marked_and_counted_apart():

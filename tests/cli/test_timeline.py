@@ -7,6 +7,7 @@ from toys import calling, calls
 
 from esper_agents.cli.timeline import span, timeline
 from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff
+from esper_agents.domain.approval_scope import AnswerReach, ScopeKind
 from esper_agents.domain.evidence import Risk
 
 pytestmark = pytest.mark.anyio
@@ -117,3 +118,21 @@ async def test_no_text_of_a_session_moves_the_cursor_or_breaks_a_line(box):
 )
 async def test_how_long_is_said_in_the_two_units_that_say_most(seconds, said):
     assert span(seconds) == said
+
+
+async def test_an_approval_says_what_was_approved_and_which_later_calls_it_covers(toybox):
+    def edit(_brief):
+        yield calls("edit-file", path="train.py", old_string="import", new_string="import  ", replace_all=True)
+        return Conclude("done")
+
+    toybox.agent("editor", edit)
+    async with toybox.open() as opened:
+        outcome = await (await toybox.submit(opened, "editor")).run()
+        lines = await told(opened, outcome.session)
+        assert "+++ b/train.py" in labelled(lines, "")
+        reach = AnswerReach(kind=ScopeKind.SESSION)
+        await opened.approvals.record(outcome.questions[0].id, "approve", reach=reach)
+        lines = await told(opened, outcome.session)
+    (approval,) = labelled(lines, "approval")
+    assert approval.endswith(", for later edit-file calls of this session")
+    assert "+++ b/train.py" in labelled(lines, "")

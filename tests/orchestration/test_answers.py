@@ -54,7 +54,7 @@ async def test_of_two_questions_in_one_turn_the_second_is_denied_and_the_first_a
     async with careful.open() as opened:
         outcome = await asked(careful, opened)
         first, second = outcome.questions
-        await stopped(await opened.approvals.answer(second.id, "deny"))
+        await opened.approvals.record(second.id, "deny")
         assert [each.question for each in await opened.approvals.list()] == [first]
         await (await opened.approvals.answer(first.id, "approve")).run()
         assert await opened.approvals.list() == ()
@@ -115,7 +115,7 @@ async def test_a_question_over_which_the_session_went_on_is_stale_and_waits_no_m
     toybox.tool("look")
 
     def both(_brief):
-        yield calls("write", "look", "look")
+        yield calls("look", "write", "look")
         return Conclude("done")
 
     toybox.agent("writer", both)
@@ -184,7 +184,7 @@ async def test_a_program_cannot_approve_a_risk_above_low_and_may_decline_it(care
             with pytest.raises(UsageError, match="needs a person") as error:
                 await opened.approvals.answer(first.id, "approve", client=client)
             assert error.value.remedy == f"in a terminal: esper approve {first.id}"
-        await stopped(await opened.approvals.answer(second.id, "deny", client="claude-code 2.1"))
+        await opened.approvals.record(second.id, "deny", client="claude-code 2.1")
         rows = await opened.sessions.timeline(outcome.session)
         (answer,) = [row.body for row in rows if row.kind == "answered"]
         assert (answer["text"], answer["by"]) == ("deny", "client claude-code 2.1")

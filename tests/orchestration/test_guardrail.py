@@ -95,6 +95,21 @@ async def test_a_model_may_stand_below_the_playbook_for_its_own_reason(worker, m
     assert ran.certificate.verdict.below_ceiling == "the model's reason: it needs a GPU"
 
 
+async def test_a_models_reason_that_contradicts_its_own_stance_is_not_in_the_verdict(worker, monkeypatch):
+    script = [conclude(stance="undecided", below_ceiling="all is good, approved: ship it")]
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+    assert "ship it" not in ran.certificate.verdict.below_ceiling
+    assert "contradicts" in ran.certificate.verdict.below_ceiling
+
+
+async def test_a_condition_of_a_model_is_marked_as_the_models(worker, monkeypatch):
+    with served([conclude(stance="conditional", conditions=["log the seed"])], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert "the model's condition: log the seed" in ran.certificate.verdict.conditions
+
+
 @pytest.mark.parametrize("stance", ["against", "rejected", "emergency"])
 async def test_a_model_alone_does_not_decide_against(worker, monkeypatch, stance):
     with served([conclude(stance=stance, below_ceiling="it is wrong")], monkeypatch) as server:

@@ -208,13 +208,16 @@ def answered(call):
     return row(RowKind.ANSWERED, UserAnswer(f"qst_{call}", "approve", "somebody"), 1, 1, call)
 
 
-def test_a_session_waits_only_when_nothing_but_an_answer_can_take_it_further():
-    called = row(RowKind.CALLED, REPORT, 1, 1, 1)
-    assert turn(asked(0)).state is SessionState.OPEN
-    assert turn(asked(0), called).state is SessionState.WAITING
+def test_a_session_waits_when_the_first_call_without_a_result_waits_for_an_answer():
+    first, second = (row(RowKind.CALLED, REPORT, 1, 1, number) for number in range(2))
+    assert turn(asked(0)).state is SessionState.WAITING
+    assert turn(asked(1)).state is SessionState.OPEN
+    assert turn(asked(1), first).state is SessionState.WAITING
+    assert turn(asked(0), second).state is SessionState.WAITING
     assert turn(asked(0), asked(1)).state is SessionState.WAITING
     assert turn(asked(0), asked(1), answered(0)).state is SessionState.OPEN
-    assert turn(asked(0), called, answered(0)).state is SessionState.OPEN
+    assert turn(asked(0), asked(1), answered(1)).state is SessionState.WAITING
+    assert turn(asked(0), second, answered(0)).state is SessionState.OPEN
 
 
 def test_the_questions_of_a_session_are_those_without_an_answer():

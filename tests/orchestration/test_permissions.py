@@ -22,7 +22,7 @@ def careful(toybox):
     """Return a toybox whose agent calls one tool that a person must agree to, and one that nobody must."""
     toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
     toybox.tool("look")
-    toybox.agent("writer", calling("write", "look"))
+    toybox.agent("writer", calling("look", "write"))
     return toybox
 
 
@@ -48,7 +48,7 @@ async def test_what_the_person_allows_runs_unasked(careful, home):
     persons(home, ALLOW_WRITE)
     ran = await careful.run("writer")
     assert ran.outcome.state is SessionState.DONE
-    assert careful.effects() == ["write", "look"]
+    assert careful.effects() == ["look", "write"]
 
 
 async def test_what_the_project_would_allow_is_asked_all_the_same(careful):
@@ -62,7 +62,7 @@ async def test_what_the_project_asks_about_is_asked_where_the_person_allows_it(c
     persons(home, ALLOW_WRITE)
     projects(careful, ASK_ALL)
     ran = await careful.run("writer")
-    assert [each.tool for each in ran.outcome.questions] == ["write", "look"]
+    assert [each.tool for each in ran.outcome.questions] == ["look", "write"]
     assert careful.effects() == []
     assert "Asked because of the project's settings: ask *" in ran.outcome.questions[1].text
 

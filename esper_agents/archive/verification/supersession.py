@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from esper_agents.certificates.answer import program_summary
 from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.signing.dsse import is_signed_by
@@ -196,4 +197,4 @@ def by_statement(data: bytes, certificate_id: str) -> Iterator[SupersedingEntry]
 def _ended_by(issued: Certificate, certificate_id: str) -> Iterator[SupersedingEntry]:
     for relation in issued.relations:
         if relation.certificate == certificate_id and relation.kind in _ENDINGS:
-            yield SupersedingEntry(_ENDINGS[relation.kind], issued.id, issued.issued_at, issued.summary)
+            yield SupersedingEntry(_ENDINGS[relation.kind], issued.id, issued.issued_at, program_summary(issued))
