@@ -184,11 +184,8 @@ class TaskService(Service):
         Raises:
             UsageError: None of the named paths changed, or no changed file is in the work tree.
         """
-        here = [
-            path
-            for path in change.paths
-            if is_about(inside, path) and (not change.is_checked_out or (self._root / path).is_file())
-        ]
+        here = [path for path in change.paths if is_about(inside, path)]
+        here = [path for path in here if not change.is_checked_out or (self._root / path).is_file()]
         if not here:
             named = f"in {', '.join(inside)} " if inside else ""
             problem = f"no Python source {named}that this work tree has changed in {change.asked!r}"
@@ -234,7 +231,7 @@ class TaskService(Service):
             InputFileError: One of its paths no longer exists.
         """
         before = await self._project.certificates.read(certificate_id)
-        if before.task.change is None or before.task.change.is_checked_out:
+        if not (before.task.change and not before.task.change.is_checked_out):
             _refuse_unreadable(self._root, before.task.paths)
         agent = self._services.agents.get(before.route.agent).name
         # Permissions were granted for that session only.
@@ -490,7 +487,6 @@ def _superseding(task: Task, before: PredecessorResult, issued: Certificate, sha
 def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
     """Reject a path without readable content before a session is created."""
     # Show the full path if it is outside the project of the working folder.
-
     from esper_agents.review.discover import discover
 
     base = Path() if Path.cwd().is_relative_to(root) else root
