@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from difflib import SequenceMatcher
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_SITE = "https://esper-agents.dev/"
+_ADDRESS = re.compile(r"https://[^\s,()]+")
 _ROOT = "%SRCROOT%"
 # The name is ours: GitHub counts `primaryLocationLineHash` itself and complains of another's.
 _FINGERPRINT = "esperFingerprint/v1"
@@ -78,7 +79,7 @@ def _driver(rules: Sequence[Rule]) -> Json:
     except PackageNotFoundError:
         ours = "0"
     described = [_descriptor(each) for each in rules]
-    return {"name": "esper-agents", "version": ours, "informationUri": _SITE, "rules": described}
+    return {"name": "esper-agents", "version": ours, "rules": described}
 
 
 def _descriptor(rule: Rule) -> Json:
@@ -91,14 +92,14 @@ def _descriptor(rule: Rule) -> Json:
     }
     if rule.category is Category.SECURITY:
         properties["security-severity"] = _DANGER[rule.severity]
-    # Rules of other packages have no page there.
-    has_page = type(rule).__module__.startswith("esper_agents.")
+    # The whole page of the rule is in `help`: the address is that of its first source.
+    source = _ADDRESS.search(type(rule).__doc__ or "")
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
         "fullDescription": {"text": first},
-        **({"helpUri": f"{_SITE}rules/{quote(rule.code)}"} if has_page else {}),
+        **({"helpUri": source.group().rstrip(".")} if source else {}),
         "help": {"text": first, "markdown": page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": properties,
