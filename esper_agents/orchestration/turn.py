@@ -281,8 +281,7 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
     """Ask about all calls that need approval, then run the calls in order up to one that waits for an answer."""
     if questions := turn_questions(run, frame, turn, move.calls):
         if not await _is_stopped(run, frame, turn, before_call=True):
-            run.note(*questions)
-            await run.record(state=run.history.state)
+            await run.record(*questions, state=SessionState.WAITING)
         return
     number = 0
     while number < len(move.calls):
