@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 # General tool that calls the tools with one line.
 CALL_TOOL = "call_tool"
 # Limit of the descriptions in full, as JSON; the tools that a definition names first are described first.
-_MOST_BYTES = 4_500
+_MOST_BYTES = 1_600
 # Order for agents whose definition names no tools.
 _USUAL = ("read-file", "search-code", "static-review", "find-files", "run-python", "run-tests", "edit-file", "shell")
-_LONGEST = 72
+_LONGEST = 60
 
 
 def tools_of(brief: Brief) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ def test_tools_beyond_the_room_have_one_line_and_are_called_by_the_general_tool(
 
 def test_the_tools_that_a_definition_names_first_are_described_first():
     many = tuple(
-        use(f"tool-{n}", {**LARGE, "properties": dict(list(LARGE["properties"].items())[:80])}) for n in range(4)
+        use(f"tool-{n}", {**LARGE, "properties": dict(list(LARGE["properties"].items())[:25])}) for n in range(4)
     )
     tools = tools_of(brief(agent=agent(tools=("tool-3", "tool-1")), tools=many))
     assert names_of(tools)[0] == "tool-3"
