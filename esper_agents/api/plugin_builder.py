@@ -25,7 +25,7 @@ _DESCRIPTION = "PyTorch specialists whose findings, measurements and verdicts co
 _README = """\
 # esper: PyTorch specialists for Claude Code
 
-Written by `esper plugins build`, esper-agents {version}. Build it again after an update; do not edit it.
+Written by `esper plugins build DIR`, esper-agents {version}. Build it again after an update; do not edit it.
 
 The agents call the MCP server `esper mcp`. It must be installed for the command in `.mcp.json`:
 

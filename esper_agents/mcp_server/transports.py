@@ -11,6 +11,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.stdio import stdio_server
+
+from esper_agents.mcp_server.bounded_streams import BoundedReadStream, BoundedWriteStream, OpenRequests
 from esper_agents.mcp_server.server import build_server
 from esper_agents.mcp_server.server_project import ServerProject
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
+
+    from mcp.server import MCPServer
 
     Message: TypeAlias = MutableMapping[str, Any]
     Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -53,11 +58,22 @@ def serve_stdio(root: Path, allowed: Sequence[str] = ()) -> None:
     async def serve(project: ServerProject) -> None:
         # A client that disappears closes the pipes: that ends the server, and is no error of it.
         try:
-            await build_server(project).run_stdio_async()
+            await _serve_streams(build_server(project))
         except* (BrokenPipeError, ConnectionResetError):
             pass
 
     _run(root, allowed, serve)
+
+
+async def _serve_streams(server: MCPServer[Any]) -> None:
+    """Serve standard input and output as `run_stdio_async` does, with a bounded number of open requests."""
+    requests, lowlevel = OpenRequests(), server._lowlevel_server  # noqa: SLF001 - the SDK has no hook between the two
+    async with stdio_server() as (read, write):
+        await lowlevel.run(
+            BoundedReadStream(read, requests),
+            BoundedWriteStream(write, requests),
+            lowlevel.create_initialization_options(),
+        )
 
 
 def serve_http(

@@ -11,9 +11,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from query_precision import draw, tally
 
 from esper_agents.review.fact_query import Assessment
+from esper_agents.review.facts.unordered_data import UnorderedData
 
 LOADS = "import torch\n\n" + "".join(f"a{n} = torch.load('a{n}.pt', weights_only=False)\n" for n in range(4))
-LISTS = "import pickle\n\nwith open('a', 'rb') as file:\n    a = pickle.load(file)\nb = list(set('abc'))\n"
+LISTS = f"import pickle\n\nwith open('a', 'rb') as file:\n    a = pickle.load(file)\n{UnorderedData.bad}"
 WEIGHTY = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK)
 
 
