@@ -22,7 +22,7 @@ from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.compare.measure import Arm, Recheck
+    from esper_agents.torchlab.compare.measure import Arm, Referee
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
 
@@ -154,7 +154,7 @@ def time_until_decided(
     question: ComparisonRequest,
     measured: ComparisonMeasurements,
     *,
-    recheck: Recheck,
+    referee: Referee,
     tell: Tell,
     is_stateless: bool = True,
 ) -> ComparisonMeasurements:
@@ -165,7 +165,7 @@ def time_until_decided(
         arms: Baseline and candidate.
         question: The claim and its settings.
         measured: Measurements before the timing.
-        recheck: Compares both outputs of a timed call.
+        referee: Judges what the timed processes did.
         tell: Progress callback.
         is_stateless: Whether the output of a call is independent of the number of earlier calls.
 
@@ -178,14 +178,20 @@ def time_until_decided(
     rules = measured.rules
     try:
         plan = measure.calibrate(
-            lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless
+            lab,
+            *arms,
+            rules,
+            train=question.is_training,
+            seed=question.seed,
+            is_stateless=is_stateless,
+            plan_file=referee.plan,
         )
         measured = replace(measured, plan=plan)
         begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules.looks.replicates
         for number, seed in enumerate(measure.seeds(question.seed)):
             spent_s = (time.monotonic_ns() - begun_ns) / 1e9
             tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
-            sample = measure.replicate(lab, arms, plan, seed=seed, recheck=recheck)
+            sample = measure.replicate(lab, arms, plan, seed=seed, referee=referee)
             measured = replace(measured, samples=(*measured.samples, sample))
             timed = len(measured.samples)
             spent_s = (time.monotonic_ns() - begun_ns) / 1e9
@@ -216,7 +222,7 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
                 arms,
                 question,
                 measured,
-                recheck=correctness.recheck,
+                referee=correctness.referee(),
                 tell=tell,
                 is_stateless=correctness.is_stateless,
             )

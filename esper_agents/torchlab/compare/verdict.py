@@ -100,12 +100,25 @@ def _doubts(measured: ComparisonMeasurements) -> Iterator[str]:
         processor = _share_saved(samples, lambda arm: arm.processor_ns)
         if processor < limits.least_saved_processor:
             yield f"of the time that it claims to save, {processor:.0%} is gone from its processor time"
-    idle = median(_idle(each.baseline, each.candidate) for each in samples)
-    if idle > limits.most_idle_share:
-        yield f"it uses {idle:.0%} of a processor while it should be idle"
+    yield from _doubts_of_work_beside(measured)
     started = max(each.candidate.processes_started for each in samples)
     if started > max(each.baseline.processes_started for each in samples):
         yield f"it leaves {started} processes running beside it"
+
+
+def _doubts_of_work_beside(measured: ComparisonMeasurements) -> Iterator[str]:
+    """Yield evidence of work beside the calls: of the candidate, or of a module that slows the baseline in it."""
+    limits, samples = measured.rules.witnesses, measured.samples
+    late = _late_share(samples)
+    if late > limits.most_late_share:
+        yield f"{late:.0%} of the time that it claims to save is spent when its results are looked at"
+    for name, one, other in (("it", "baseline", "candidate"), ("the baseline", "candidate", "baseline")):
+        idle = median(_idle(getattr(each, one), getattr(each, other)) for each in samples)
+        if idle > limits.most_idle_share:
+            yield f"{name} uses {idle:.0%} of a processor while it should be idle"
+    others = median(_share_of_others(each.baseline) for each in samples)
+    if measured.threads == 1 and measured.device == "cpu" and others > limits.most_other_threads:
+        yield f"{others:.0%} of the baseline's processor time is that of other threads, which may slow it down"
 
 
 def _waiting(arm: ArmTimes) -> float:
@@ -128,9 +141,29 @@ def _share_saved(samples: Sequence[TimedReplicate], clock: Callable[[ArmTimes], 
     shares = []
     for each in samples:
         calls = [sum(both) for both in zip(each.calls, each.lead_in, strict=True)]
-        baseline = max(min(each.baseline.batch_ns), 1) / each.calls[0]
-        candidate = max(min(each.candidate.batch_ns), 1) / each.calls[1]
+        baseline, candidate = each.call_ns
         beside = max(min(clock(each.baseline)), 1) - calls[0] * baseline
         confirmed = baseline - (max(min(clock(each.candidate)), 1) - beside) / calls[1]
         shares.append(confirmed / (baseline - candidate) if baseline > candidate else 1.0)
     return median(shares)
+
+
+def _late_share(samples: Sequence[TimedReplicate]) -> float:
+    """Return the share of the claimed saving that the candidate spends when it shows what its calls had done.
+
+    The smallest of all replicates: what showing takes scatters more than what most candidates save.
+    """
+    shares = []
+    for each in samples:
+        baseline, candidate = each.call_ns
+        shown = [arm.kept_processor_ns for arm in (each.baseline, each.candidate)]
+        is_known = all(shown) and baseline > candidate
+        shares.append((min(shown[1]) - max(shown[0])) / (baseline - candidate) if is_known else 0.0)
+    return min(shares)
+
+
+def _share_of_others(arm: ArmTimes) -> float:
+    """Return the share of the processor time of calls that is not that of the process's first thread."""
+    return min(
+        (one / max(all_, 1) for one, all_ in zip(arm.other_threads_ns, arm.run_processor_ns, strict=True)), default=0.0
+    )

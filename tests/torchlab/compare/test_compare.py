@@ -178,7 +178,7 @@ def test_a_report_with_another_verdict_is_refused(faster, tmp_path):
 def test_a_report_with_another_sample_is_refused(faster, tmp_path):
     body = json.loads(faster.text())
     for sample in body["result"]["samples"]:
-        sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
+        sample["candidate"]["run_ns"] = [each // 2 for each in sample["candidate"]["run_ns"]]
     with pytest.raises(IntegrityError):
         recheck(MeasurementReport("compare", body), tmp_path)
 

@@ -9,7 +9,7 @@ import torch
 
 from . import side_effects
 from .numeric_error import largest_gap
-from .observations import ComparisonObservations, ObservedRun, read_case
+from .observations import NUMBERS, ComparisonObservations, ObservedRun, read_case
 from .plan_step import ObservedStep, PlannedStep, RaisedError
 from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of
 from .result import (
@@ -20,7 +20,7 @@ from .result import (
     MatchedParameters,
     UnstableOutput,
 )
-from .tensor_bundle import Bundle, Piece
+from .tensor_bundle import Piece
 from .tensor_bytes import BundleError
 from .tolerance import Runs, ToleranceFit, fit
 
@@ -42,27 +42,6 @@ def judge(request: _Json) -> EquivalenceJudgement:
             a metric.
     """
     return _Judgement(read_case(request)).result()
-
-
-def judge_timed(request: _Json) -> tuple[EquivalenceCheck, ...]:
-    """Compare both outputs of a timed call.
-
-    Args:
-        request: `files`: descriptors of the two bundles, baseline first, with their piece `output`; `scales` from
-            `judge`; `variant`: name of the call; `allow`.
-
-    Returns:
-        Checks.
-    """
-    allow, scales, variant = frozenset(request.get("allow") or ()), request.get("scales") or {}, request["variant"]
-    try:
-        one, other = (Bundle(each).pieces["output"] for each in request["files"])
-    except (BundleError, KeyError) as error:
-        return (_check("comparable", variant, f"what was returned cannot be read: {error}", is_allowed=False),)
-    found = compared(one, other, lambda leaf, runs: _timed_fit(runs, scales.get(str(leaf.number))))
-    return tuple(
-        _check(each.check, variant, each.detail, each.numbers, is_allowed=each.check in allow) for each in found
-    )
 
 
 class _Judgement:
@@ -227,23 +206,24 @@ class _Judgement:
                     yield UnstableOutput(case.steps[number].name, each.check, each.detail)
 
     def _scales(self) -> _Json:
-        """Return, for each leaf of the output, the difference of the runs on plain inputs."""
+        """Return the difference of the runs on plain inputs, for each tensor of what a call leaves behind."""
         scales: dict[str, dict[str, float]] = {}
-        for number, leaf, runs in self._plain_outputs():
-            more = self._case.with_other_runs(number, "output", leaf, runs)
+        for number, what, leaf, runs in self._plain_numbers():
+            more = self._case.with_other_runs(number, what, leaf, runs)
             others = [runs.candidate]
             if more.reference is not None and more.is_trusted:
                 others.append(more.reference)
             gaps = [largest_gap(each, runs.baseline) for each in others]
-            known = scales.setdefault(str(leaf), {"apart": 0.0})
+            known = scales.setdefault(f"{what} {leaf}", {"apart": 0.0})
             known["apart"] = max(known["apart"], *gaps)
         return scales
 
-    def _plain_outputs(self) -> Iterator[tuple[int, int, Runs]]:
+    def _plain_numbers(self) -> Iterator[tuple[int, str, int, Runs]]:
         case = self._case
-        for number, step in enumerate(case.steps):
-            one, other = case.baseline.piece(number, "output"), case.candidate.piece(number, "output")
-            if step.group != "plain" or one is None or other is None:
+        plain = [number for number, step in enumerate(case.steps) if step.group == "plain"]
+        for number, what in ((number, what) for number in plain for what in NUMBERS):
+            one, other = case.baseline.piece(number, what), case.candidate.piece(number, what)
+            if one is None or other is None:
                 continue
             try:
                 leaves = list(leaves_of(one, other))
@@ -251,13 +231,13 @@ class _Judgement:
                 continue
             for leaf in leaves:
                 if leaf.runs is not None and not _is_whole(leaf.runs.baseline):
-                    yield number, leaf.number, leaf.runs
+                    yield number, what, leaf.number, leaf.runs
 
     def _say(self, check: str, variant: str, problem: str, numbers: _Json | None = None) -> None:
         is_allowed = check in self._case.allow or variant in self._case.allow
         if problem and is_allowed:
             self._note(variant, f"{check}: {problem}")
-        self._checks.append(_check(check, variant, problem, numbers, is_allowed=is_allowed))
+        self._checks.append(check_of(check, variant, problem, numbers, is_allowed=is_allowed))
 
     def _note(self, variant: str, text: str) -> None:
         note = ComparisonNote(variant, text)
@@ -265,9 +245,10 @@ class _Judgement:
             self._notes.append(note)
 
 
-def _check(
+def check_of(
     check: str, variant: str, problem: str, numbers: _Json | None = None, *, is_allowed: bool
 ) -> EquivalenceCheck:
+    """Return a check: passed without a problem, or if the problem is allowed."""
     return EquivalenceCheck(check, variant, not problem or is_allowed, problem or "the same", numbers or None)
 
 
@@ -286,16 +267,9 @@ def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[Equiva
             kept.append(each)
     for name, row in rows.items():
         failed = [each for each in row if not each.is_passed]
-        together = failed[0] if failed else _check(name, f"{len(row)} calls in a row", "", is_allowed=False)
+        together = failed[0] if failed else check_of(name, f"{len(row)} calls in a row", "", is_allowed=False)
         kept.append(replace(together, calls=len(row), failed_calls=len(failed)))
     return tuple(kept)
-
-
-def _timed_fit(runs: Runs, scale: dict[str, float] | None) -> ToleranceFit:
-    """Judge two timed outputs by the difference of the arms on plain inputs: timed calls have no float64 run."""
-    if scale is None:
-        return fit(runs)
-    return fit(Runs(runs.baseline, runs.candidate, apart=scale["apart"]))
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

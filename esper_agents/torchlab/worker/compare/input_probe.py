@@ -102,7 +102,8 @@ class Probe:
             step: A step that the baseline accepts.
 
         Returns:
-            `outputs`, `inputs`, and `is_same`: whether it returns the same for the same inputs a second time.
+            `outputs`, `inputs`, `is_same`: whether it returns the same for the same inputs a second time, and
+            `has_history`: whether a call changes the target's own data.
         """
         from .tensor_bundle import capture
 
@@ -111,12 +112,15 @@ class Probe:
         again, _ = self.run(step)
         module = self.target.module
         state = list(parameters.state_of(module).values()) if module is not None else []
+        was = self.pieces[step.state] if module is not None and step.state is not None else capture({})
+        now = capture(parameters.state_of(module)) if module is not None and step.state is not None else was
         outputs, later = _spans(given), _spans(again)
         is_shared = _overlap(outputs, _spans(inputs) + _spans(state))
         return {
             "outputs": bool(outputs) and not is_shared and not _overlap(outputs, later),
             "inputs": bool(_spans(inputs)) and not is_shared,
             "is_same": capture(again) == before,
+            "has_history": now.digest() != was.digest(),
         }
 
     @contextlib.contextmanager

@@ -21,8 +21,9 @@ _Json = dict[str, Any]
 _HALF = 0.5
 # Except if rounding noise moves the baseline by a tenth as much: then the difference is rounding.
 _TIMES_SHIFT = 10
-_OF_PARAMETERS = {"gradients", "state_after"}
-_WITH_NUMBERS = ("output", "gradients", "state_after", "inputs_after")
+OF_PARAMETERS = {"gradients", "state_after"}
+# What a call leaves behind that has numbers.
+NUMBERS = ("output", "gradients", "state_after", "inputs_after")
 
 
 @dataclass
@@ -49,11 +50,16 @@ class ObservedRun:
         if name is None or name not in self.bundle.pieces:
             return None
         piece = self.bundle.pieces[name]
-        if not self.hidden or what not in _OF_PARAMETERS:
+        if not self.hidden or what not in OF_PARAMETERS:
             return piece
         if name not in self._reduced:
-            self._reduced[name] = Piece(without(piece.tree, self.hidden), piece.tensors, piece.storages, piece.blocks)
+            self._reduced[name] = reduced(piece, self.hidden)
         return self._reduced[name]
+
+
+def reduced(piece: Piece, hidden: set[str]) -> Piece:
+    """Return a pytree of dicts without the entries of these names."""
+    return Piece(without(piece.tree, hidden), piece.tensors, piece.storages, piece.blocks)
 
 
 @dataclass
@@ -118,7 +124,7 @@ class ComparisonObservations:
         limit = torch.finfo(coarsest).eps ** _HALF
         found: set[tuple[str, int]] = set()
         plain = [number for number, step in enumerate(self.steps) if step.group == "plain"]
-        for number, what in ((number, what) for number in plain for what in _WITH_NUMBERS):
+        for number, what in ((number, what) for number in plain for what in NUMBERS):
             piece = self.baseline.piece(number, what) if self.reference is not None else None
             for leaf in range(len(piece.leaves())) if piece is not None else ():
                 own = number_at(piece, leaf) if piece is not None else None
@@ -164,10 +170,14 @@ def planned_steps(plan: Bundle) -> list[PlannedStep]:
 
 def observed_run(bundle: Bundle) -> ObservedRun:
     """Return the run that a bundle holds."""
-    about = bundle.about
-    steps = {int(number): ObservedStep.read(step) for number, step in about["steps"].items()}
-    own = {each.name: about[each.name] for each in fields(ObservedProcess)}
-    return ObservedRun(bundle, steps, ObservedProcess(**{**own, "end": ObservedEnd(**about["end"])}))
+    steps = {int(number): ObservedStep.read(step) for number, step in bundle.about["steps"].items()}
+    return ObservedRun(bundle, steps, process_of(bundle))
+
+
+def process_of(bundle: Bundle) -> ObservedProcess:
+    """Return the observations of a process that a bundle holds."""
+    own = {each.name: bundle.about[each.name] for each in fields(ObservedProcess) if each.name in bundle.about}
+    return ObservedProcess(**{**own, "end": ObservedEnd(**own["end"])})
 
 
 def read_case(request: _Json) -> ComparisonObservations:

@@ -158,6 +158,7 @@ class ObservedProcess:
         after: Global state after all steps, by name.
         replaced: Replaced functions of libraries, by name.
         replaced_by_user: Names of those that user code replaced.
+        code: Function that a call of the target runs, with its line; empty if that is not Python.
     """
 
     end: ObservedEnd
@@ -165,3 +166,4 @@ class ObservedProcess:
     after: dict[str, Any]
     replaced: dict[str, Any]
     replaced_by_user: list[str]
+    code: str = ""

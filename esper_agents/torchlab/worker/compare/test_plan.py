@@ -92,7 +92,7 @@ class _Planner:
         self._asks = False
         self._coarsest = "float64"
         self._state = "state 0" if target.module is not None else None
-        self._ownership = {"outputs": False, "inputs": False, "is_same": False}
+        self._ownership = {"outputs": False, "inputs": False, "is_same": False, "has_history": False}
 
     def make(self) -> tuple[PlannedCalls, tuple[int, ...]]:
         """Make the plan; return its summary, and the descriptor of its bundle."""
@@ -122,7 +122,7 @@ class _Planner:
             missing=tuple(self._plan.missing),
             working=self._working(),
             coarsest=self._coarsest,
-            is_stateless=self._ownership["is_same"],
+            is_stateless=self._ownership["is_same"] and not self._ownership["has_history"],
             call_ns=int(self._call_s * 1e9),
             # Optimizers and compiled code import it, which takes seconds in each process unless the fork server has it.
             needs_compiler="torch._dynamo" in sys.modules,
