@@ -210,7 +210,13 @@ def time_until_decided(
 def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell: Tell) -> ComparisonMeasurements:
     training = question.is_training
     with Correctness(
-        lab, arms, seed=question.seed, train=training, allow=question.allow, metric=question.metric
+        lab,
+        arms,
+        seed=question.seed,
+        train=training,
+        allow=question.allow,
+        metric=question.metric,
+        is_thorough=question.effort is Effort.THOROUGH,
     ) as correctness:
         checks = correctness.checks(tell)
         measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)

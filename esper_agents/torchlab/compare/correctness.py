@@ -64,6 +64,7 @@ class Correctness:
         train: bool,
         allow: Sequence[str],
         metric: OutputMetric | None = None,
+        is_thorough: bool = False,
     ) -> None:
         """Prepare the check.
 
@@ -74,7 +75,9 @@ class Correctness:
             train: Whether to compare gradients.
             allow: Checks whose failure is allowed.
             metric: User's metric for outputs, instead of the numeric tolerance.
+            is_thorough: Whether calls are tried in every further way, however long that takes.
         """
+        self._is_thorough = is_thorough
         self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
         self._readings: JsonObject = {}
@@ -102,6 +105,8 @@ class Correctness:
         """
         tell("planning the inputs of both sides", 0.0)
         request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
+        if self._is_thorough:
+            request["further_s"] = _MOST_BUDGET_S
         answer = self._seen(0, "plan", request)
         planned, summary = self._hold(answer), answer.read(PlannedCalls)
         self.is_stateless = summary.is_stateless

@@ -92,12 +92,12 @@ class _Side:
 
     def time(self, request: JsonObject, files: tuple[int, ...]) -> None:
         """Make a batch ready, and time it."""
-        queued = _queued_ns(self.worker.pid)
+        queued = _queued_ns(str(self.worker.pid))
         ready = self.ask({**request, "phase": "prepare"}, files)
         own = _main_thread_ns(self.worker.pid)
         ran, run_ns = self._run()
         self.other_threads_ns.append(max(ran.processor_ns - (_main_thread_ns(self.worker.pid) - own), 0) if own else 0)
-        self.queued_ns.append(_queued_ns(self.worker.pid) - queued)
+        self.queued_ns.append(_queued_ns(str(self.worker.pid)) - queued)
         self.batch_ns.append(ran.reply.read(TimedBatch).batch_ns)
         self.run_ns.append(run_ns)
         self.run_processor_ns.append(ran.processor_ns)
@@ -115,7 +115,7 @@ class _Side:
 
         Work of other threads of a process that has one processor may make its first thread wait: it counts.
         """
-        processes = (self.worker.pid, f"{os.getpid()}/task/{threading.get_native_id()}")
+        processes = (str(self.worker.pid), f"{os.getpid()}/task/{threading.get_native_id()}")
         before = [_queued_ns(each) for each in processes]
         ran = self.ask({"phase": "time"})
         if not self.is_on_one_processor:
@@ -258,7 +258,8 @@ def replicate(
         _started(lab, arms[0], "baseline", shift[0], cpu) as one,
         _started(lab, arms[1], "candidate", shift[1], cpu) as other,
     ):
-        sides = (_Side(one, cpu is not None), _Side(other, cpu is not None))
+        is_on_one = cpu is not None
+        sides = (_Side(one, is_on_one), _Side(other, is_on_one))
         # Alternates the arm that first gets memory and caches.
         for number in chance.sample((0, 1), 2):
             sides[number].worker.load(arms[number].target)
@@ -332,7 +333,7 @@ def processor_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
-def _queued_ns(pid: int | str) -> int:
+def _queued_ns(pid: str) -> int:
     """Return the time for which a process's first thread, or a thread, was runnable but not running.
 
     0 if the kernel does not report it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -14,22 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from esper_agents.torchlab.compare.result import ArmTimes, ComparisonMeasurements, TimedReplicate
+    from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
+
+
+# Parts of a sentence about a difference that say how much it is, not what.
+_NUMBERS = re.compile(r"\[[\d, ]*\]|-?(?:\d[\d.]*(?:e[+-]?\d+)?|\binf\b|\bnan\b)")
 
 
 def judge(measured: ComparisonMeasurements) -> ComparisonVerdict:
     """Return the verdict on the measurements of a comparison."""
     failed = measured.failed_checks
     if failed and not measured.is_timed_anyway:
-        return _verdict(ComparisonOutcome.WRONG, map(str, failed))
+        return _verdict(ComparisonOutcome.WRONG, _faults(failed))
     if failed and not measured.is_timeable:
-        return _verdict(ComparisonOutcome.ERROR, map(str, failed))
+        return _verdict(ComparisonOutcome.ERROR, _faults(failed))
     if measured.error is not None:
         return _verdict(ComparisonOutcome.ERROR, [measured.error.problem])
     timed = _of_time(measured)
     if all(each.is_close for each in failed):
         return timed
     doubts = timed.because if timed.outcome is ComparisonOutcome.NOT_SHOWN else ()
-    return replace(timed, outcome=ComparisonOutcome.DIFFERENT, because=(*map(str, failed), *doubts))
+    return replace(timed, outcome=ComparisonOutcome.DIFFERENT, because=(*_faults(failed), *doubts))
+
+
+def _faults(failed: Sequence[EquivalenceCheck]) -> Iterator[str]:
+    """Yield each fault once: those of a check that differ in numbers alone are one, with the number of its inputs."""
+    alike: dict[tuple[str, str], list[EquivalenceCheck]] = {}
+    for each in failed:
+        alike.setdefault((each.check, _NUMBERS.sub("0", each.detail)), []).append(each)
+    for first, *others in alike.values():
+        elsewhere = len({each.variant for each in others} - {first.variant})
+        inputs = "1 other input" if elsewhere == 1 else f"{elsewhere} other inputs"
+        yield f"{first} (and on {inputs})" if elsewhere else str(first)
 
 
 def _of_time(measured: ComparisonMeasurements) -> ComparisonVerdict:

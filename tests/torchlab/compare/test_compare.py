@@ -64,7 +64,7 @@ def dies_later(x):
 def _loop():
     import sys
     frame = sys._getframe(2)
-    return frame.f_code.co_name.startswith("_in_a_row")
+    return frame.f_globals["__name__"].endswith("timing_job")
 
 
 def random_one(x):

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..results import MissingPart
 from . import side_effects
+from .call_modes import AUTOCAST
 from .numeric_error import largest_gap
 from .observations import NUMBERS, ComparisonObservations, ObservedRun, read_case
-from .plan_step import ObservedStep, PlannedStep, RaisedError
-from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of
+from .plan_step import FURTHER, ObservedStep, PlannedStep, RaisedError
+from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of, without_zeros
 from .result import (
     BaselineRefusal,
     ComparisonNote,
@@ -49,6 +51,7 @@ class _Judgement:
         self._case = case
         self._checks: list[EquivalenceCheck] = []
         self._notes: list[ComparisonNote] = []
+        self._refused: list[MissingPart] = []
         self._is_settled = True
         self._known: dict[tuple[str, ...], list[LeafDifference]] = {}
         self._names = [step.name for step in case.steps]
@@ -67,7 +70,7 @@ class _Judgement:
             nondeterministic=tuple(self._nondeterministic()),
             notes=tuple(self._notes),
             refused=tuple(BaselineRefusal(**each) for each in about["refused"]),
-            missing=tuple(case.missing()),
+            missing=(*case.missing(), *self._refused),
             parameters=parameters and MatchedParameters(**parameters),
             scales=self._scales(),
         )
@@ -78,7 +81,10 @@ class _Judgement:
             return
         name = step.name
         if one.raised is not None or other.raised is not None:
-            self._judge_raised(name, one.raised, other.raised)
+            if step.group == FURTHER and one.raised is None and other.raised is not None:
+                self._refused.append(MissingPart(name, f"B raises {other.raised.type}: {other.raised.message}"))
+            else:
+                self._judge_raised(name, one.raised, other.raised)
             return
         self._compare(number, name, "output", "fresh-parameters" if step.group == "parameters" else "values")
         self._judge_gradients(number, name, one, other)
@@ -110,6 +116,9 @@ class _Judgement:
     def _judge_gradients(self, number: int, name: str, one: ObservedStep, other: ObservedStep) -> None:
         if one.backward_raised is not None:
             self._note(name, f"the baseline's backward raises {one.backward_raised.type}")
+        elif other.backward_raised is not None and self._case.steps[number].group == FURTHER:
+            why = f"B raises {other.backward_raised.type} in backward: {other.backward_raised.message}"
+            self._refused.append(MissingPart(name, why))
         elif other.backward_raised is not None:
             self._say("gradients", name, f"the candidate raises {other.backward_raised}")
         else:
@@ -125,6 +134,10 @@ class _Judgement:
             who = "the candidate" if other is None else "the baseline"
             self._say(values, variant, f"{who} has no {what.replace('_', ' ')}")
             return
+        if what == "gradients" and _is_empty(self._case.plan.pieces[self._case.steps[number].input]):
+            one, other, missing = without_zeros(one, other)
+            if missing:
+                self._note(variant, f"{missing} gradients are None in one and zero in the other, for empty inputs")
         found = self._differences(number, what, one, other)
         if what == "output" and not any(each.detail for each in found if each.check in FORM):
             self._say("form", variant, "")
@@ -134,9 +147,16 @@ class _Judgement:
     def _take(self, number: int, variant: str, what: str, values: str, found: LeafDifference) -> None:
         """Turn a difference into a check, a note, or nothing."""
         is_layout = self._case.steps[number].group == "layout"
+        is_autocast = self._case.steps[number].mode == AUTOCAST
         if found.check in FORM and not found.detail:
             return
-        if found.check == "strides" and what == "output" and is_layout:
+        if found.check == "dtype" and is_autocast:
+            # Which operations autocast runs in a short format depends on how the same is written.
+            self._note(variant, found.detail)
+        elif found.check == "values" and found.detail and is_autocast:
+            # The same function can be as ill-conditioned as it likes in a format of three digits.
+            self._refused.append(MissingPart(variant, f"B differs by more than rounding: {found.detail}"))
+        elif found.check == "strides" and what == "output" and is_layout:
             # Code that first makes its input contiguous returns contiguous outputs.
             self._note(variant, found.detail)
         elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
@@ -156,7 +176,12 @@ class _Judgement:
         return self._known[key]
 
     def _fit(self, number: int, what: str, leaf: Leaf, runs: Runs) -> ToleranceFit:
-        found = fit(self._case.with_other_runs(number, what, leaf.number, runs))
+        runs = self._case.with_other_runs(number, what, leaf.number, runs)
+        if self._case.steps[number].mode == AUTOCAST and runs.baseline.is_floating_point():
+            # One arm may round to bfloat16 where the other does not.
+            wide = runs.baseline.double()
+            runs.apart = torch.finfo(torch.bfloat16).eps * float(wide.nan_to_num(0, 0, 0).square().mean().sqrt())
+        found = fit(runs)
         if not found.is_passed and not found.is_settled:
             self._is_settled = False
         return found
@@ -270,6 +295,11 @@ def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[Equiva
         together = failed[0] if failed else check_of(name, f"{len(row)} calls in a row", "", is_allowed=False)
         kept.append(replace(together, calls=len(row), failed_calls=len(failed)))
     return tuple(kept)
+
+
+def _is_empty(inputs: Piece) -> bool:
+    """Return whether the inputs hold a tensor without elements."""
+    return any(0 in each.get("shape", ()) for each in inputs.tensors)
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

@@ -91,7 +91,7 @@ class ComparisonObservations:
     def __post_init__(self) -> None:
         """Find the steps with a float64 reference, and the references that cannot be trusted."""
         self.steps = planned_steps(self.plan)
-        self._same: dict[tuple[str, str | None, str], int] = {}
+        self._same: dict[tuple[str, str | None, str, bool], int] = {}
         for number, step in enumerate(self.steps):
             self._same.setdefault(step.key, number)
         parameters = self.candidate.bundle.about.get("parameters") or {}

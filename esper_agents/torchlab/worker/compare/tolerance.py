@@ -20,6 +20,9 @@ SHIFTS = 6
 _GROSS = 1000
 _MANY = 0.1
 _FEWEST_AVERAGED = 16
+# Difference of float64 numbers, as a share of their typical magnitude, that no order of summation can be held to: there
+# is no wider format to judge it by.
+_FLOAT64_SHARE = 1e-12
 
 
 @dataclass
@@ -208,15 +211,21 @@ def _errors(
         baseline=masked(finite, baseline - truth).abs(),
         shift=shift,
         truth=masked(finite, truth),
-        unit=ulp(torch.maximum(size, pooled(size)), dtype),
+        unit=_unit(torch.maximum(size, pooled(size)), dtype),
         is_finite=finite,
     )
+
+
+def _unit(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the smallest difference that counts at these magnitudes."""
+    unit = ulp(size, dtype)
+    return torch.maximum(unit, size * (_FLOAT64_SHARE / ULPS)) if dtype is torch.float64 else unit
 
 
 def _on_average(errors: _Errors, dtype: torch.dtype, *, is_settled: bool) -> ToleranceFit:
     count = int(errors.is_finite.sum())
     if count >= _FEWEST_AVERAGED:
-        unit = float(ulp(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
+        unit = float(_unit(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
         # An ulp of a short format is large: its noise would excuse the loss of half of the digits.
         moved = root_mean_square(errors.shift, count) if dtype in {torch.float32, torch.float64} else 0.0
         own = root_mean_square(errors.baseline, count)
