@@ -105,7 +105,7 @@ class _Side:
         self.processor_ns.append(ready.processor_ns + ran.processor_ns)
 
     def time_nothing(self) -> None:
-        """Time batches without calls: what a request takes by itself."""
+        """Time batches without calls: what a request takes without them."""
         for _ in range(_EMPTY_RUNS):
             self.ask({"phase": "prepare", "calls": 0, "lead_in": 0, "draw": [0, 0], "seed": 0, "shifts": []})
             self.empty_run_ns.append(self._run()[1])

@@ -276,7 +276,7 @@ def _rows(result: ComparisonResult, subject: ReportSubject) -> Iterator[tuple[st
     if tested := _tested(result):
         yield (
             "compared on",
-            f"{len(tested['inputs'])} kinds of input, such as {', '.join(tested['inputs'][:_MOST_KINDS])}",
+            f"{len(tested['inputs'])} kinds of input, such as {', '.join(tested['inputs'][-_MOST_KINDS:])}",
         )
         yield "not tested", "; ".join(tested["not_tested"][:_MOST_UNTESTED]) or "what no input shows, such as a date"
     yield from result.governance.said if result.governance else ()
