@@ -12,7 +12,12 @@ from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, acceptance
 from esper_agents.torchlab.compare.change_control import ChangeControl
 from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
-from esper_agents.torchlab.compare.result import CandidateFailure, ComparisonMeasurements, ComparisonResult
+from esper_agents.torchlab.compare.result import (
+    CandidateFailure,
+    ComparisonMeasurements,
+    ComparisonResult,
+    StatedTolerances,
+)
 from esper_agents.torchlab.compare.secondary_metrics import secondary_metrics
 from esper_agents.torchlab.compare.verdict import judge
 from esper_agents.torchlab.effort import Effort
@@ -48,6 +53,7 @@ class ComparisonRequest:
         seed: Seed of every random choice.
         has_extras: Whether to measure memory and graphs of both arms too; they decide nothing.
         is_timed_anyway: Whether different results do not end the comparison.
+        tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
 
     mode: ComparisonMode = ComparisonMode.LATENCY
@@ -58,6 +64,7 @@ class ComparisonRequest:
     seed: int = 0
     has_extras: bool = True
     is_timed_anyway: bool = False
+    tolerances: StatedTolerances | None = None
 
     @property
     def is_training(self) -> bool:
@@ -74,6 +81,7 @@ class ComparisonRequest:
             "metric": self.metric and {"name": self.metric.name, "tolerance": self.metric.tolerance},
             "seed": self.seed,
             **({"time_anyway": True} if self.is_timed_anyway else {}),
+            **({"tolerances": plain(self.tolerances)} if self.tolerances is not None else {}),
         }
 
 
@@ -140,6 +148,7 @@ def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> 
         checks=(),
         samples=(),
         is_timed_anyway=question.is_timed_anyway,
+        tolerances=question.tolerances,
     )
 
 
@@ -217,6 +226,7 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
         allow=question.allow,
         metric=question.metric,
         is_thorough=question.effort is Effort.THOROUGH,
+        tolerances=question.tolerances,
     ) as correctness:
         checks = correctness.checks(tell)
         measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.compare.measure import Referee
-from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes
+from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker.compare.result import (
     EquivalenceCheck,
@@ -65,6 +66,7 @@ class Correctness:
         allow: Sequence[str],
         metric: OutputMetric | None = None,
         is_thorough: bool = False,
+        tolerances: StatedTolerances | None = None,
     ) -> None:
         """Prepare the check.
 
@@ -75,9 +77,11 @@ class Correctness:
             train: Whether to compare gradients.
             allow: Checks whose failure is allowed.
             metric: User's metric for outputs, instead of the numeric tolerance.
+            tolerances: Differences that are no faults, beyond what rounding explains.
             is_thorough: Whether calls are tried in every further way, however long that takes.
         """
         self._is_thorough = is_thorough
+        self._stated: JsonObject = {} if tolerances is None else plain(tolerances)
         self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
         self._readings: JsonObject = {}
@@ -166,7 +170,15 @@ class Correctness:
     ) -> tuple[EquivalenceCheck, ...]:
         known = self.notes.parameters
         hidden = [] if known is None else [*known.unmatched, *known.moved]
-        request = {"phase": "timed", "scales": self._scales, "calls": list(calls), "hidden": hidden}
+        request = {
+            "phase": "timed",
+            "scales": self._scales,
+            "calls": list(calls),
+            "hidden": hidden,
+            "rtol": 0.0,
+            "atol": 0.0,
+            **self._stated,
+        }
         return self._checked(request, (*baseline.files, *candidate.files), f"a timed call (seed {seed})")
 
     def _processes(self, baseline: WorkerReply, candidate: WorkerReply) -> tuple[EquivalenceCheck, ...]:
@@ -186,7 +198,13 @@ class Correctness:
                 os.close(each)
 
     def _judge(self, seen: list[tuple[str, int]]) -> EquivalenceJudgement:
-        request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow, **self._readings}
+        request = {
+            "phase": "judge",
+            "roles": [role for role, _ in seen],
+            "allow": self._allow,
+            **self._readings,
+            **self._stated,
+        }
         answer = self._referee.ask("referee", request, files=tuple(each for _, each in seen))
         return answer.read(EquivalenceJudgement)
 

@@ -50,6 +50,23 @@ class ComparisonNotes:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedTolerances:
+    """Differences that the user calls no faults.
+
+    Attributes:
+        rtol: As a share of the baseline's number.
+        atol: In its unit.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    def __str__(self) -> str:
+        """Return both."""
+        return f"rtol {self.rtol:g}, atol {self.atol:g}, as stated"
+
+
+@dataclass(frozen=True, slots=True)
 class TimingPlan:
     """Timing plan shared by all replicates, fixed by a pilot before the first.
 
@@ -213,6 +230,7 @@ class ComparisonMeasurements:
         beside: Secondary metrics.
         governance: Change control; None outside a report.
         is_timed_anyway: Whether different results do not end the comparison.
+        tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
 
     rules: AcceptanceRules
@@ -229,6 +247,7 @@ class ComparisonMeasurements:
     beside: SecondaryMetrics | None = None
     governance: ChangeRecord | None = None
     is_timed_anyway: bool = False
+    tolerances: StatedTolerances | None = None
 
     @property
     def failed_checks(self) -> tuple[EquivalenceCheck, ...]:

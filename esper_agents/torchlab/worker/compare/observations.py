@@ -76,6 +76,8 @@ class ComparisonObservations:
         allow: Checks, or variants, whose differences are allowed.
         readings: By variant, the user's metric of both arms, which replaces the numeric tolerance.
         tolerance: Allowed difference of the metric.
+        rtol: Stated relative tolerance.
+        atol: Stated absolute tolerance.
     """
 
     plan: Bundle
@@ -87,6 +89,8 @@ class ComparisonObservations:
     allow: frozenset[str] = frozenset()
     readings: dict[str, list[float]] | None = None
     tolerance: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
     def __post_init__(self) -> None:
         """Find the steps with a float64 reference, and the references that cannot be trusted."""
@@ -106,6 +110,7 @@ class ComparisonObservations:
         runs.reference = self._run_of(self.reference, number, what, leaf, runs.baseline)
         found = (self._run_of(each, number, what, leaf, runs.baseline) for each in self.shifted)
         runs.shifted = [each for each in found if each is not None]
+        runs.rtol, runs.atol = self.rtol, self.atol
         runs.is_trusted = (what, leaf) not in self.distrusted
         return runs
 
@@ -184,7 +189,8 @@ def read_case(request: _Json) -> ComparisonObservations:
     """Return the observations whose bundles a request names.
 
     Args:
-        request: `files`: descriptors, with their `roles`; `allow`; `readings` and `tolerance` of a metric.
+        request: `files`: descriptors, with their `roles`; `allow`; `readings` and `tolerance` of a metric;
+            `rtol`; `atol`.
 
     Raises:
         BundleError: One of the files is not a bundle.
@@ -209,4 +215,6 @@ def read_case(request: _Json) -> ComparisonObservations:
         allow=frozenset(request.get("allow") or ()),
         readings=request.get("readings"),
         tolerance=float(request.get("tolerance") or 0.0),
+        rtol=float(request.get("rtol") or 0.0),
+        atol=float(request.get("atol") or 0.0),
     )

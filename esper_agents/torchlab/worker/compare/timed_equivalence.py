@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,20 @@ def judge_timed(request: _Json) -> tuple[EquivalenceCheck, ...]:
     Args:
         request: `files`: descriptors of the two bundles, baseline first, with pieces such as `output 3`; `calls`: the
             numbers of the calls to judge; `scales` from `equivalence.judge`; `variant`: name of the batch; `allow`;
-            `hidden`: parameters of the baseline that have no counterpart.
+            `hidden`: parameters of the baseline that have no counterpart; `rtol`, `atol`.
 
     Returns:
         Checks.
     """
     allow, scales, variant = frozenset(request.get("allow") or ()), request.get("scales") or {}, request["variant"]
-    judged = partial(_judged, variant=variant, scales=scales, allow=allow, hidden=set(request["hidden"]))
+    judged = partial(
+        _judged,
+        variant=variant,
+        scales=scales,
+        allow=allow,
+        hidden=set(request["hidden"]),
+        stated=(request["rtol"], request["atol"]),
+    )
     found: list[EquivalenceCheck] = []
     try:
         one, other = (Bundle(each).pieces for each in request["files"])
@@ -60,7 +68,14 @@ def _first_of_each(found: list[EquivalenceCheck]) -> Iterator[EquivalenceCheck]:
 
 
 def _judged(
-    pieces: tuple[Piece, Piece], what: str, *, variant: str, scales: _Json, allow: frozenset[str], hidden: set[str]
+    pieces: tuple[Piece, Piece],
+    what: str,
+    *,
+    variant: str,
+    scales: _Json,
+    allow: frozenset[str],
+    hidden: set[str],
+    stated: tuple[float, float],
 ) -> Iterator[EquivalenceCheck]:
     if hidden and what in OF_PARAMETERS:
         pieces = (reduced(pieces[0], hidden), reduced(pieces[1], hidden))
@@ -68,7 +83,7 @@ def _judged(
     def judge(leaf: Leaf, runs: Runs) -> ToleranceFit:
         # Timed calls have no float64 run: the difference of the arms on plain inputs says what rounding does.
         scale = scales.get(f"{what} {leaf.number}")
-        return fit(Runs(runs.baseline, runs.candidate, apart=scale["apart"] if scale else 0.0))
+        return fit(replace(runs, apart=scale["apart"] if scale else 0.0, rtol=stated[0], atol=stated[1]))
 
     for each in compared(*pieces, judge):
         if what == "output":

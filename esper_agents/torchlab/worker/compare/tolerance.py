@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,6 +55,8 @@ class Runs:
         shifted: Values of the baseline with rounding noise, one for each such run.
         is_trusted: Whether the reference is known to compute the same function.
         apart: Difference of the arms on other inputs; it counts as an error of the baseline.
+        rtol: Stated tolerance, as a share of the baseline's magnitude.
+        atol: Stated tolerance.
     """
 
     baseline: torch.Tensor
@@ -63,6 +65,8 @@ class Runs:
     shifted: Sequence[torch.Tensor] = ()
     is_trusted: bool = True
     apart: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 def fit(runs: Runs) -> ToleranceFit:
@@ -117,7 +121,10 @@ def _fit_complex(runs: Runs) -> ToleranceFit:
 
     reference = parts(runs.reference) if runs.reference is not None else None
     shifted = [parts(each) for each in runs.shifted]
-    return fit(Runs(parts(runs.baseline), parts(runs.candidate), reference, shifted, runs.is_trusted, runs.apart))
+    halves = replace(
+        runs, baseline=parts(runs.baseline), candidate=parts(runs.candidate), reference=reference, shifted=shifted
+    )
+    return fit(halves)
 
 
 def _fit_exact(runs: Runs) -> ToleranceFit:
@@ -185,9 +192,13 @@ def _fit_real(runs: Runs) -> ToleranceFit:
     errors = _errors(baseline, candidate, truth, shifted, dtype)
     errors.baseline = errors.baseline.clamp_min(runs.apart)
     allowed = errors.allowed()
+    stated = runs.atol + runs.rtol * masked(errors.is_finite, baseline).abs()
+    allowed = torch.where(masked(errors.is_finite, candidate - baseline).abs() <= stated, float("inf"), allowed)
     beyond = (errors.candidate > allowed) | wrong_kind
     is_settled = len(shifted) >= SHIFTS
     if not beyond.any():
+        if runs.rtol or runs.atol:
+            return ToleranceFit(True, "within the stated tolerance", errors.numbers())
         return _on_average(errors, dtype, is_settled=is_settled)
     is_gross = bool(shifted) and float((errors.candidate > _GROSS * allowed).double().mean()) > _MANY
     detail = _where_beyond(runs, beyond, errors.candidate, allowed, wrong_kind)
