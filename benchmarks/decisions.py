@@ -116,11 +116,14 @@ def arms(workload: str, percent: int) -> tuple[measure.Arm, measure.Arm]:
     return made[0], made[1]
 
 
-def unjudged(one: WorkerReply, other: WorkerReply, _seed: int) -> tuple[EquivalenceCheck, ...]:
+def unjudged(one: WorkerReply, other: WorkerReply, *_: object) -> tuple[EquivalenceCheck, ...]:
     """Let go of what both returned for a timed call: that they are right was seen once for each pair."""
     for each in (*one.files, *other.files):
         os.close(each)
     return ()
+
+
+UNJUDGED = measure.Referee(None, unjudged, unjudged)
 
 
 def record(lab: Lab, share: float) -> dict[tuple[str, int], list[TimedReplicate]]:
@@ -132,7 +135,7 @@ def record(lab: Lab, share: float) -> dict[tuple[str, int], list[TimedReplicate]
             plan = measure.calibrate(lab, *pair, acceptance(), train=False, seed=percent)
             seeds = measure.seeds(percent)
             recorded[workload, percent] = [
-                measure.replicate(lab, pair, plan, seed=next(seeds), recheck=unjudged)
+                measure.replicate(lab, pair, plan, seed=next(seeds), referee=UNJUDGED)
                 for _ in range(max(round(RECORDED[percent] * share), 24))
             ]
             ratios = sorted(each.log_ratio for each in recorded[workload, percent])
@@ -204,7 +207,7 @@ def timed(lab: Lab, workload: str, percent: int, seed: int) -> ComparisonMeasure
     """Run the timing of a whole comparison; what comes before it, correctness, was seen once for each pair."""
     pair, question = arms(workload, percent), ComparisonRequest(claim=CLAIM, seed=seed)
     measured = empty_measurement(lab, pair[1], question)
-    return time_until_decided(lab, pair, question, measured, recheck=unjudged, tell=lambda *_: None)
+    return time_until_decided(lab, pair, question, measured, referee=UNJUDGED, tell=lambda *_: None)
 
 
 def right(lab: Lab) -> None:

@@ -665,6 +665,8 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--ignore": "text",
             "--metric": "text",
             "--tolerance": "text",
+            "--rtol": "text",
+            "--atol": "text",
             "--flag": "text",
             "--time-anyway": "",
             "--effort": "quick|normal|thorough|",

@@ -69,12 +69,16 @@ class OutsideConfirmation:
         least_saved_processor: Minimum share of the saving by the kernel's processor time.
         most_idle_share: Maximum processor share of an idle candidate beyond that of the baseline.
         most_waiting: Ratio of wall time to processor time above which the baseline waits.
+        most_late_share: Maximum share of the saving that is spent when results are looked at.
+        most_other_threads: Maximum share of the baseline's processor time that other threads use, with one thread.
     """
 
     least_saved_outside: float
     least_saved_processor: float
     most_idle_share: float
     most_waiting: float
+    most_late_share: float = 1.0
+    most_other_threads: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,12 @@ from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, acceptance
 from esper_agents.torchlab.compare.change_control import ChangeControl
 from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
-from esper_agents.torchlab.compare.result import CandidateFailure, ComparisonMeasurements, ComparisonResult
+from esper_agents.torchlab.compare.result import (
+    CandidateFailure,
+    ComparisonMeasurements,
+    ComparisonResult,
+    StatedTolerances,
+)
 from esper_agents.torchlab.compare.secondary_metrics import secondary_metrics
 from esper_agents.torchlab.compare.verdict import judge
 from esper_agents.torchlab.effort import Effort
@@ -22,7 +27,7 @@ from esper_agents.torchlab.worker_failure import WorkerError
 
 if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
-    from esper_agents.torchlab.compare.measure import Arm, Recheck
+    from esper_agents.torchlab.compare.measure import Arm, Referee
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
 
@@ -48,6 +53,7 @@ class ComparisonRequest:
         seed: Seed of every random choice.
         has_extras: Whether to measure memory and graphs of both arms too; they decide nothing.
         is_timed_anyway: Whether different results do not end the comparison.
+        tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
 
     mode: ComparisonMode = ComparisonMode.LATENCY
@@ -58,6 +64,7 @@ class ComparisonRequest:
     seed: int = 0
     has_extras: bool = True
     is_timed_anyway: bool = False
+    tolerances: StatedTolerances | None = None
 
     @property
     def is_training(self) -> bool:
@@ -74,6 +81,7 @@ class ComparisonRequest:
             "metric": self.metric and {"name": self.metric.name, "tolerance": self.metric.tolerance},
             "seed": self.seed,
             **({"time_anyway": True} if self.is_timed_anyway else {}),
+            **({"tolerances": plain(self.tolerances)} if self.tolerances is not None else {}),
         }
 
 
@@ -140,6 +148,7 @@ def empty_measurement(lab: Lab, candidate: Arm, question: ComparisonRequest) -> 
         checks=(),
         samples=(),
         is_timed_anyway=question.is_timed_anyway,
+        tolerances=question.tolerances,
     )
 
 
@@ -154,7 +163,7 @@ def time_until_decided(
     question: ComparisonRequest,
     measured: ComparisonMeasurements,
     *,
-    recheck: Recheck,
+    referee: Referee,
     tell: Tell,
     is_stateless: bool = True,
 ) -> ComparisonMeasurements:
@@ -165,7 +174,7 @@ def time_until_decided(
         arms: Baseline and candidate.
         question: The claim and its settings.
         measured: Measurements before the timing.
-        recheck: Compares both outputs of a timed call.
+        referee: Judges what the timed processes did.
         tell: Progress callback.
         is_stateless: Whether the output of a call is independent of the number of earlier calls.
 
@@ -178,14 +187,20 @@ def time_until_decided(
     rules = measured.rules
     try:
         plan = measure.calibrate(
-            lab, *arms, rules, train=question.is_training, seed=question.seed, is_stateless=is_stateless
+            lab,
+            *arms,
+            rules,
+            train=question.is_training,
+            seed=question.seed,
+            is_stateless=is_stateless,
+            plan_file=referee.plan,
         )
         measured = replace(measured, plan=plan)
         begun_ns, limit_s, looks = time.monotonic_ns(), _limit_s(rules, question), rules.looks.replicates
         for number, seed in enumerate(measure.seeds(question.seed)):
             spent_s = (time.monotonic_ns() - begun_ns) / 1e9
             tell(f"timing, pair {number + 1} of at most {looks[-1]}", min(spent_s / limit_s, 0.99))
-            sample = measure.replicate(lab, arms, plan, seed=seed, recheck=recheck)
+            sample = measure.replicate(lab, arms, plan, seed=seed, referee=referee)
             measured = replace(measured, samples=(*measured.samples, sample))
             timed = len(measured.samples)
             spent_s = (time.monotonic_ns() - begun_ns) / 1e9
@@ -204,7 +219,14 @@ def time_until_decided(
 def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell: Tell) -> ComparisonMeasurements:
     training = question.is_training
     with Correctness(
-        lab, arms, seed=question.seed, train=training, allow=question.allow, metric=question.metric
+        lab,
+        arms,
+        seed=question.seed,
+        train=training,
+        allow=question.allow,
+        metric=question.metric,
+        is_thorough=question.effort is Effort.THOROUGH,
+        tolerances=question.tolerances,
     ) as correctness:
         checks = correctness.checks(tell)
         measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)
@@ -216,7 +238,7 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
                 arms,
                 question,
                 measured,
-                recheck=correctness.recheck,
+                referee=correctness.referee(),
                 tell=tell,
                 is_stateless=correctness.is_stateless,
             )

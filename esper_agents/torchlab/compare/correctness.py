@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes
+from esper_agents.torchlab.compare.measure import Referee
+from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker.compare.result import (
     EquivalenceCheck,
@@ -63,6 +65,8 @@ class Correctness:
         train: bool,
         allow: Sequence[str],
         metric: OutputMetric | None = None,
+        is_thorough: bool = False,
+        tolerances: StatedTolerances | None = None,
     ) -> None:
         """Prepare the check.
 
@@ -73,11 +77,16 @@ class Correctness:
             train: Whether to compare gradients.
             allow: Checks whose failure is allowed.
             metric: User's metric for outputs, instead of the numeric tolerance.
+            tolerances: Differences that are no faults, beyond what rounding explains.
+            is_thorough: Whether calls are tried in every further way, however long that takes.
         """
+        self._is_thorough = is_thorough
+        self._stated: JsonObject = {} if tolerances is None else plain(tolerances)
         self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
         self._readings: JsonObject = {}
         self._scales: JsonObject = {}
+        self._seen_files: dict[str, int] = {}
         self.notes = ComparisonNotes()
         self.is_stateless = True
 
@@ -100,6 +109,8 @@ class Correctness:
         """
         tell("planning the inputs of both sides", 0.0)
         request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
+        if self._is_thorough:
+            request["further_s"] = _MOST_BUDGET_S
         answer = self._seen(0, "plan", request)
         planned, summary = self._hold(answer), answer.read(PlannedCalls)
         self.is_stateless = summary.is_stateless
@@ -121,6 +132,7 @@ class Correctness:
                 raise
         if self._metric is not None:
             self._readings = self._read(self._metric, dict(seen))
+        self._seen_files = dict(seen)
         return self._judged(seen, planned, tell)
 
     def _read(self, metric: OutputMetric, seen: dict[str, int]) -> JsonObject:
@@ -149,29 +161,50 @@ class Correctness:
         self.notes = ComparisonNotes(judgement.notes, judgement.refused, judgement.missing, judgement.parameters)
         return judgement.checks
 
-    def recheck(self, baseline: WorkerReply, candidate: WorkerReply, seed: int) -> tuple[EquivalenceCheck, ...]:
-        """Compare the outputs of both arms for the same timed call, and close both replies.
+    def referee(self) -> Referee:
+        """Return the judges of timed processes; `checks` has been called."""
+        return Referee(self._seen_files["plan"], self._calls, self._processes)
 
-        Args:
-            baseline: Reply of the baseline's process.
-            candidate: Reply of the candidate's process.
-            seed: Seed of the inputs, to identify the call.
-        """
+    def _calls(
+        self, baseline: WorkerReply, candidate: WorkerReply, seed: int, calls: Sequence[int]
+    ) -> tuple[EquivalenceCheck, ...]:
+        known = self.notes.parameters
+        hidden = [] if known is None else [*known.unmatched, *known.moved]
         request = {
             "phase": "timed",
             "scales": self._scales,
-            "variant": f"a timed call (seed {seed})",
-            "allow": self._allow,
+            "calls": list(calls),
+            "hidden": hidden,
+            "rtol": 0.0,
+            "atol": 0.0,
+            **self._stated,
         }
+        return self._checked(request, (*baseline.files, *candidate.files), f"a timed call (seed {seed})")
+
+    def _processes(self, baseline: WorkerReply, candidate: WorkerReply) -> tuple[EquivalenceCheck, ...]:
+        observed = tuple(self._seen_files[role] for role in ("baseline", "candidate"))
         files = (*baseline.files, *candidate.files)
+        return self._checked({"phase": "processes"}, files, "the timed processes", before=observed)
+
+    def _checked(
+        self, request: JsonObject, files: tuple[int, ...], variant: str, *, before: tuple[int, ...] = ()
+    ) -> tuple[EquivalenceCheck, ...]:
+        """Ask the referee about the files of two replies, and close them."""
         try:
-            return self._referee.ask("referee", request, files=files).read(TimedCallChecks).checks
+            asked = {**request, "variant": variant, "allow": self._allow}
+            return self._referee.ask("referee", asked, files=(*before, *files)).read(TimedCallChecks).checks
         finally:
             for each in files:
                 os.close(each)
 
     def _judge(self, seen: list[tuple[str, int]]) -> EquivalenceJudgement:
-        request = {"phase": "judge", "roles": [role for role, _ in seen], "allow": self._allow, **self._readings}
+        request = {
+            "phase": "judge",
+            "roles": [role for role, _ in seen],
+            "allow": self._allow,
+            **self._readings,
+            **self._stated,
+        }
         answer = self._referee.ask("referee", request, files=tuple(each for _, each in seen))
         return answer.read(EquivalenceJudgement)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import os
 import random
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from esper_agents.torchlab.compare.result import ArmTimes, TimedReplicate, TimingPlan
 from esper_agents.torchlab.worker.compare.result import TimedBatch, WarmedArm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, TimingRules
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
     from esper_agents.torchlab.worker_handle import WorkerHandle, WorkerReply
 
-# Compares both outputs of a timed call; takes both replies and the seed of the inputs.
-Recheck: TypeAlias = "Callable[[WorkerReply, WorkerReply, int], tuple[EquivalenceCheck, ...]]"
-
 _PILOT_CALLS = 3
 _RECHECKED = 2
+# Calls of a batch whose results are asked for when it is done, and of them those that are judged.
+_MOST_KEPT, _JUDGED = 48, 3
+_EMPTY_RUNS = 3
+# What is looked at must not follow from the seed, which measured code can know.
+_UNKNOWN = random.SystemRandom()
 _MOST_WARM_CALLS = 200
 _MOST_PADDING = 1 << 20
 _MOST_SHIFT = 64 << 10
@@ -52,30 +55,82 @@ class Arm:
 
 @dataclass
 class _Side:
+    """One arm of a replicate, with what the clocks outside of its process showed.
+
+    Attributes:
+        worker: Its process.
+        is_on_one_processor: Whether it may use one processor only.
+        batch_ns: See `ArmTimes`, as of the others.
+    """
+
     worker: WorkerHandle
+    is_on_one_processor: bool
     batch_ns: list[int] = field(default_factory=list)
     outside_ns: list[int] = field(default_factory=list)
     processor_ns: list[int] = field(default_factory=list)
     queued_ns: list[int] = field(default_factory=list)
+    run_ns: list[int] = field(default_factory=list)
+    run_processor_ns: list[int] = field(default_factory=list)
+    other_threads_ns: list[int] = field(default_factory=list)
+    kept_processor_ns: list[int] = field(default_factory=list)
+    empty_run_ns: list[int] = field(default_factory=list)
     idle_ns: int = 0
     idle_wall_ns: int = 0
     _left: tuple[int, int] | None = None
 
-    def time(self, request: JsonObject) -> None:
-        """Time one batch by the process's own clock, by this process's clock, and by the kernel's CPU time."""
+    def ask(self, request: JsonObject, files: tuple[int, ...] = ()) -> _TimedReply:
+        """Run one phase, timed by this process's clock and by the kernel's processor time."""
         clock = processor_clock(self.worker.pid)
-        queued = _queued_ns(self.worker.pid)
         begun, before = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         if self._left is not None:
             self.idle_wall_ns += begun - self._left[0]
             self.idle_ns += before - self._left[1]
-        answer = self.worker.ask("timing", request)
+        reply = self.worker.ask("timing", request, files=files)
         done, after = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         self._left = done, after
-        self.queued_ns.append(_queued_ns(self.worker.pid) - queued)
-        self.batch_ns.append(answer.read(TimedBatch).batch_ns)
-        self.outside_ns.append(done - begun)
-        self.processor_ns.append(after - before)
+        return _TimedReply(reply, done - begun, after - before)
+
+    def time(self, request: JsonObject, files: tuple[int, ...]) -> None:
+        """Make a batch ready, and time it."""
+        queued = _queued_ns(str(self.worker.pid))
+        ready = self.ask({**request, "phase": "prepare"}, files)
+        own = _main_thread_ns(self.worker.pid)
+        ran, run_ns = self._run()
+        self.other_threads_ns.append(max(ran.processor_ns - (_main_thread_ns(self.worker.pid) - own), 0) if own else 0)
+        self.queued_ns.append(_queued_ns(str(self.worker.pid)) - queued)
+        self.batch_ns.append(ran.reply.read(TimedBatch).batch_ns)
+        self.run_ns.append(run_ns)
+        self.run_processor_ns.append(ran.processor_ns)
+        self.outside_ns.append(ready.wall_ns + ran.wall_ns)
+        self.processor_ns.append(ready.processor_ns + ran.processor_ns)
+
+    def time_nothing(self) -> None:
+        """Time batches without calls: what a request takes without them."""
+        for _ in range(_EMPTY_RUNS):
+            self.ask({"phase": "prepare", "calls": 0, "lead_in": 0, "draw": [0, 0], "seed": 0, "shifts": []})
+            self.empty_run_ns.append(self._run()[1])
+
+    def _run(self) -> tuple[_TimedReply, int]:
+        """Run the batch that is ready; return the reply, and its time without what others took from both processes.
+
+        Work of other threads of a process that has one processor may make its first thread wait: it counts.
+        """
+        processes = (str(self.worker.pid), f"{os.getpid()}/task/{threading.get_native_id()}")
+        before = [_queued_ns(each) for each in processes]
+        ran = self.ask({"phase": "time"})
+        if not self.is_on_one_processor:
+            return ran, ran.wall_ns
+        queued = sum(_queued_ns(each) - was for each, was in zip(processes, before, strict=True))
+        return ran, max(ran.wall_ns - queued, ran.processor_ns)
+
+    def kept(self, calls: Sequence[int], *, has_state: bool) -> WorkerReply:
+        """Return what these calls of the last batch did, asked for twice: what work was left until then shows."""
+        request = {"phase": "kept", "calls": list(calls), "has_state": has_state}
+        first, second = self.ask(request), self.ask(request)
+        for each in second.reply.files:
+            os.close(each)
+        self.kept_processor_ns.append((first.processor_ns - second.processor_ns) // len(calls))
+        return first.reply
 
     def times(self) -> ArmTimes:
         return ArmTimes(
@@ -86,7 +141,34 @@ class _Side:
             idle_ns=self.idle_ns,
             idle_wall_ns=self.idle_wall_ns,
             processes_started=_children(self.worker.pid),
+            run_ns=tuple(self.run_ns),
+            run_processor_ns=tuple(self.run_processor_ns),
+            other_threads_ns=tuple(self.other_threads_ns),
+            kept_processor_ns=tuple(self.kept_processor_ns),
+            empty_run_ns=tuple(self.empty_run_ns),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedReply:
+    reply: WorkerReply
+    wall_ns: int
+    processor_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """Judges of what timed processes did; each closes the replies that it takes.
+
+    Attributes:
+        plan: Descriptor of the plan, whose parameters both arms get; None without one.
+        calls: Compares what both arms did in these calls of a batch, by the seed of their inputs.
+        processes: Compares the state of both timed processes with each other and with the observed ones.
+    """
+
+    plan: int | None
+    calls: Callable[[WorkerReply, WorkerReply, int, Sequence[int]], tuple[EquivalenceCheck, ...]]
+    processes: Callable[[WorkerReply, WorkerReply], tuple[EquivalenceCheck, ...]]
 
 
 def calibrate(
@@ -98,6 +180,7 @@ def calibrate(
     train: bool,
     seed: int,
     is_stateless: bool = True,
+    plan_file: int | None = None,
 ) -> TimingPlan:
     """Run both arms once and choose the lengths of a batch and a replicate.
 
@@ -111,8 +194,9 @@ def calibrate(
         tried, kinds = [], set()
         for arm, worker in ((baseline, one), (candidate, other)):
             kinds.add(worker.load(arm.target).kind)
-            first = _warm(worker, _PILOT_CALLS, train=train, seed=seed)
-            tried.append(_warm(worker, _warm_calls(first.call_ns, timing), train=train, seed=seed))
+            first = _warm(worker, _PILOT_CALLS, train=train, seed=seed, plan_file=plan_file)
+            more = _warm_calls(first.call_ns, timing)
+            tried.append(_warm(worker, more, train=train, seed=seed, plan_file=plan_file))
     call_ns = [max(each.call_ns, 1) for each in tried]
     input_ns = max(*(each.input_ns for each in tried), 1)
     most_calls = min(
@@ -150,7 +234,7 @@ def replicate(
     plan: TimingPlan,
     *,
     seed: int,
-    recheck: Recheck,
+    referee: Referee,
 ) -> TimedReplicate:
     """Time both arms in a fresh pair of processes.
 
@@ -159,7 +243,7 @@ def replicate(
         arms: Baseline and candidate.
         plan: The timing plan.
         seed: Seed of every random choice in this replicate.
-        recheck: Compares both outputs of a timed call.
+        referee: Judges what the timed processes did.
 
     Raises:
         WorkerError: An arm failed that had worked before.
@@ -167,25 +251,34 @@ def replicate(
     chance = random.Random(seed)  # noqa: S311 - a design, not a secret
     cpu = _processor(lab, chance)
     order = "".join(chance.choice(_QUADS) for _ in range(plan.quads))
-    rechecked_after = chance.sample(range(1, plan.quads * 2), _RECHECKED)
+    rechecked_after = _UNKNOWN.sample(range(1, plan.quads * 2), _RECHECKED)
     shift = [chance.randrange(_MOST_PADDING) for _ in arms]
+    is_alike = plan.calls[0] == plan.calls[1] and plan.lead_in[0] == plan.lead_in[1]
     with (
         _started(lab, arms[0], "baseline", shift[0], cpu) as one,
         _started(lab, arms[1], "candidate", shift[1], cpu) as other,
     ):
-        sides = (_Side(one), _Side(other))
+        is_on_one = cpu is not None
+        sides = (_Side(one, is_on_one), _Side(other, is_on_one))
         # Alternates the arm that first gets memory and caches.
         for number in chance.sample((0, 1), 2):
             sides[number].worker.load(arms[number].target)
         warm_seed = chance.getrandbits(31)
         for number in chance.sample((0, 1), 2):
-            _warm(sides[number].worker, plan.warm_calls, train=plan.train, seed=warm_seed)
+            worker = sides[number].worker
+            _warm(worker, plan.warm_calls, train=plan.train, seed=warm_seed, plan_file=referee.plan)
+            sides[number].time_nothing()
         rechecked: list[EquivalenceCheck] = []
         for number in range(plan.quads * 2):
             inputs_seed = _time_pair(sides, plan, order[2 * number : 2 * number + 2], chance)
             if number in rechecked_after:
-                answers = [side.worker.ask("timing", {"phase": "output"}) for side in sides]
-                rechecked += recheck(answers[0], answers[1], inputs_seed)
+                every = [*range(min(plan.lead_in)), *(max(plan.lead_in) + each for each in range(min(plan.calls)))]
+                calls = _UNKNOWN.sample(every, min(len(every), _MOST_KEPT))
+                kept = [side.kept(calls, has_state=is_alike) for side in sides]
+                judged = _UNKNOWN.sample(calls, min(len(calls), _JUDGED))
+                rechecked += referee.calls(kept[0], kept[1], inputs_seed, judged)
+                states = [side.ask({"phase": "process"}).reply for side in sides]
+                rechecked += referee.processes(states[0], states[1])
         return TimedReplicate(
             seed=seed,
             calls=plan.calls,
@@ -199,18 +292,22 @@ def replicate(
 
 
 def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance: random.Random) -> int:
-    """Time a batch of each arm on the same inputs, of which each uses as many as it makes calls; return their seed."""
+    """Time a batch of each arm on the same inputs, of which each uses as many as it makes calls; return their seed.
+
+    The process of the baseline makes the inputs of both: where they are made, answers could be prepared.
+    """
     inputs_seed = chance.getrandbits(31)
-    request: dict[str, Any] = {
-        "phase": "time",
-        "seed": inputs_seed,
-        "draw": [max(plan.lead_in), max(plan.calls)],
-        "pick": chance.randrange(min(plan.calls)),
-    }
-    for letter in order:
-        arm = "AB".index(letter)
-        shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
-        sides[arm].time({**request, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm], "shifts": shifts})
+    draw = [max(plan.lead_in), max(plan.calls)]
+    made = sides[0].ask({"phase": "draw", "seed": inputs_seed, "calls": sum(draw)}).reply
+    try:
+        for letter in order:
+            arm = "AB".index(letter)
+            shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
+            request = {"seed": inputs_seed, "draw": draw, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm]}
+            sides[arm].time({**request, "shifts": shifts}, made.files)
+    finally:
+        for each in made.files:
+            os.close(each)
     return inputs_seed
 
 
@@ -218,8 +315,10 @@ def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = Non
     return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
 
 
-def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int) -> WarmedArm:
-    return worker.ask("timing", {"phase": "warm", "calls": calls, "train": train, "seed": seed}).read(WarmedArm)
+def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int, plan_file: int | None) -> WarmedArm:
+    files = () if plan_file is None else (plan_file,)
+    request = {"phase": "warm", "calls": calls, "train": train, "seed": seed}
+    return worker.ask("timing", request, files=files).read(WarmedArm)
 
 
 def _processor(lab: Lab, chance: random.Random) -> int | None:
@@ -234,11 +333,23 @@ def processor_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
-def _queued_ns(pid: int) -> int:
-    """Return the time for which a process was runnable but not running; 0 if the kernel does not report it."""
+def _queued_ns(pid: str) -> int:
+    """Return the time for which a process's first thread, or a thread, was runnable but not running.
+
+    0 if the kernel does not report it.
+    """
     try:
         with open(f"/proc/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - not a user's path
             return int(opened.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _main_thread_ns(pid: int) -> int:
+    """Return the processor time of a process's first thread; 0 if the kernel does not report it."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/schedstat", encoding="ascii") as opened:  # noqa: PTH123 - as above
+            return int(opened.read().split()[0])
     except (OSError, IndexError):
         return 0
 

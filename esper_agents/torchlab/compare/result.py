@@ -50,6 +50,23 @@ class ComparisonNotes:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedTolerances:
+    """Differences that the user calls no faults.
+
+    Attributes:
+        rtol: As a share of the baseline's number.
+        atol: In its unit.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    def __str__(self) -> str:
+        """Return both."""
+        return f"rtol {self.rtol:g}, atol {self.atol:g}, as stated"
+
+
+@dataclass(frozen=True, slots=True)
 class TimingPlan:
     """Timing plan shared by all replicates, fixed by a pilot before the first.
 
@@ -83,6 +100,14 @@ class ArmTimes:
         idle_ns: Processor time between its batches.
         idle_wall_ns: Wall time between its batches.
         processes_started: Number of processes that it left running.
+        run_ns: Time from the signal to start each batch until its reply, by the clock of the lab, without the time for
+            which other programs held the processor: its untimed and timed calls. Empty in reports of acceptance
+            rules 1, in which the process made its inputs in the same time.
+        run_processor_ns: Processor time of the process in that time, by the kernel.
+        other_threads_ns: The part of it that was not its first thread's.
+        kept_processor_ns: Processor time to show what a call had done for the first time, beyond that to show it
+            again.
+        empty_run_ns: The same of batches without calls.
     """
 
     batch_ns: tuple[int, ...]
@@ -92,6 +117,11 @@ class ArmTimes:
     idle_ns: int
     idle_wall_ns: int
     processes_started: int
+    run_ns: tuple[int, ...] = ()
+    run_processor_ns: tuple[int, ...] = ()
+    other_threads_ns: tuple[int, ...] = ()
+    kept_processor_ns: tuple[int, ...] = ()
+    empty_run_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +150,23 @@ class TimedReplicate:
 
     @property
     def call_ns(self) -> tuple[float, float]:
-        """Time of a call of the baseline and of the candidate, each from its fastest batch."""
-        return min(self.baseline.batch_ns) / self.calls[0], min(self.candidate.batch_ns) / self.calls[1]
+        """Time of a call of the baseline and of the candidate, each from its fastest batch by the clock of the lab."""
+        arms = (self.baseline, self.candidate)
+        if not all(each.run_ns for each in arms):
+            return min(self.baseline.batch_ns) / self.calls[0], min(self.candidate.batch_ns) / self.calls[1]
+        # What a request takes is the same for both; of two measurements the smaller one claims less.
+        beside = min((each for arm in arms for each in arm.empty_run_ns), default=0)
+        times = [
+            max(min(arm.run_ns) - beside, 1) / (calls + more)
+            for arm, calls, more in zip(arms, self.calls, self.lead_in, strict=True)
+        ]
+        return times[0], times[1]
 
     @property
     def log_ratio(self) -> float:
-        """Logarithm of the baseline's time over the candidate's, by the fastest batch of each."""
-        baseline, candidate = min(self.baseline.batch_ns), min(self.candidate.batch_ns)
-        return math.log(baseline * self.calls[1] / (candidate * self.calls[0]))
+        """Logarithm of the baseline's time over the candidate's."""
+        baseline, candidate = self.call_ns
+        return math.log(baseline / candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +230,7 @@ class ComparisonMeasurements:
         beside: Secondary metrics.
         governance: Change control; None outside a report.
         is_timed_anyway: Whether different results do not end the comparison.
+        tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
 
     rules: AcceptanceRules
@@ -207,6 +247,7 @@ class ComparisonMeasurements:
     beside: SecondaryMetrics | None = None
     governance: ChangeRecord | None = None
     is_timed_anyway: bool = False
+    tolerances: StatedTolerances | None = None
 
     @property
     def failed_checks(self) -> tuple[EquivalenceCheck, ...]:

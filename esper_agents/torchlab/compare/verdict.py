@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -14,22 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from esper_agents.torchlab.compare.result import ArmTimes, ComparisonMeasurements, TimedReplicate
+    from esper_agents.torchlab.worker.compare.result import EquivalenceCheck
+
+
+# Parts of a sentence about a difference that say how much it is, not what.
+_NUMBERS = re.compile(r"\[[\d, ]*\]|-?(?:\d[\d.]*(?:e[+-]?\d+)?|\binf\b|\bnan\b)")
 
 
 def judge(measured: ComparisonMeasurements) -> ComparisonVerdict:
     """Return the verdict on the measurements of a comparison."""
     failed = measured.failed_checks
     if failed and not measured.is_timed_anyway:
-        return _verdict(ComparisonOutcome.WRONG, map(str, failed))
+        return _verdict(ComparisonOutcome.WRONG, _faults(failed))
     if failed and not measured.is_timeable:
-        return _verdict(ComparisonOutcome.ERROR, map(str, failed))
+        return _verdict(ComparisonOutcome.ERROR, _faults(failed))
     if measured.error is not None:
         return _verdict(ComparisonOutcome.ERROR, [measured.error.problem])
     timed = _of_time(measured)
     if all(each.is_close for each in failed):
         return timed
     doubts = timed.because if timed.outcome is ComparisonOutcome.NOT_SHOWN else ()
-    return replace(timed, outcome=ComparisonOutcome.DIFFERENT, because=(*map(str, failed), *doubts))
+    return replace(timed, outcome=ComparisonOutcome.DIFFERENT, because=(*_faults(failed), *doubts))
+
+
+def _faults(failed: Sequence[EquivalenceCheck]) -> Iterator[str]:
+    """Yield each fault once: those of a check that differ in numbers alone are one, with the number of its inputs."""
+    alike: dict[tuple[str, str], list[EquivalenceCheck]] = {}
+    for each in failed:
+        alike.setdefault((each.check, _NUMBERS.sub("0", each.detail)), []).append(each)
+    for first, *others in alike.values():
+        elsewhere = len({each.variant for each in others} - {first.variant})
+        inputs = "1 other input" if elsewhere == 1 else f"{elsewhere} other inputs"
+        yield f"{first} (and on {inputs})" if elsewhere else str(first)
 
 
 def _of_time(measured: ComparisonMeasurements) -> ComparisonVerdict:
@@ -100,12 +117,25 @@ def _doubts(measured: ComparisonMeasurements) -> Iterator[str]:
         processor = _share_saved(samples, lambda arm: arm.processor_ns)
         if processor < limits.least_saved_processor:
             yield f"of the time that it claims to save, {processor:.0%} is gone from its processor time"
-    idle = median(_idle(each.baseline, each.candidate) for each in samples)
-    if idle > limits.most_idle_share:
-        yield f"it uses {idle:.0%} of a processor while it should be idle"
+    yield from _doubts_of_work_beside(measured)
     started = max(each.candidate.processes_started for each in samples)
     if started > max(each.baseline.processes_started for each in samples):
         yield f"it leaves {started} processes running beside it"
+
+
+def _doubts_of_work_beside(measured: ComparisonMeasurements) -> Iterator[str]:
+    """Yield evidence of work beside the calls: of the candidate, or of a module that slows the baseline in it."""
+    limits, samples = measured.rules.witnesses, measured.samples
+    late = _late_share(samples)
+    if late > limits.most_late_share:
+        yield f"{late:.0%} of the time that it claims to save is spent when its results are looked at"
+    for name, one, other in (("it", "baseline", "candidate"), ("the baseline", "candidate", "baseline")):
+        idle = median(_idle(getattr(each, one), getattr(each, other)) for each in samples)
+        if idle > limits.most_idle_share:
+            yield f"{name} uses {idle:.0%} of a processor while it should be idle"
+    others = median(_share_of_others(each.baseline) for each in samples)
+    if measured.threads == 1 and measured.device == "cpu" and others > limits.most_other_threads:
+        yield f"{others:.0%} of the baseline's processor time is that of other threads, which may slow it down"
 
 
 def _waiting(arm: ArmTimes) -> float:
@@ -128,9 +158,29 @@ def _share_saved(samples: Sequence[TimedReplicate], clock: Callable[[ArmTimes], 
     shares = []
     for each in samples:
         calls = [sum(both) for both in zip(each.calls, each.lead_in, strict=True)]
-        baseline = max(min(each.baseline.batch_ns), 1) / each.calls[0]
-        candidate = max(min(each.candidate.batch_ns), 1) / each.calls[1]
+        baseline, candidate = each.call_ns
         beside = max(min(clock(each.baseline)), 1) - calls[0] * baseline
         confirmed = baseline - (max(min(clock(each.candidate)), 1) - beside) / calls[1]
         shares.append(confirmed / (baseline - candidate) if baseline > candidate else 1.0)
     return median(shares)
+
+
+def _late_share(samples: Sequence[TimedReplicate]) -> float:
+    """Return the share of the claimed saving that the candidate spends when it shows what its calls had done.
+
+    The smallest of all replicates: what showing takes scatters more than what most candidates save.
+    """
+    shares = []
+    for each in samples:
+        baseline, candidate = each.call_ns
+        shown = [arm.kept_processor_ns for arm in (each.baseline, each.candidate)]
+        is_known = all(shown) and baseline > candidate
+        shares.append((min(shown[1]) - max(shown[0])) / (baseline - candidate) if is_known else 0.0)
+    return min(shares)
+
+
+def _share_of_others(arm: ArmTimes) -> float:
+    """Return the share of the processor time of calls that is not that of the process's first thread."""
+    return min(
+        (one / max(all_, 1) for one, all_ in zip(arm.other_threads_ns, arm.run_processor_ns, strict=True)), default=0.0
+    )

@@ -25,6 +25,7 @@ from esper_agents.torchlab.compare.result import (
     ComparisonOutcome,
     ComparisonResult,
     ComparisonVerdict,
+    StatedTolerances,
 )
 from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.measurement import (
@@ -57,7 +58,7 @@ _NUMBERED = re.compile(
     r"plain \d+(?: once more)?|call \d+ of \d+ in a row|\d+ calls in a row|a timed call .*|as at first, at the end"
     r"|the same numbers in new tensors"
 )
-_MOST_REASONS, _MOST_REFUSED = 12, 3
+_MOST_REASONS, _MOST_KINDS, _MOST_UNTESTED = 12, 6, 4
 _CLOCKS = ("the process's own clock", "the parent's clock", "the kernel's processor time")
 _STYLES = {
     ComparisonOutcome.FASTER: "bold green",
@@ -146,6 +147,12 @@ class CompareOptions:
     tolerance: float | None = option(
         None, "Maximum difference of A and B in --metric", metavar="NUMBER", least=0.0, in_tool=False
     )
+    rtol: float = option(
+        0.0, "Relative difference of numbers that is no fault", metavar="NUMBER", least=0.0, in_tool=False
+    )
+    atol: float = option(
+        0.0, "Absolute difference of numbers that is no fault", metavar="NUMBER", least=0.0, in_tool=False
+    )
     flag: str = option(
         "",
         "Feature flag that disables B (recorded)",
@@ -194,6 +201,7 @@ class CompareOptions:
             seed=seed,
             has_extras=self.effort is not Effort.QUICK,
             is_timed_anyway=self.time_anyway,
+            tolerances=StatedTolerances(self.rtol, self.atol) if self.rtol or self.atol else None,
         )
 
 
@@ -238,11 +246,15 @@ def remark(result: ComparisonResult, body: JsonObject) -> str:
     """Return what a stored verdict rests on besides its measurements.
 
     Raises:
-        IntegrityError: The threshold or the allowed differences are not those of the request.
+        IntegrityError: The threshold, the allowed differences or the tolerances are not those of the request.
     """
     request = body["request"]
-    asked = required_speedup(result.rules, request["claim"], request["mode"]), tuple(request["allow"])
-    judged_by = result.threshold, result.allow
+    asked = (
+        required_speedup(result.rules, request["claim"], request["mode"]),
+        tuple(request["allow"]),
+        request.get("tolerances"),
+    )
+    judged_by = result.threshold, result.allow, plain(result.tolerances)
     if asked != judged_by:
         raise IntegrityError(
             f"the request is {asked!r:.200}, but the verdict used {judged_by!r:.200}", remedy="measure again"
@@ -273,12 +285,28 @@ def _rows(result: ComparisonResult, subject: ReportSubject) -> Iterator[tuple[st
         yield "a call", " against ".join(_time(each) for each in result.call_ns)
     failed = sum(not each.is_passed for each in result.checks)
     yield "checks", f"{len(result.checks)}, {f'{failed} failed' if failed else 'all passed'}"
-    for each in (result.notes.refused if result.notes else ())[:_MOST_REFUSED]:
-        yield "not judged", f"{each.what}, which A refuses: {each.message}"
+    if tested := _tested(result):
+        yield (
+            "compared on",
+            f"{len(tested['inputs'])} kinds of input, such as {', '.join(tested['inputs'][-_MOST_KINDS:])}",
+        )
+        yield "not tested", "; ".join(tested["not_tested"][:_MOST_UNTESTED]) or "what no input shows, such as a date"
+    if result.tolerances is not None:
+        yield "tolerance", str(result.tolerances)
     yield from result.governance.said if result.governance else ()
     yield from _secondary(result)
     yield "sandbox", subject.sandbox
     yield "torch", f"{subject.torch}, {'1 thread' if result.threads == 1 else f'{result.threads} threads'}"
+
+
+def _tested(result: ComparisonResult) -> JsonObject:
+    """Return the kinds of input on which both were compared, and those on which they were not; nothing without any."""
+    if result.notes is None:
+        return {}
+    kinds = dict.fromkeys(_kind_of_input(each.variant) for each in result.checks if each.variant != _ALL_CALLS)
+    refused = [f"{each.what} (A refuses it: {each.message:.80})" for each in result.notes.refused]
+    missing = [f"{each.what} ({each.why:.80})" for each in result.notes.missing]
+    return {"inputs": list(kinds), "not_tested": [*missing, *refused]}
 
 
 def _secondary(result: ComparisonResult) -> Iterator[tuple[str, str]]:
@@ -329,6 +357,8 @@ def outline(target: str, result: ComparisonResult) -> MeasurementOutline:
         "verdict": plain(verdict),
         "governance": plain(result.governance),
         "threshold": result.threshold,
+        "tested": _tested(result),
+        "tolerances": plain(result.tolerances),
     }
     witnesses = _CLOCKS[:1] if verdict.speedup is None else _CLOCKS
     said = f"{target}: {verdict}"

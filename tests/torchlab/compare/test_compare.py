@@ -64,7 +64,7 @@ def dies_later(x):
 def _loop():
     import sys
     frame = sys._getframe(2)
-    return frame.f_code.co_name.startswith("_in_a_row")
+    return frame.f_globals["__name__"].endswith("timing_job")
 
 
 def random_one(x):
@@ -178,7 +178,7 @@ def test_a_report_with_another_verdict_is_refused(faster, tmp_path):
 def test_a_report_with_another_sample_is_refused(faster, tmp_path):
     body = json.loads(faster.text())
     for sample in body["result"]["samples"]:
-        sample["candidate"]["batch_ns"] = [each // 2 for each in sample["candidate"]["batch_ns"]]
+        sample["candidate"]["run_ns"] = [each // 2 for each in sample["candidate"]["run_ns"]]
     with pytest.raises(IntegrityError):
         recheck(MeasurementReport("compare", body), tmp_path)
 

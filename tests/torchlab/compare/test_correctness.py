@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
 from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
+from esper_agents.torchlab.compare.result import ComparisonOutcome
 from esper_agents.torchlab.lab import Lab, LabSettings
+from esper_agents.torchlab.measurements.compare import MEASUREMENT
 from esper_agents.torchlab.target import TargetSpec
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was compared")
@@ -22,8 +25,11 @@ CHEATS = {
     "patched_equal": ("patched", "all calls"),
     "lazy_disguised": ("type", "plain 1"),
     "ends_the_process": ("runs", "plain 1"),
+    "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
+    "wrong_in_inference_mode": ("values", "inference mode"),
+    "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
 }
-HONEST = ["honest_rounded", "honest_one_weight_for_three"]
+HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_cached_mask", "honest_channels_last_inside"]
 TRAINED = {"gradient_wrong"}
 
 
@@ -33,8 +39,12 @@ def lab():
         yield opened
 
 
+def arms_of(name):
+    return tuple(Arm(TargetSpec(f"{name}.py:{which}"), PAIRS) for which in ("baseline", "candidate"))
+
+
 def failed(lab, name, allow=()):
-    arms = tuple(Arm(TargetSpec(f"{name}.py:{which}"), PAIRS) for which in ("baseline", "candidate"))
+    arms = arms_of(name)
     with Correctness(lab, arms, seed=4, train=name in TRAINED, allow=allow) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
     assert checks
@@ -55,3 +65,63 @@ def test_an_honest_candidate_is_let_through(lab, name):
 
 def test_a_difference_that_a_person_allows_is_no_fault(lab):
     assert failed(lab, "strides_changed", allow=["strides"]) == set()
+
+
+# Cheats that show in timed calls alone, and the check that shows them; without one, they are not faster.
+TIMED = {
+    "work_of_the_kept_call_only": None,
+    "counts_to_the_kept_call": None,
+    "answers_come_with_the_inputs": None,
+    "gradient_of_ones_left_out": None,
+    "clock_that_says_a_little_more": "patched",
+    "mutation_left_out_when_timed": "mutation",
+    "statistics_left_out_when_timed": "state",
+    "torch_slowed_for_the_baseline": "patched",
+    "baseline_given_other_code": "patched",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TIMED)
+def test_a_cheat_of_timed_calls_is_not_accepted(lab, name):
+    mode = ComparisonMode.TRAINING_STEP if name.startswith("gradient") else ComparisonMode.LATENCY
+    question = ComparisonRequest(mode=mode, claim=1.25, has_extras=False)
+    result = MEASUREMENT.parsed(compare(lab, *arms_of(name), question))
+    assert result.verdict.outcome is not ComparisonOutcome.FASTER
+    if TIMED[name] is not None:
+        assert {each.check for each in result.failed_checks} == {TIMED[name]}
+
+
+def test_a_gradient_that_is_missing_for_an_empty_batch_is_a_note(tmp_path):
+    (tmp_path / "pair.py").write_text(
+        """
+import torch
+
+class Skips(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return gradient @ w.T, x.T @ gradient if x.shape[0] else None
+
+def get_inputs():
+    return torch.randn(8, 4, requires_grad=True), torch.randn(4, 3, requires_grad=True)
+
+def baseline(x, w):
+    return x @ w
+
+def candidate(x, w):
+    return Skips.apply(x, w)
+"""
+    )
+    arms = tuple(Arm(TargetSpec(f"pair.py:{which}"), tmp_path) for which in ("baseline", "candidate"))
+    with Lab(tmp_path, LabSettings(timeout_s=60)) as lab, Correctness(lab, arms, seed=4, train=True, allow=()) as seen:
+        checks = seen.checks(lambda _what, _fraction: None)
+        assert [str(each) for each in checks if each.check == "gradients" and not each.is_passed] == []
+        assert [each.variant for each in seen.notes.notes if "gradients are None" in each.text] == [
+            "leading dimension 0"
+        ]

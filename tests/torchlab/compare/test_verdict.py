@@ -227,3 +227,56 @@ def test_alternatives_that_agree_up_to_rounding_are_judged_by_their_time():
 
 def test_an_alternative_that_does_not_take_the_inputs_is_an_error_and_not_wrong():
     assert judge(different({"check": "runs"}, is_timed_anyway=True, samples=[]))["outcome"] == "error"
+
+
+def by_the_lab(found, *, kept_ns=0, others=0.0, idle_of_baseline=0):
+    """Return the same, with the times that the lab takes from its signal until the reply, by its clock of each arm."""
+    for sample in found["samples"]:
+        for name in ("baseline", "candidate"):
+            times = sample[name]
+            times["run_ns"] = [each - BESIDE_NS + 5_000 for each in times["outside_ns"]]
+            times["run_processor_ns"] = [each - BESIDE_NS + 5_000 for each in times["processor_ns"]]
+            times["empty_run_ns"] = [5_000, 9_000]
+            times["kept_processor_ns"] = [kept_ns if name == "candidate" else 0] * 2
+            times["other_threads_ns"] = [int(others * each) for each in times["run_processor_ns"]]
+        sample["baseline"]["idle_ns"] += idle_of_baseline
+    return found
+
+
+def test_the_clock_of_the_lab_decides_whatever_the_process_says():
+    found = by_the_lab(measured(20_000, 10_000, outside_call_ns=20_000, processor_call_ns=20_000))
+    assert judge(found)["outcome"] == "not as fast as claimed"
+
+
+def test_what_a_request_takes_by_itself_does_not_move_the_ratio():
+    verdict = judge(by_the_lab(measured(20_000, 10_000, wobble=0)))
+    assert verdict["speedup"]["estimate"] == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("cheat", "why"),
+    [
+        ({"kept_ns": 9_000}, "spent when its results are looked at"),
+        ({"others": 0.5}, "that of other threads"),
+        ({"idle_of_baseline": 20_000_000}, "the baseline uses 40% of a processor"),
+    ],
+)
+def test_work_beside_the_calls_of_either_arm_shows_no_speedup(cheat, why):
+    verdict = judge(by_the_lab(measured(20_000, 10_000), **cheat))
+    assert verdict["outcome"] == "not shown"
+    assert why in " ".join(verdict["because"])
+
+
+def test_equal_faults_are_one_reason_with_the_number_of_other_inputs():
+    found = measured(20_000, 10_000)
+    texts = (
+        ("plain 1", "3 of 9 are off, the worst at [1, 2]: 1.5 became -2e-07"),
+        ("plain 2", "9 of 9 are off, the worst at [0]: inf became 4"),
+    )
+    found["checks"] = [
+        {"check": "values", "variant": variant, "is_passed": False, "detail": text} for variant, text in texts
+    ] + [{"check": "dtype", "variant": "plain 1", "is_passed": False, "detail": "has dtype float32 and got float64"}]
+    assert judge(found)["because"] == [
+        "values on plain 1: 3 of 9 are off, the worst at [1, 2]: 1.5 became -2e-07 (and on 1 other input)",
+        "dtype on plain 1: has dtype float32 and got float64",
+    ]

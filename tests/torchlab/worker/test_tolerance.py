@@ -170,3 +170,17 @@ def test_noise_moves_every_number_by_an_ulp_and_leaves_zeros():
         shaken, joined = torch.exp(x), torch.cat([x, x])
     assert (shaken != plain).all()
     assert torch.equal(joined[:100], x)
+
+
+def test_float64_numbers_that_differ_by_a_millionth_of_a_millionth_are_equal():
+    one = torch.randn(64, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    assert fit(Runs(one, one + 1e-13 * one.std())).is_passed
+    assert not fit(Runs(one, one + 1e-10 * one.std())).is_passed
+
+
+@pytest.mark.parametrize(
+    ("rtol", "atol", "is_passed"), [(0, 0, False), (0, 2e-3, True), (1e-1, 0, True), (0, 1e-4, False)]
+)
+def test_a_stated_tolerance_allows_what_rounding_does_not(rtol, atol, is_passed):
+    one = torch.full((64,), 0.5)
+    assert fit(Runs(one, one + 1e-3, rtol=rtol, atol=atol)).is_passed is is_passed

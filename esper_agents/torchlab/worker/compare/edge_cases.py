@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..target.pytrees import map_tensors, tensors_of
-from .tensor_variants import LAYOUTS, Change, few_changed, in_float64, is_real, numbers, rows_swapped
+from .tensor_variants import (
+    LAYOUTS,
+    Change,
+    deeper,
+    few_changed,
+    in_float64,
+    in_format,
+    is_real,
+    numbers,
+    row_of,
+    rows_swapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +27,7 @@ if TYPE_CHECKING:
 # Input size in bytes; edge cases of larger inputs use their first rows.
 _SMALL = 4 << 20
 _FEW_ROWS = 4
+_TWO = 2
 
 
 @dataclass
@@ -24,7 +36,7 @@ class EdgeCase:
 
     Attributes:
         name: Description, such as `leading dimension 1`.
-        group: `history`, `sizes`, `layout`, `numbers` or `precision`.
+        group: `history`, `sizes`, `layout`, `numbers`, `precision` or `further`.
         args: Positional arguments.
         kwargs: Keyword arguments.
     """
@@ -60,6 +72,39 @@ def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator
             yield edge
     yield from _passed_twice(base, tensors)
     yield from _planted(base, tensors, chance)
+
+
+def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[EdgeCase]:
+    """Yield edge cases that are tried as far as there is time, the most common uses first.
+
+    Args:
+        args: Positional arguments of a plain call.
+        kwargs: Its keyword arguments.
+    """
+    base = _shortened((args, kwargs))
+    tensors = tensors_of(base)
+    rows = _leading(tensors)
+    last = next((each.shape[-1] for each in tensors if _is_plain(each) and each.dim() > 1), None)
+    changes: list[tuple[str, Change | None]] = [
+        ("bfloat16", in_format(torch.bfloat16)),
+        ("float16", in_format(torch.float16)),
+        ("a row of zeros", _of_rows(row_of(0.0), rows)),
+        ("a row of NaN", _of_rows(row_of(float("nan")), rows)),
+        ("a row of infinities", _of_rows(row_of(float("inf")), rows)),
+        ("leading dimension 2", _cut(rows, _TWO) if rows and rows != _TWO else None),
+        (f"leading dimension {2 * (rows or 0)}", _cut(rows, _TWO * rows) if rows else None),
+        ("last dimension 1", _cut_last(last, 1) if last is not None and last > _TWO else None),
+        ("one more dimension", deeper),
+    ]
+    for name, change in changes:
+        edge = _changed(name, "further", base, change)
+        if edge is not None:
+            yield edge
+
+
+def _of_rows(change: Change, rows: int | None) -> Change:
+    """Return a function for data alone: tensors without the leading dimension are usually weights."""
+    return lambda each: change(each) if each.dim() and each.shape[0] == rows else each
 
 
 def _changed(name: str, group: str, inputs: Any, change: Change | None) -> EdgeCase | None:
@@ -134,12 +179,12 @@ def _sizes(tensors: list[torch.Tensor]) -> Iterator[tuple[str, Change]]:
             yield f"leading dimension {name}", _cut(rows, size)
     last = next((each.shape[-1] for each in tensors if _is_plain(each) and each.dim() > 1), None)
     if last is not None and last > 1:
-        yield f"last dimension {last - 1}", _cut_last(last)
+        yield f"last dimension {last - 1}", _cut_last(last, last - 1)
 
 
-def _cut_last(size: int) -> Change:
+def _cut_last(size: int, kept: int) -> Change:
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor[..., : size - 1].clone() if tensor.dim() and tensor.shape[-1] == size else tensor
+        return tensor[..., :kept].clone() if tensor.dim() and tensor.shape[-1] == size else tensor
 
     return change
 

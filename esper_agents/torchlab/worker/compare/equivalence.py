@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..results import MissingPart
 from . import side_effects
+from .call_modes import AUTOCAST
 from .numeric_error import largest_gap
-from .observations import ComparisonObservations, ObservedRun, read_case
-from .plan_step import ObservedStep, PlannedStep, RaisedError
-from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of
+from .observations import NUMBERS, ComparisonObservations, ObservedRun, read_case
+from .plan_step import FURTHER, ObservedStep, PlannedStep, RaisedError
+from .pytree_diff import FORM, Leaf, LeafDifference, OtherStructureError, compared, leaves_of, without_zeros
 from .result import (
     BaselineRefusal,
     ComparisonNote,
@@ -20,7 +22,7 @@ from .result import (
     MatchedParameters,
     UnstableOutput,
 )
-from .tensor_bundle import Bundle, Piece
+from .tensor_bundle import Piece
 from .tensor_bytes import BundleError
 from .tolerance import Runs, ToleranceFit, fit
 
@@ -44,32 +46,12 @@ def judge(request: _Json) -> EquivalenceJudgement:
     return _Judgement(read_case(request)).result()
 
 
-def judge_timed(request: _Json) -> tuple[EquivalenceCheck, ...]:
-    """Compare both outputs of a timed call.
-
-    Args:
-        request: `files`: descriptors of the two bundles, baseline first, with their piece `output`; `scales` from
-            `judge`; `variant`: name of the call; `allow`.
-
-    Returns:
-        Checks.
-    """
-    allow, scales, variant = frozenset(request.get("allow") or ()), request.get("scales") or {}, request["variant"]
-    try:
-        one, other = (Bundle(each).pieces["output"] for each in request["files"])
-    except (BundleError, KeyError) as error:
-        return (_check("comparable", variant, f"what was returned cannot be read: {error}", is_allowed=False),)
-    found = compared(one, other, lambda leaf, runs: _timed_fit(runs, scales.get(str(leaf.number))))
-    return tuple(
-        _check(each.check, variant, each.detail, each.numbers, is_allowed=each.check in allow) for each in found
-    )
-
-
 class _Judgement:
     def __init__(self, case: ComparisonObservations) -> None:
         self._case = case
         self._checks: list[EquivalenceCheck] = []
         self._notes: list[ComparisonNote] = []
+        self._refused: list[MissingPart] = []
         self._is_settled = True
         self._known: dict[tuple[str, ...], list[LeafDifference]] = {}
         self._names = [step.name for step in case.steps]
@@ -88,7 +70,7 @@ class _Judgement:
             nondeterministic=tuple(self._nondeterministic()),
             notes=tuple(self._notes),
             refused=tuple(BaselineRefusal(**each) for each in about["refused"]),
-            missing=tuple(case.missing()),
+            missing=(*case.missing(), *self._refused),
             parameters=parameters and MatchedParameters(**parameters),
             scales=self._scales(),
         )
@@ -99,7 +81,10 @@ class _Judgement:
             return
         name = step.name
         if one.raised is not None or other.raised is not None:
-            self._judge_raised(name, one.raised, other.raised)
+            if step.group == FURTHER and one.raised is None and other.raised is not None:
+                self._refused.append(MissingPart(name, f"B raises {other.raised.type}: {other.raised.message}"))
+            else:
+                self._judge_raised(name, one.raised, other.raised)
             return
         self._compare(number, name, "output", "fresh-parameters" if step.group == "parameters" else "values")
         self._judge_gradients(number, name, one, other)
@@ -131,6 +116,9 @@ class _Judgement:
     def _judge_gradients(self, number: int, name: str, one: ObservedStep, other: ObservedStep) -> None:
         if one.backward_raised is not None:
             self._note(name, f"the baseline's backward raises {one.backward_raised.type}")
+        elif other.backward_raised is not None and self._case.steps[number].group == FURTHER:
+            why = f"B raises {other.backward_raised.type} in backward: {other.backward_raised.message}"
+            self._refused.append(MissingPart(name, why))
         elif other.backward_raised is not None:
             self._say("gradients", name, f"the candidate raises {other.backward_raised}")
         else:
@@ -146,6 +134,10 @@ class _Judgement:
             who = "the candidate" if other is None else "the baseline"
             self._say(values, variant, f"{who} has no {what.replace('_', ' ')}")
             return
+        if what == "gradients" and _is_empty(self._case.plan.pieces[self._case.steps[number].input]):
+            one, other, missing = without_zeros(one, other)
+            if missing:
+                self._note(variant, f"{missing} gradients are None in one and zero in the other, for empty inputs")
         found = self._differences(number, what, one, other)
         if what == "output" and not any(each.detail for each in found if each.check in FORM):
             self._say("form", variant, "")
@@ -155,9 +147,16 @@ class _Judgement:
     def _take(self, number: int, variant: str, what: str, values: str, found: LeafDifference) -> None:
         """Turn a difference into a check, a note, or nothing."""
         is_layout = self._case.steps[number].group == "layout"
+        is_autocast = self._case.steps[number].mode == AUTOCAST
         if found.check in FORM and not found.detail:
             return
-        if found.check == "strides" and what == "output" and is_layout:
+        if found.check == "dtype" and is_autocast:
+            # Which operations autocast runs in a short format depends on how the same is written.
+            self._note(variant, found.detail)
+        elif found.check == "values" and found.detail and is_autocast:
+            # The same function can be as ill-conditioned as it likes in a format of three digits.
+            self._refused.append(MissingPart(variant, f"B differs by more than rounding: {found.detail}"))
+        elif found.check == "strides" and what == "output" and is_layout:
             # Code that first makes its input contiguous returns contiguous outputs.
             self._note(variant, found.detail)
         elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
@@ -177,7 +176,12 @@ class _Judgement:
         return self._known[key]
 
     def _fit(self, number: int, what: str, leaf: Leaf, runs: Runs) -> ToleranceFit:
-        found = fit(self._case.with_other_runs(number, what, leaf.number, runs))
+        runs = self._case.with_other_runs(number, what, leaf.number, runs)
+        if self._case.steps[number].mode == AUTOCAST and runs.baseline.is_floating_point():
+            # One arm may round to bfloat16 where the other does not.
+            wide = runs.baseline.double()
+            runs.apart = torch.finfo(torch.bfloat16).eps * float(wide.nan_to_num(0, 0, 0).square().mean().sqrt())
+        found = fit(runs)
         if not found.is_passed and not found.is_settled:
             self._is_settled = False
         return found
@@ -227,23 +231,24 @@ class _Judgement:
                     yield UnstableOutput(case.steps[number].name, each.check, each.detail)
 
     def _scales(self) -> _Json:
-        """Return, for each leaf of the output, the difference of the runs on plain inputs."""
+        """Return the difference of the runs on plain inputs, for each tensor of what a call leaves behind."""
         scales: dict[str, dict[str, float]] = {}
-        for number, leaf, runs in self._plain_outputs():
-            more = self._case.with_other_runs(number, "output", leaf, runs)
+        for number, what, leaf, runs in self._plain_numbers():
+            more = self._case.with_other_runs(number, what, leaf, runs)
             others = [runs.candidate]
             if more.reference is not None and more.is_trusted:
                 others.append(more.reference)
             gaps = [largest_gap(each, runs.baseline) for each in others]
-            known = scales.setdefault(str(leaf), {"apart": 0.0})
+            known = scales.setdefault(f"{what} {leaf}", {"apart": 0.0})
             known["apart"] = max(known["apart"], *gaps)
         return scales
 
-    def _plain_outputs(self) -> Iterator[tuple[int, int, Runs]]:
+    def _plain_numbers(self) -> Iterator[tuple[int, str, int, Runs]]:
         case = self._case
-        for number, step in enumerate(case.steps):
-            one, other = case.baseline.piece(number, "output"), case.candidate.piece(number, "output")
-            if step.group != "plain" or one is None or other is None:
+        plain = [number for number, step in enumerate(case.steps) if step.group == "plain"]
+        for number, what in ((number, what) for number in plain for what in NUMBERS):
+            one, other = case.baseline.piece(number, what), case.candidate.piece(number, what)
+            if one is None or other is None:
                 continue
             try:
                 leaves = list(leaves_of(one, other))
@@ -251,13 +256,13 @@ class _Judgement:
                 continue
             for leaf in leaves:
                 if leaf.runs is not None and not _is_whole(leaf.runs.baseline):
-                    yield number, leaf.number, leaf.runs
+                    yield number, what, leaf.number, leaf.runs
 
     def _say(self, check: str, variant: str, problem: str, numbers: _Json | None = None) -> None:
         is_allowed = check in self._case.allow or variant in self._case.allow
         if problem and is_allowed:
             self._note(variant, f"{check}: {problem}")
-        self._checks.append(_check(check, variant, problem, numbers, is_allowed=is_allowed))
+        self._checks.append(check_of(check, variant, problem, numbers, is_allowed=is_allowed))
 
     def _note(self, variant: str, text: str) -> None:
         note = ComparisonNote(variant, text)
@@ -265,9 +270,10 @@ class _Judgement:
             self._notes.append(note)
 
 
-def _check(
+def check_of(
     check: str, variant: str, problem: str, numbers: _Json | None = None, *, is_allowed: bool
 ) -> EquivalenceCheck:
+    """Return a check: passed without a problem, or if the problem is allowed."""
     return EquivalenceCheck(check, variant, not problem or is_allowed, problem or "the same", numbers or None)
 
 
@@ -286,16 +292,14 @@ def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[Equiva
             kept.append(each)
     for name, row in rows.items():
         failed = [each for each in row if not each.is_passed]
-        together = failed[0] if failed else _check(name, f"{len(row)} calls in a row", "", is_allowed=False)
+        together = failed[0] if failed else check_of(name, f"{len(row)} calls in a row", "", is_allowed=False)
         kept.append(replace(together, calls=len(row), failed_calls=len(failed)))
     return tuple(kept)
 
 
-def _timed_fit(runs: Runs, scale: dict[str, float] | None) -> ToleranceFit:
-    """Judge two timed outputs by the difference of the arms on plain inputs: timed calls have no float64 run."""
-    if scale is None:
-        return fit(runs)
-    return fit(Runs(runs.baseline, runs.candidate, apart=scale["apart"]))
+def _is_empty(inputs: Piece) -> bool:
+    """Return whether the inputs hold a tensor without elements."""
+    return any(0 in each.get("shape", ()) for each in inputs.tensors)
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

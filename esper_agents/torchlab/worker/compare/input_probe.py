@@ -13,6 +13,7 @@ from ..target.backward import run_backward
 from ..target.call_results import described
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
+from .call_modes import called_in
 from .result import BaselineRefusal
 from .tensor_bytes import address
 
@@ -63,7 +64,7 @@ class Probe:
         aftermath.seed(step.seed)
         # Time on the baseline's own inputs is not limited.
         seconds = max(self.ends - time.monotonic(), 1.0) if step.group != "plain" else 0.0
-        with _at_most(seconds), self._in_mode(step.mode):
+        with _at_most(seconds), called_in(step.mode, module):
             given = self.target.call(*args, **kwargs)
             if step.has_backward:
                 run_backward(module, None, given, inputs, step.seed)
@@ -102,7 +103,8 @@ class Probe:
             step: A step that the baseline accepts.
 
         Returns:
-            `outputs`, `inputs`, and `is_same`: whether it returns the same for the same inputs a second time.
+            `outputs`, `inputs`, `is_same`: whether it returns the same for the same inputs a second time, and
+            `has_history`: whether a call changes the target's own data.
         """
         from .tensor_bundle import capture
 
@@ -111,25 +113,16 @@ class Probe:
         again, _ = self.run(step)
         module = self.target.module
         state = list(parameters.state_of(module).values()) if module is not None else []
+        was = self.pieces[step.state] if module is not None and step.state is not None else capture({})
+        now = capture(parameters.state_of(module)) if module is not None and step.state is not None else was
         outputs, later = _spans(given), _spans(again)
         is_shared = _overlap(outputs, _spans(inputs) + _spans(state))
         return {
             "outputs": bool(outputs) and not is_shared and not _overlap(outputs, later),
             "inputs": bool(_spans(inputs)) and not is_shared,
             "is_same": capture(again) == before,
+            "has_history": now.digest() != was.digest(),
         }
-
-    @contextlib.contextmanager
-    def _in_mode(self, mode: str) -> Iterator[None]:
-        module = self.target.module
-        flags = [(each, each.training) for each in module.modules()] if module is not None else []
-        try:
-            if module is not None and mode == "evaluation":
-                module.eval()
-            yield
-        finally:
-            for each, flag in flags:
-                each.training = flag
 
 
 def needs_template(node: dict[str, Any]) -> bool:

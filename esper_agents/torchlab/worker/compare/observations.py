@@ -21,8 +21,9 @@ _Json = dict[str, Any]
 _HALF = 0.5
 # Except if rounding noise moves the baseline by a tenth as much: then the difference is rounding.
 _TIMES_SHIFT = 10
-_OF_PARAMETERS = {"gradients", "state_after"}
-_WITH_NUMBERS = ("output", "gradients", "state_after", "inputs_after")
+OF_PARAMETERS = {"gradients", "state_after"}
+# What a call leaves behind that has numbers.
+NUMBERS = ("output", "gradients", "state_after", "inputs_after")
 
 
 @dataclass
@@ -49,11 +50,16 @@ class ObservedRun:
         if name is None or name not in self.bundle.pieces:
             return None
         piece = self.bundle.pieces[name]
-        if not self.hidden or what not in _OF_PARAMETERS:
+        if not self.hidden or what not in OF_PARAMETERS:
             return piece
         if name not in self._reduced:
-            self._reduced[name] = Piece(without(piece.tree, self.hidden), piece.tensors, piece.storages, piece.blocks)
+            self._reduced[name] = reduced(piece, self.hidden)
         return self._reduced[name]
+
+
+def reduced(piece: Piece, hidden: set[str]) -> Piece:
+    """Return a pytree of dicts without the entries of these names."""
+    return Piece(without(piece.tree, hidden), piece.tensors, piece.storages, piece.blocks)
 
 
 @dataclass
@@ -70,6 +76,8 @@ class ComparisonObservations:
         allow: Checks, or variants, whose differences are allowed.
         readings: By variant, the user's metric of both arms, which replaces the numeric tolerance.
         tolerance: Allowed difference of the metric.
+        rtol: Stated relative tolerance.
+        atol: Stated absolute tolerance.
     """
 
     plan: Bundle
@@ -81,11 +89,13 @@ class ComparisonObservations:
     allow: frozenset[str] = frozenset()
     readings: dict[str, list[float]] | None = None
     tolerance: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
     def __post_init__(self) -> None:
         """Find the steps with a float64 reference, and the references that cannot be trusted."""
         self.steps = planned_steps(self.plan)
-        self._same: dict[tuple[str, str | None, str], int] = {}
+        self._same: dict[tuple[str, str | None, str, bool], int] = {}
         for number, step in enumerate(self.steps):
             self._same.setdefault(step.key, number)
         parameters = self.candidate.bundle.about.get("parameters") or {}
@@ -100,6 +110,7 @@ class ComparisonObservations:
         runs.reference = self._run_of(self.reference, number, what, leaf, runs.baseline)
         found = (self._run_of(each, number, what, leaf, runs.baseline) for each in self.shifted)
         runs.shifted = [each for each in found if each is not None]
+        runs.rtol, runs.atol = self.rtol, self.atol
         runs.is_trusted = (what, leaf) not in self.distrusted
         return runs
 
@@ -118,7 +129,7 @@ class ComparisonObservations:
         limit = torch.finfo(coarsest).eps ** _HALF
         found: set[tuple[str, int]] = set()
         plain = [number for number, step in enumerate(self.steps) if step.group == "plain"]
-        for number, what in ((number, what) for number in plain for what in _WITH_NUMBERS):
+        for number, what in ((number, what) for number in plain for what in NUMBERS):
             piece = self.baseline.piece(number, what) if self.reference is not None else None
             for leaf in range(len(piece.leaves())) if piece is not None else ():
                 own = number_at(piece, leaf) if piece is not None else None
@@ -164,17 +175,22 @@ def planned_steps(plan: Bundle) -> list[PlannedStep]:
 
 def observed_run(bundle: Bundle) -> ObservedRun:
     """Return the run that a bundle holds."""
-    about = bundle.about
-    steps = {int(number): ObservedStep.read(step) for number, step in about["steps"].items()}
-    own = {each.name: about[each.name] for each in fields(ObservedProcess)}
-    return ObservedRun(bundle, steps, ObservedProcess(**{**own, "end": ObservedEnd(**about["end"])}))
+    steps = {int(number): ObservedStep.read(step) for number, step in bundle.about["steps"].items()}
+    return ObservedRun(bundle, steps, process_of(bundle))
+
+
+def process_of(bundle: Bundle) -> ObservedProcess:
+    """Return the observations of a process that a bundle holds."""
+    own = {each.name: bundle.about[each.name] for each in fields(ObservedProcess) if each.name in bundle.about}
+    return ObservedProcess(**{**own, "end": ObservedEnd(**own["end"])})
 
 
 def read_case(request: _Json) -> ComparisonObservations:
     """Return the observations whose bundles a request names.
 
     Args:
-        request: `files`: descriptors, with their `roles`; `allow`; `readings` and `tolerance` of a metric.
+        request: `files`: descriptors, with their `roles`; `allow`; `readings` and `tolerance` of a metric;
+            `rtol`; `atol`.
 
     Raises:
         BundleError: One of the files is not a bundle.
@@ -199,4 +215,6 @@ def read_case(request: _Json) -> ComparisonObservations:
         allow=frozenset(request.get("allow") or ()),
         readings=request.get("readings"),
         tolerance=float(request.get("tolerance") or 0.0),
+        rtol=float(request.get("rtol") or 0.0),
+        atol=float(request.get("atol") or 0.0),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..results import described
 from ..target import module_state
 from . import background_work as aftermath
@@ -46,7 +48,7 @@ def observe(
         tell(step.name, count / len(steps))
         if _is_possible(step, stage.matching):
             seen[str(number)] = described(stage.run(number, step))
-    process = _observed(target, stage.finish(), request["scratch"])
+    process = observed_process(target, stage.finish(), request["scratch"])
     parameters = stage.matching.described() if stage.matching is not None else None
     about = {"steps": seen, "parameters": parameters, **described(process)}
     return {"steps": len(seen), "parameters": parameters}, (stage.bundle(about),)
@@ -57,7 +59,8 @@ def own_path(target: LoadedTarget) -> str:
     return f"{target.root}/{target.file}" if target.file is not None else ""
 
 
-def _observed(target: LoadedTarget, end: ObservedEnd, scratch: str) -> ObservedProcess:
+def observed_process(target: LoadedTarget, end: ObservedEnd, scratch: str) -> ObservedProcess:
+    """Return what code of a target may have changed in this process for later code."""
     state = fingerprint.global_state()
     ours = replaced_of_ours()
     return ObservedProcess(
@@ -66,7 +69,17 @@ def _observed(target: LoadedTarget, end: ObservedEnd, scratch: str) -> ObservedP
         {**state["flags"], **aftermath.surroundings(scratch)},
         {**state["replaced"], **ours},
         [*ours, *(name for name in state["replaced"] if is_by_user(target, name))],
+        _code_of(target.call),
     )
+
+
+def _code_of(call: Any) -> str:
+    """Return which code a call runs; empty if that is not Python."""
+    call = type(call).forward if isinstance(call, torch.nn.Module) else call
+    code = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is None:
+        return ""
+    return f"{getattr(code, 'co_qualname', code.co_name)} at line {code.co_firstlineno}"
 
 
 def _is_possible(step: PlannedStep, matching: module_state.Matching | None) -> bool:

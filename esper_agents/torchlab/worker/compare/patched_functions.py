@@ -6,6 +6,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..process import channel, worker_process
 from ..target import backward as gradients
 from ..target import call_results as handling
 from ..target import module_state as parameters
@@ -16,14 +17,17 @@ from . import float64_reference as precision
 from . import rounding_noise as noise
 from . import step_runner as stage
 from . import tensor_bundle as bundle
-from . import tensor_bytes
+from . import tensor_bytes, timed_inputs
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from ..target.target import LoadedTarget
 
-_MODULES = (
+_MODULES = [
     aftermath,
     bundle,
+    channel,
     gradients,
     handling,
     noise,
@@ -33,17 +37,28 @@ _MODULES = (
     structure,
     target,
     tensor_bytes,
-)
-_CLASSES = (bundle.Bundle, bundle.Piece, stage.Stage, target.LoadedTarget)
+    timed_inputs,
+    worker_process,
+]
+_CLASSES = (bundle.Bundle, bundle.Piece, channel.Channel, stage.Stage, target.LoadedTarget)
 _vars = vars
+
+
+def watch(module: ModuleType) -> None:
+    """Add a module to those whose functions must not change; it has been imported whole."""
+    _MODULES.append(module)
+    _KNOWN.update(_functions_of(module))
+
+
+def _functions_of(module: ModuleType) -> dict[str, tuple[Any, Any]]:
+    named = ((name, each) for name, each in _vars(module).items() if not name.startswith("__"))
+    return {f"{module.__name__}.{name}": (each, getattr(each, "__code__", None)) for name, each in named}
 
 
 def _functions() -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {}
     for module in _MODULES:
-        for name, each in _vars(module).items():
-            if not name.startswith("__"):
-                found[f"{module.__name__}.{name}"] = each, getattr(each, "__code__", None)
+        found |= _functions_of(module)
     for kind in _CLASSES:
         for name, each in _vars(kind).items():
             found[f"{kind.__qualname__}.{name}"] = each, getattr(each, "__code__", None)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+# Group of the ways to call a target that the person's own inputs do not show.
+FURTHER = "further"
+
 
 @dataclass(slots=True, kw_only=True)
 class PlannedStep:
@@ -12,7 +15,7 @@ class PlannedStep:
 
     Attributes:
         name: Name of the step.
-        group: `plain`, `history`, `sizes`, `layout`, `numbers`, `precision`, `parameters` or `mode`.
+        group: `plain`, `history`, `sizes`, `layout`, `numbers`, `precision`, `parameters`, `mode` or `further`.
         input: Name of the inputs.
         template_seed: Seed of the inputs that provide what only a live example can reproduce.
         needs_template: Whether the inputs need one.
@@ -21,7 +24,7 @@ class PlannedStep:
         asks_for_gradients: Whether the inputs require gradients.
         has_backward: Whether backward is run.
         set: How the parameters are set.
-        mode: Mode of the module: `given` or `evaluation`.
+        mode: `given`, `evaluation` of the module, or a mode of torch: a name in `call_modes.MODES`.
         make: How the inputs are made: `fresh`, `same tensors` or `same memory`.
         before: Action of the caller before the call.
         after: Action of the caller after the call.
@@ -51,9 +54,9 @@ class PlannedStep:
     is_distinct: bool = True
 
     @property
-    def key(self) -> tuple[str, str | None, str]:
-        """Inputs, parameters and mode."""
-        return self.input, self.state, self.mode
+    def key(self) -> tuple[str, str | None, str, bool]:
+        """Inputs, parameters, mode, and whether a `further` step asks for gradients that others do not ask for."""
+        return self.input, self.state, self.mode, self.group == FURTHER and self.asks_for_gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ class ObservedProcess:
         after: Global state after all steps, by name.
         replaced: Replaced functions of libraries, by name.
         replaced_by_user: Names of those that user code replaced.
+        code: Function that a call of the target runs, with its line; empty if that is not Python.
     """
 
     end: ObservedEnd
@@ -165,3 +169,4 @@ class ObservedProcess:
     after: dict[str, Any]
     replaced: dict[str, Any]
     replaced_by_user: list[str]
+    code: str = ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..target.pytrees import walk
 from .numeric_error import of_float
+from .tensor_bundle import Piece
 from .tensor_bytes import BundleError
 from .tolerance import Runs, ToleranceFit
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import torch
-
-    from .tensor_bundle import Piece
 
 _Json = dict[str, Any]
 # Properties of a tensor besides its numbers.
@@ -149,6 +148,30 @@ def without(node: _Json, names: set[str]) -> _Json:
         return node
     kept = [(key, each) for key, each in zip(node["keys"], node["items"], strict=True) if key not in names]
     return {**node, "keys": [key for key, _ in kept], "items": [without(each, names) for _, each in kept]}
+
+
+def without_zeros(one: Piece, other: Piece) -> tuple[Piece, Piece, int]:
+    """Return two pytrees with None for zeros where the other has None, and how many those are."""
+    count = 0
+
+    def go(node: _Json, like: _Json, piece: Piece) -> _Json:
+        nonlocal count
+        if node["kind"] == "tensor" and like.get("type") == "NoneType":
+            view = piece.views()[node["tensor"]]
+            is_zero = view is not None and not bool(view.any())
+            count += is_zero
+            return like if is_zero else node
+        if "items" not in node or len(like.get("items", ())) != len(node["items"]):
+            return node
+        return {**node, "items": [go(*both, piece) for both in zip(node["items"], like["items"], strict=True)]}
+
+    trees = go(one.tree, other.tree, one), go(other.tree, one.tree, other)
+    if not count:
+        return one, other, 0
+    made = [
+        Piece(tree, each.tensors, each.storages, each.blocks) for tree, each in zip(trees, (one, other), strict=True)
+    ]
+    return made[0], made[1], count
 
 
 def _runs(one: torch.Tensor | None, other: torch.Tensor | None) -> Runs | None:

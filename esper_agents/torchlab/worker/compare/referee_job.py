@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .equivalence import judge, judge_timed
+from .equivalence import judge
 from .result import EquivalenceJudgement, TimedCallChecks
+from .timed_equivalence import judge_processes, judge_timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ def run(
 
     Args:
         target: None.
-        request: `phase`: `judge` or `timed`, and the arguments of that function.
+        request: `phase`: `judge`, `timed` or `processes`, and the arguments of that function.
         tell: Not used.
 
     Raises:
@@ -29,4 +30,6 @@ def run(
     del tell
     if target is not None:
         raise RuntimeError("a referee must not run where user code was loaded")
-    return judge(request) if request["phase"] == "judge" else TimedCallChecks(judge_timed(request))
+    if request["phase"] == "judge":
+        return judge(request)
+    return TimedCallChecks(judge_timed(request) if request["phase"] == "timed" else judge_processes(request))

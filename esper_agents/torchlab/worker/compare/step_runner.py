@@ -13,6 +13,7 @@ from ..target.backward import run_backward
 from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
+from .call_modes import called_in
 from .float64_reference import Float64Mode, eagerly, widen
 from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
@@ -133,17 +134,8 @@ class Stage:
             yield
 
     def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
-        module = self.target.module
-        if step.mode == "given" or module is None:
+        with called_in(step.mode, self.target.module):
             return self.target.call(*args, **kwargs)
-        # Flags are restored one by one: a frozen part of a module in training stays in evaluation mode.
-        flags = [(each, each.training) for each in module.modules()]
-        module.eval()
-        try:
-            return self.target.call(*args, **kwargs)
-        finally:
-            for each, flag in flags:
-                each.training = flag
 
     def finish(self) -> ObservedEnd:
         """Return the final observations: outputs that changed later, and the process state."""

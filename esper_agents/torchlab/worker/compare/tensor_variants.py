@@ -106,6 +106,29 @@ def in_float64(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64) if is_real(tensor) else tensor
 
 
+def in_format(dtype: torch.dtype) -> Change:
+    """Return a function that converts floating-point tensors."""
+    return lambda each: each.to(dtype) if is_real(each) else each
+
+
+def row_of(number: float) -> Change:
+    """Return a function that gives the second row of a tensor, or its only one, one number everywhere."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not is_real(tensor) or not tensor.dim() or not tensor.numel():
+            return tensor
+        made = tensor.clone(memory_format=torch.contiguous_format)
+        made[min(1, tensor.shape[0] - 1)] = number
+        return made
+
+    return change
+
+
+def deeper(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with one more dimension in front, of two."""
+    return torch.stack((tensor, tensor.flip(0))) if tensor.dim() else tensor
+
+
 def few_changed(chance: torch.Generator) -> Change:
     """Return a function that changes one number in a thousand, at least one, to expose caches of part of the input."""
 

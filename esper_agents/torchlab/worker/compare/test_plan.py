@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,8 @@ import torch
 from ..results import MissingPart, described
 from ..target import module_state as parameters
 from ..target.input_spec import TargetError
-from .edge_cases import derive
+from .call_modes import MODES
+from .edge_cases import EdgeCase, derive, derive_further
 from .float64_reference import coarsest_of
 from .input_probe import Probe, chance_of, needs_template
 from .observe import own_path
@@ -31,6 +33,8 @@ _FEWEST_CALLS = 6
 _MOST_CALLS = 48
 _REPEATS_S = 0.25
 _BUDGET_S = 10.0
+# Time for calls in other ways, of the baseline alone; further runs repeat them.
+_FURTHER_S = 0.3
 _MOST_BYTES = 512 << 20
 _STATES = ("copy", "load", "assign")
 _REAL = {"float16", "bfloat16", "float32", "float64"}
@@ -88,11 +92,12 @@ class _Planner:
         self._plan = _Plan()
         ends = time.monotonic() + float(request.get("budget_s", _BUDGET_S))
         self._probe = Probe(target, self._plan.pieces, ends)
+        self._further_s = float(request.get("further_s", _FURTHER_S))
         self._call_s = 0.0
         self._asks = False
         self._coarsest = "float64"
         self._state = "state 0" if target.module is not None else None
-        self._ownership = {"outputs": False, "inputs": False, "is_same": False}
+        self._ownership = {"outputs": False, "inputs": False, "is_same": False, "has_history": False}
 
     def make(self) -> tuple[PlannedCalls, tuple[int, ...]]:
         """Make the plan; return its summary, and the descriptor of its bundle."""
@@ -104,6 +109,7 @@ class _Planner:
         self._parameters()
         # Last, because a target that stores a NaN keeps it.
         self._derived({"numbers", "precision"})
+        self._further()
         self._add("as at first, at the end", "history", "plain 1", same_as=0, has_backward=False)
         module = self._target.module
         about = {
@@ -122,7 +128,7 @@ class _Planner:
             missing=tuple(self._plan.missing),
             working=self._working(),
             coarsest=self._coarsest,
-            is_stateless=self._ownership["is_same"],
+            is_stateless=self._ownership["is_same"] and not self._ownership["has_history"],
             call_ns=int(self._call_s * 1e9),
             # Optimizers and compiled code import it, which takes seconds in each process unless the fork server has it.
             needs_compiler="torch._dynamo" in sys.modules,
@@ -221,6 +227,35 @@ class _Planner:
                 self._add(f"parameters {word}", "parameters", "plain 2", state=f"state {number}", set=how)
         if module is not None and module.training:
             self._add("in evaluation", "mode", "plain 1", mode="evaluation")
+
+    def _further(self) -> None:
+        """Add calls in ways that the person's own inputs do not show, as long as there is time; list the others."""
+        ends = min(time.monotonic() + self._further_s, self._probe.ends)
+        is_quiet: dict[str, Any] = {"is_close": False}
+        ways: list[tuple[str, Callable[[], None]]] = [
+            (mode, partial(self._add, mode, "further", "plain 1", mode=mode, has_backward=False, **is_quiet))
+            for mode in MODES
+        ]
+        if not self._asks and self._target.kind != "step":
+            ways.insert(0, ("requires_grad", partial(self._add, "requires_grad", "further", "plain 1", asks=True)))
+        args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
+        ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs)]
+        if torch.get_num_threads() == 1:
+            self._plan.missing.append(MissingPart("several threads", "torch has one thread here"))
+        for name, add in ways:
+            if time.monotonic() > ends:
+                self._plan.missing.append(MissingPart(name, "no time was left; --effort thorough tries it"))
+            else:
+                self._tell(f"running the baseline on {name}", 0.6)
+                add()
+
+    def _add_edge(self, edge: EdgeCase) -> None:
+        piece = capture((edge.args, edge.kwargs), is_whole=True)
+        if self._plan.nbytes() + piece.nbytes() > self._most_bytes:
+            self._plan.missing.append(MissingPart(edge.name, "no room was left"))
+            return
+        self._plan.pieces[edge.name] = piece
+        self._add(edge.name, edge.group, edge.name, has_backward=False, is_close=False)
 
     def _add(self, name: str, group: str, input_: str, **more: Any) -> None:
         """Add a step if the baseline accepts it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +20,9 @@ SHIFTS = 6
 _GROSS = 1000
 _MANY = 0.1
 _FEWEST_AVERAGED = 16
+# Difference of float64 numbers, as a share of their typical magnitude, that no order of summation can be held to: there
+# is no wider format to judge it by.
+_FLOAT64_SHARE = 1e-12
 
 
 @dataclass
@@ -52,6 +55,8 @@ class Runs:
         shifted: Values of the baseline with rounding noise, one for each such run.
         is_trusted: Whether the reference is known to compute the same function.
         apart: Difference of the arms on other inputs; it counts as an error of the baseline.
+        rtol: Stated tolerance, as a share of the baseline's magnitude.
+        atol: Stated tolerance.
     """
 
     baseline: torch.Tensor
@@ -60,6 +65,8 @@ class Runs:
     shifted: Sequence[torch.Tensor] = ()
     is_trusted: bool = True
     apart: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 def fit(runs: Runs) -> ToleranceFit:
@@ -114,7 +121,10 @@ def _fit_complex(runs: Runs) -> ToleranceFit:
 
     reference = parts(runs.reference) if runs.reference is not None else None
     shifted = [parts(each) for each in runs.shifted]
-    return fit(Runs(parts(runs.baseline), parts(runs.candidate), reference, shifted, runs.is_trusted, runs.apart))
+    halves = replace(
+        runs, baseline=parts(runs.baseline), candidate=parts(runs.candidate), reference=reference, shifted=shifted
+    )
+    return fit(halves)
 
 
 def _fit_exact(runs: Runs) -> ToleranceFit:
@@ -182,9 +192,13 @@ def _fit_real(runs: Runs) -> ToleranceFit:
     errors = _errors(baseline, candidate, truth, shifted, dtype)
     errors.baseline = errors.baseline.clamp_min(runs.apart)
     allowed = errors.allowed()
+    stated = runs.atol + runs.rtol * masked(errors.is_finite, baseline).abs()
+    allowed = torch.where(masked(errors.is_finite, candidate - baseline).abs() <= stated, float("inf"), allowed)
     beyond = (errors.candidate > allowed) | wrong_kind
     is_settled = len(shifted) >= SHIFTS
     if not beyond.any():
+        if runs.rtol or runs.atol:
+            return ToleranceFit(True, "within the stated tolerance", errors.numbers())
         return _on_average(errors, dtype, is_settled=is_settled)
     is_gross = bool(shifted) and float((errors.candidate > _GROSS * allowed).double().mean()) > _MANY
     detail = _where_beyond(runs, beyond, errors.candidate, allowed, wrong_kind)
@@ -208,15 +222,21 @@ def _errors(
         baseline=masked(finite, baseline - truth).abs(),
         shift=shift,
         truth=masked(finite, truth),
-        unit=ulp(torch.maximum(size, pooled(size)), dtype),
+        unit=_unit(torch.maximum(size, pooled(size)), dtype),
         is_finite=finite,
     )
+
+
+def _unit(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the smallest difference that counts at these magnitudes."""
+    unit = ulp(size, dtype)
+    return torch.maximum(unit, size * (_FLOAT64_SHARE / ULPS)) if dtype is torch.float64 else unit
 
 
 def _on_average(errors: _Errors, dtype: torch.dtype, *, is_settled: bool) -> ToleranceFit:
     count = int(errors.is_finite.sum())
     if count >= _FEWEST_AVERAGED:
-        unit = float(ulp(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
+        unit = float(_unit(torch.tensor(root_mean_square(errors.truth, count), dtype=torch.float64), dtype))
         # An ulp of a short format is large: its noise would excuse the loss of half of the digits.
         moved = root_mean_square(errors.shift, count) if dtype in {torch.float32, torch.float64} else 0.0
         own = root_mean_square(errors.baseline, count)

@@ -46,7 +46,7 @@ def run_backward(
     leaves = [each for each in tensors_of(inputs) if each.requires_grad and each.is_leaf]
     for each in leaves:
         each.grad = None
-    backward(roots, _incoming(roots, seed))
+    backward(roots, incoming(roots, seed))
     found: dict[str, Any] = {"inputs": [_plain(each.grad) for each in leaves], "parameters": {}}
     if module is not None and matching is not None:
         own = state_of(module)
@@ -56,7 +56,7 @@ def run_backward(
     return found
 
 
-def _incoming(roots: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
+def incoming(roots: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Return a gradient for each root: magnitudes from 0.5 to 1.5 of either sign, exact in every dtype."""
     chance = torch.Generator().manual_seed(seed)
     made = []

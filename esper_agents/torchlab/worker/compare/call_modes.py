@@ -1,0 +1,46 @@
+"""Modes in which a user may call a target: of torch, and of a module."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+EVALUATION, AUTOCAST = "evaluation", "autocast"
+
+
+def _autocast() -> contextlib.AbstractContextManager[Any]:
+    return torch.autocast("cuda" if torch.cuda.is_initialized() else "cpu", dtype=torch.bfloat16)
+
+
+# By the name that reports show.
+MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "inference mode": torch.inference_mode,
+    AUTOCAST: _autocast,
+}
+
+
+@contextlib.contextmanager
+def called_in(mode: str, module: torch.nn.Module | None) -> Iterator[None]:
+    """Run a block in a mode.
+
+    Args:
+        mode: `given`, `evaluation`, or a name in `MODES`.
+        module: Module of the target, if it is one.
+    """
+    # Flags are restored one by one: a frozen part of a module in training stays in evaluation mode.
+    is_evaluated = mode == EVALUATION and module is not None
+    flags = [(each, each.training) for each in module.modules()] if is_evaluated and module is not None else []
+    try:
+        if is_evaluated and module is not None:
+            module.eval()
+        with MODES[mode]() if mode in MODES else contextlib.nullcontext():
+            yield
+    finally:
+        for each, flag in flags:
+            each.training = flag
