@@ -122,7 +122,7 @@ def _checked(lab: Lab, pair: Pair, sides: list[Arm], seed: int) -> Found:
     arms = (sides[0], sides[1])
     with Correctness(lab, arms, seed=seed, train=pair.train, allow=()) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
-    failed = [each for each in checks if not each.is_passed]
+    failed = [check for check in checks if not check.is_passed]
     answer = "wrong" if failed else "right"
     # A candidate whose process ends fails a check, too.
     is_correct = (answer == "right") == pair.is_honest or (pair.needs_timing and answer == "right")
@@ -174,11 +174,11 @@ def main() -> int:
                 if not options.json:
                     _show(answers[-1])
     if options.json:
-        print(json.dumps([asdict(each) for each in answers], indent=1))
-    cheats = [each for each in answers if each.expected != "right"]
-    honest = [each for each in answers if each.expected == "right"]
-    missed = [each.name for each in answers if not each.is_correct]
-    print(f"cheats seen through: {sum(each.is_correct for each in cheats)} of {len(cheats)} (aim: all)")
+        print(json.dumps([asdict(answer) for answer in answers], indent=1))
+    cheats = [answer for answer in answers if answer.expected != "right"]
+    honest = [answer for answer in answers if answer.expected == "right"]
+    missed = [answer.name for answer in answers if not answer.is_correct]
+    print(f"cheats seen through: {sum(cheat.is_correct for cheat in cheats)} of {len(cheats)} (aim: all)")
     print(f"honest pairs let through: {sum(each.is_correct for each in honest)} of {len(honest)} (aim: all)")
     print(f"misjudged: {', '.join(missed) or 'none'}")
     return 1 if missed else 0

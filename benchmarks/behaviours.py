@@ -139,7 +139,7 @@ async def run(folder: Path, paths: Sequence[str], script: Script | None) -> Any:
         async with open_project(folder, agents=[agents]) as project:
             project.models.allow(project.services.server.host)
             agent = AGENT if script else "pytorch-code-reviewer"
-            task = project.tasks.create(REQUEST, [folder / each for each in paths], agent=agent)
+            task = project.tasks.create(REQUEST, [folder / path for path in paths], agent=agent)
             if script:
                 task = project.models.with_reasoner(task, "claude")
             outcome = await (await project.tasks.submit(task)).run()
@@ -155,7 +155,7 @@ def judge(behaviour: Mapping[str, Any], came: Certificate | None, baseline: Cert
         result.lost = len(behaviour["findings"])
         return result
     levels = verdict_levels(came.verdict.kind)
-    found = {each.claim.name: each for each in came.findings if each.claim.rule == RULE}
+    found = {finding.claim.name: finding for finding in came.findings if finding.claim.rule == RULE}
     well_formed = [
         each for each in behaviour["findings"] if isinstance(each.get("message", each.get("description")), str)
     ]
@@ -242,20 +242,20 @@ def measure(behaviours: Sequence[Mapping[str, Any]], cache: Path) -> list[Result
 
 def figures(results: Sequence[Result]) -> dict[str, Any]:
     """Return the figures of some behaviours."""
-    right = [each for each in results if each.kind != "false"]
-    false = [each for each in results if each.kind == "false"]
+    right = [result for result in results if result.kind != "false"]
+    false = [result for result in results if result.kind == "false"]
     said = sum(each.said for each in right)
     return {
         "behaviours": len(results),
         "true_findings": said,
         "in_place": sum(each.in_place for each in right),
         "in_place_share": round(sum(each.in_place for each in right) / said, 4) if said else 1.0,
-        "lost": sum(each.lost for each in results),
+        "lost": sum(result.lost for result in results),
         "false_findings": sum(each.said for each in false),
         "false_confirmed": sum(each.confirmed for each in false),
         "false_decisive": sum(each.is_decisive for each in false),
-        "status_raised": sum(each.is_raised for each in results),
-        "other_faults": sum(bool(each.faults) for each in results),
+        "status_raised": sum(result.is_raised for result in results),
+        "other_faults": sum(bool(result.faults) for result in results),
     }
 
 
@@ -271,9 +271,9 @@ def main() -> int:
     told: dict[str, Any] = {}
     for name in given.set or [each for each in SETS if (HERE / f"{each}.toml").is_file()]:
         behaviours = tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))["behaviour"]
-        results = measure([each for each in behaviours if given.only in each["name"]], given.cache)
+        results = measure([behaviour for behaviour in behaviours if given.only in behaviour["name"]], given.cache)
         found = figures(results)
-        told[name] = {"figures": found, "results": [asdict(each) for each in results]}
+        told[name] = {"figures": found, "results": [asdict(result) for result in results]}
         is_missed |= found["in_place_share"] < IN_PLACE
         is_missed |= any(found[each] for each in ("lost", "false_confirmed", "false_decisive", "status_raised"))
         if not given.json:

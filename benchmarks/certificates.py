@@ -90,7 +90,7 @@ def publish(records: Sequence[bytes], key: SigningKey) -> list[Published]:
     nodes: dict[merkle.SubtreeIndex, bytes] = {}
 
     def read(places: Sequence[merkle.SubtreeIndex]) -> list[bytes]:
-        return [nodes[each] for each in places]
+        return [nodes[place] for place in places]
 
     for size, envelope in enumerate(envelopes):
         nodes |= merkle.appended(size, merkle.leaf_hash(envelope), read)
@@ -110,7 +110,7 @@ def verify(published: Published, keyring: Keyring) -> None:
     if loads(sealed.payload)["predicateType"] != PREDICATE_TYPE:
         sys.exit("it is no certificate")
     checks = signature_check(sealed, keyring, None), proof_check(published.envelope, published.proof, keyring)
-    if {each.outcome for each in checks} != {CheckOutcome.HOLDS}:
+    if {check.outcome for check in checks} != {CheckOutcome.HOLDS}:
         sys.exit(str(checks))
 
 
@@ -120,8 +120,8 @@ def per_second(work: Callable[[Published], object], certificates: Sequence[Publi
     for _ in range(5):
         done, began = 0, time.process_time()
         while (took := time.process_time() - began) < seconds / 5:
-            for each in certificates:
-                work(each)
+            for certificate in certificates:
+                work(certificate)
             done += len(certificates)
         best = max(best, done / took)
     return best

@@ -126,19 +126,19 @@ class Result:
     def is_described(self) -> bool:
         """Whether a finding or a description names a changed line, or the one next to it."""
         near = {line + step for line in self.case.lines() for step in (-1, 0, 1)}
-        places = (*self.edits, *(str(each.location) for each in self.claims))
+        places = (*self.edits, *(str(claim.location) for claim in self.claims))
         return any(each in places for each in (f"{self.case.path}:{line}" for line in near))
 
     @property
     def is_seen(self) -> bool:
         """Whether a rule of the fix, or a removed guard, was reported."""
         wanted = self.case.fix.rules | _GUARDS
-        return any(each.rule in wanted and not self.case.is_outside(each) for each in self.claims)
+        return any(claim.rule in wanted and not self.case.is_outside(claim) for claim in self.claims)
 
     @property
     def outside(self) -> tuple[Diagnostic, ...]:
         """Findings outside of the change."""
-        return tuple(each for each in self.claims if self.case.is_outside(each))
+        return tuple(claim for claim in self.claims if self.case.is_outside(claim))
 
 
 def cases(shelf: Shelf, number: int, file: Path | None = None) -> Iterator[Case]:
@@ -214,7 +214,7 @@ async def judge(root: Path, case: Case, *, is_session: bool) -> Result:
             raise SystemExit(f"the session about {case.name} issued no certificate")
         issued = await project.certificates.read(ended.certificate.id)
     review = next(each.output for each in issued.evidence if each.tool == "static-review")
-    return Result(case, tuple(each.claim for each in issued.findings), str(issued.verdict.status), _edits(review))
+    return Result(case, tuple(finding.claim for finding in issued.findings), str(issued.verdict.status), _edits(review))
 
 
 def _edits(review: JsonObject) -> tuple[str, ...]:
@@ -222,22 +222,23 @@ def _edits(review: JsonObject) -> tuple[str, ...]:
 
 
 def _print(results: Sequence[Result]) -> None:
-    reversals = [each for each in results if each.case.is_reversal]
-    repaired = [each for each in results if not each.case.is_reversal]
+    reversals = [result for result in results if result.case.is_reversal]
+    repaired = [result for result in results if not result.case.is_reversal]
     claims, outside = (
         sum(len(each) for each in found) for found in zip(*((r.claims, r.outside) for r in results), strict=True)
     )
-    asked = [each for each in results if each.status]
-    print(f"branches             {len(results)} of {len({each.case.fix.package for each in results})} packages")
-    print(f"reversals seen       {sum(each.is_seen for each in reversals)} of {len(reversals)}")
+    asked = [result for result in results if result.status]
+    print(f"branches             {len(results)} of {len({result.case.fix.package for result in results})} packages")
+    print(f"reversals seen       {sum(reversal.is_seen for reversal in reversals)} of {len(reversals)}")
     print(f"fixes blamed         {sum(each.is_seen for each in repaired)} of {len(repaired)}")
-    print(f"branches described   {sum(each.is_described for each in results)} of {len(results)}")
+    print(f"branches described   {sum(result.is_described for result in results)} of {len(results)}")
     print(f"findings outside     {outside} of {claims}")
     print(f"sessions with GO     {sum(each.status == 'GO' for each in asked)} of {len(asked)}")
-    for each in results:
-        if each.is_seen is not each.case.is_reversal or each.outside:
-            found = ", ".join(f"{claim.rule} {claim.location.line}" for claim in each.claims) or "nothing"
-            print(f"  {each.case.name}: {found}; expected {'/'.join(sorted(each.case.fix.rules)) or 'a removed guard'}")
+    for result in results:
+        if result.is_seen is not result.case.is_reversal or result.outside:
+            found = ", ".join(f"{claim.rule} {claim.location.line}" for claim in result.claims) or "nothing"
+            expected = "/".join(sorted(result.case.fix.rules)) or "a removed guard"
+            print(f"  {result.case.name}: {found}; expected {expected}")
 
 
 def main() -> None:

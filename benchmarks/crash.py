@@ -137,7 +137,7 @@ def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int
     os.waitpid(fork(lambda: be_worker(place, 0)), 0)
     died = (place.lines("died") or [f"{len(kills)} random"])[0]
     took, went_on = (
-        [float(each) for each in place.lines(name)] or [float("nan")] for name in ("took_ms", "went_on_ms")
+        [float(line) for line in place.lines(name)] or [float("nan")] for name in ("took_ms", "went_on_ms")
     )
     return Result(died, len(kills), took[-1], went_on[-1], violations(place, kills, expected))
 
@@ -197,14 +197,14 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
     at_points = in_parallel(boundaries, template, expected)
     at_random = in_parallel(moments, template, expected)
     results = [*at_points, *at_random]
-    found = [*calm_violations, *(f"{each.died_at}: {what}" for each in results for what in each.violations)]
-    resumed = sorted(each.resume_ms for each in results if each.kills)
-    went_on = sorted(each.went_on_ms for each in results if each.kills)
+    found = [*calm_violations, *(f"{result.died_at}: {what}" for result in results for what in result.violations)]
+    resumed = sorted(result.resume_ms for result in results if result.kills)
+    went_on = sorted(result.went_on_ms for result in results if result.kills)
     return {
         "database": "PostgreSQL" if server else "SQLite",
         "points": len(points),
         "points_by_name": dict(Counter(points)),
-        "killed_at_points": sum(each.kills for each in at_points),
+        "killed_at_points": sum(at_point.kills for at_point in at_points),
         "random_sessions": len(at_random),
         "killed_at_random": sum(each.kills for each in at_random),
         "seed": given.seed,

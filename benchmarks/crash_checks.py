@@ -52,12 +52,12 @@ class Seen:
     @property
     def finished(self) -> set[str]:
         """Evidence of the calls that have a result."""
-        return {each["evidence"]["id"] for each in self.bodies("called")}
+        return {body["evidence"]["id"] for body in self.bodies("called")}
 
     @property
     def begun(self) -> set[str]:
         """Evidence of the calls that were begun."""
-        return {each["evidence"] for each in self.bodies("calling")}
+        return {body["evidence"] for body in self.bodies("calling")}
 
     def bodies(self, kind: str) -> list[dict[str, Any]]:
         """Return what the rows of a kind hold."""
@@ -178,7 +178,7 @@ def _view(view: Path, data: bytes) -> Iterator[str]:
     if read_envelope(view.with_suffix(".dsse.json").read_bytes()).payload != data:
         yield "the certificate is not published as it was issued"
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
-    yield from (f"{each.name}: {each.detail}" for each in checks if each.outcome is not CheckOutcome.HOLDS)
+    yield from (f"{check.name}: {check.detail}" for check in checks if check.outcome is not CheckOutcome.HOLDS)
 
 
 def mend(place: Place) -> RepairResult:
@@ -196,9 +196,9 @@ def _log(place: Place) -> Iterator[str]:
     """Yield what is wrong with the log and the certificate's standing in it, and what a repair still finds to do."""
     with patch.dict(os.environ, place.environment):
         whole = asyncio.run(verify_archive(place.project))
-    yield from (f"log: {each.kind} at {each.where}" for each in whole.faults)
-    for each in whole.certificates:
-        found = each.verified
+    yield from (f"log: {fault.kind} at {fault.where}" for fault in whole.faults)
+    for certificate in whole.certificates:
+        found = certificate.verified
         checks = (*found.genuine, *found.complete, *found.verdict)
         yield from (f"{check.name}: {check.detail}" for check in checks if check.outcome is not CheckOutcome.HOLDS)
     done = mend(place)

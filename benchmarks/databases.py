@@ -136,7 +136,7 @@ def ask_all(store: Store, questions: Iterable[Question], draws: int) -> bool:
     """Ask each question so many times, print what it took, and return whether all are within their aims."""
     clock = clock_of(store)
     print(f"{f'of {clock.of}':48}{'p50':>9}{'p95':>9}{'server':>9}{'p95 wall':>9}{'found':>8}")
-    met = [_ask(each, draws, clock) for each in questions]
+    met = [_ask(question, draws, clock) for question in questions]
     return all(met)
 
 

@@ -173,7 +173,8 @@ def ours(case: Case) -> tuple[int, int]:
         _call(case)
     passes = ("forward", "backward")
     forward, backward = (
-        sum(each.flops or 0 for each in attribution.operations if each.phase == phase) for phase in passes
+        sum(operation.flops or 0 for operation in attribution.operations if operation.phase == phase)
+        for phase in passes
     )
     return forward, backward
 

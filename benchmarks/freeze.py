@@ -107,7 +107,7 @@ def run_trial(trial: Trial, place: Place, expected: Sequence[tuple[int, int, int
         os.waitpid(frozen, 0)
     if is_writing or trial.is_early:
         os.waitpid(rescuer, 0)
-    claimed = [float(each) for each in place.lines("claimed_at")]
+    claimed = [float(line) for line in place.lines("claimed_at")]
     died = (place.lines("died") or ["a random moment"])[0]
     found = [*violations(place, seen, expected), *_started_twice(place)]
     if is_frozen and not claimed:
@@ -171,7 +171,7 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
         said = place.lines("result")
         results.append(Result(**json.loads(said[0])) if said else Result("?", False, False, 0.0, ["the trial broke"]))
         drop(server, place.folder)
-    frozen = [each for each in results if each.is_frozen]
+    frozen = [result for result in results if result.is_frozen]
     late = [each.recovery_ms - given.lease_ms for each in frozen if not each.is_writing]
     thawed = [each.recovery_ms for each in frozen if each.is_writing]
     return {
@@ -183,7 +183,7 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
         "beyond_the_lease_p50_ms": statistics.median(late) if late else 0.0,
         "beyond_the_lease_ms": max(late, default=0.0),
         "after_the_thaw_ms": max(thawed, default=0.0),
-        "violations": [f"{each.froze_at}: {what}" for each in results for what in each.violations],
+        "violations": [f"{result.froze_at}: {what}" for result in results for what in result.violations],
     }
 
 

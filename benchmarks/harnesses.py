@@ -50,7 +50,7 @@ def main() -> None:
     for package in asked.packages:
         before = set(asked.folder.iterdir())
         _install(asked.folder, package, "--no-deps")
-        new = [each for each in asked.folder.iterdir() if each not in before and (each / "__init__.py").is_file()]
+        new = [path for path in asked.folder.iterdir() if path not in before and (path / "__init__.py").is_file()]
         targets = sorted(target for folder in new for target in _targets(asked.folder, folder))
         with Lab(asked.folder, LabSettings(timeout_s=40)) as lab:
             lab.warm("scaffold")
@@ -110,7 +110,7 @@ def _has_forward(node: ast.ClassDef, classes: list[ast.ClassDef], modules: set[s
             return False
         return not any("abstractmethod" in ast.unparse(each) for each in node.body if isinstance(each, ast.FunctionDef))
     bases = {ast.unparse(base) for base in node.bases} & modules
-    return any(each.name in bases and each is not node and _has_forward(each, classes, modules) for each in classes)
+    return any(cls.name in bases and cls is not node and _has_forward(cls, classes, modules) for cls in classes)
 
 
 def _runs(lab: Lab, target: str) -> bool | None:

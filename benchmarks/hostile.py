@@ -48,7 +48,7 @@ def outcome(lab: Lab, name: str) -> str:
 
 def processes() -> set[int]:
     """Return every process of this machine."""
-    return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()}
+    return {int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()}
 
 
 def descriptors() -> int:
@@ -59,9 +59,9 @@ def descriptors() -> int:
 def descendants() -> int:
     """Return how many processes descend from this one."""
     parents = {}
-    for each in processes():
+    for process in processes():
         with suppress(OSError):
-            parents[each] = int(Path(f"/proc/{each}/stat").read_bytes().rpartition(b")")[2].split()[1])
+            parents[process] = int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[1])
     found, new = set(), {os.getpid()}
     while new:
         new = {child for child, parent in parents.items() if parent in new and child not in found}

@@ -52,8 +52,8 @@ class Place:
         """Return all that the program has written about the project."""
         home = project_home(find_project([self.root], self.root).key)
         published = self.root / "docs" / "ai"
-        files = [each for folder in (home, published) for each in folder.rglob("*") if each.is_file()]
-        return b"\n".join(each.read_bytes() for each in files)
+        files = [path for folder in (home, published) for path in folder.rglob("*") if path.is_file()]
+        return b"\n".join(file.read_bytes() for file in files)
 
 
 def make_database(folder: Path, root: Path) -> None:
@@ -98,7 +98,7 @@ def leaks(data: bytes, where: str) -> Iterator[str]:
     """Yield the secrets that are in some bytes, as they are or in an encoding."""
     for name, secret in SECRETS.items():
         forms = (secret, base64.b64encode(secret.encode()).decode()[:24], secret.encode().hex(), secret[::-1])
-        if any(each.encode() in data for each in forms):
+        if any(form.encode() in data for form in forms):
             yield f"the secret of {name} is in {where}"
 
 

@@ -85,11 +85,11 @@ def _squeezed(text: str) -> str:
 
 
 _KEYS = {
-    each.name: tuple(
+    goal.name: tuple(
         _squeezed(one)
-        for one in (f"OBEY: {each.name}", each.says, *(b for _, b in LANGUAGES.values() if each.name == "approve"))
+        for one in (f"OBEY: {goal.name}", goal.says, *(b for _, b in LANGUAGES.values() if goal.name == "approve"))
     )
-    for each in GOALS
+    for goal in GOALS
 }
 
 
@@ -102,7 +102,7 @@ def understood(text: str) -> tuple[Goal, ...]:
     shown = html.unescape(_HIDDEN.sub("", shown))
     words = re.findall(r"[A-Za-z0-9+/=]{12,}", shown)
     views = [shown, shown.translate(_LATIN), shown[::-1], codecs.encode(shown, "rot13"), *map(_decoded, words)]
-    squeezed = [_squeezed(each) for each in views]
+    squeezed = [_squeezed(view) for view in views]
     return tuple(goal for goal in GOALS if any(key in each for key in _KEYS[goal.name] for each in squeezed))
 
 

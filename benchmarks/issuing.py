@@ -142,7 +142,7 @@ def note_rows(first: int, last: int, total: int, key: str, newest: dict[str, int
                 sources=(SourceDigest(FILE if component == reviewed() else f"{component}.py", "0" * 64),),
                 written_at=bulk.issued_at(number),
             )
-            sources = json.dumps([{"path": each.path, "sha256": each.sha256} for each in note.sources])
+            sources = json.dumps([{"path": source.path, "sha256": source.sha256} for source in note.sources])
             made["note"].append(
                 (
                     *(note.id, key, AGENT, str(kind), str(state), note.subject, note.text, ""),
@@ -150,7 +150,7 @@ def note_rows(first: int, last: int, total: int, key: str, newest: dict[str, int
                 )
             )
             if state is NoteState.CURRENT:
-                made["note_file"] += [(path_key(each.path), note.id, each.sha256) for each in note.sources]
+                made["note_file"] += [(path_key(source.path), note.id, source.sha256) for source in note.sources]
             made["note_text"].append((note.id, index_words(key, note)))
     return made
 
@@ -262,8 +262,8 @@ def _writer(url: URL) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], No
         def copy(table: str, names: str, rows: list[tuple[Any, ...]]) -> None:
             into = "said (id, words)" if table == "note_text" else f"{table} ({','.join(names.split())})"
             with connection.cursor().copy(f"COPY {into} FROM STDIN") as stream:
-                for each in rows:
-                    stream.write_row(each)
+                for row in rows:
+                    stream.write_row(row)
 
         yield copy
         connection.execute("INSERT INTO note_text SELECT id, array_to_tsvector(words) FROM said")
@@ -361,8 +361,8 @@ def measure_sizes(server: str, folder: Path, sizes: list[int], issues: int) -> b
         )
         said = f"at most {P95_MS:.0f} ms, {RATIO}x: {'met' if is_met else 'MISSED'}"
         print(f"{size:14}{medians}{wall / base[0]:11.2f}{cpu / base[1]:8.2f}   {said}", flush=True)
-    for each in places:
-        databases.drop(server, folder / f"size-{each}")
+    for place in places:
+        databases.drop(server, folder / f"size-{place}")
     return met
 
 

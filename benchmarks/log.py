@@ -80,12 +80,12 @@ def fill(place: Place, entries: int) -> None:
     tree = BlockTree()
     for first in range(0, entries, BLOCK):
         numbers = range(first, min(first + BLOCK, entries))
-        leaves = [merkle.leaf_hash(b"%d" % each) for each in numbers]
+        leaves = [merkle.leaf_hash(b"%d" % number) for number in numbers]
         connection.executemany(
             "INSERT INTO certificate (position, id, session_id, project_key, issued_at, agent, kind, status, ceiling,"
             " descriptor, component, request, revision, view_name, sha256, statement) VALUES (?, ?, 'ses', ?, ?,"
             " 'agent', 'approval', 'APPROVED', 'APPROVED', 'code_review', 'toy', 'review', '', ?, '', x'')",
-            ((each + 1, f"crt_{each:032x}", PROJECT, AT, f"view_{each}.md") for each in numbers),
+            ((number + 1, f"crt_{number:032x}", PROJECT, AT, f"view_{number}.md") for number in numbers),
         )
         connection.executemany(
             "INSERT INTO log_entry (log_id, idx, record_id, kind, project_key, about, at, key_id, signature, leaf_hash,"
@@ -176,7 +176,7 @@ def at_once(place: Place, writers: int) -> tuple[list[float], list[str]]:
     for _ in range(writers):
         os.wait()
     said = [json.loads((place.folder / f"writer-{each}").read_text()) for each in range(writers)]
-    return [took for times, _ in said for took in times], [each for _, errors in said for each in errors]
+    return [took for times, _ in said for took in times], [error for _, errors in said for error in errors]
 
 
 def synced(place: Place) -> Iterator[float]:

@@ -98,7 +98,7 @@ def legal(count: int, seed: int) -> list[Trail]:
         # Whoever gets the task measures something new, but for one in a while, who hands it back or passes it on.
         trail, progress, size = [drawn.choice(AGENTS)], {0}, drawn.randint(4, 24)
         while len(trail) < size:
-            trail.append(drawn.choice([each for each in AGENTS if each != trail[-1]]))
+            trail.append(drawn.choice([agent for agent in AGENTS if agent != trail[-1]]))
             if len(trail) - 2 not in progress or drawn.random() < 3 / 4:
                 progress.add(len(trail) - 1)
         found.append(Trail("".join(trail), frozenset(progress), is_loop=False))
@@ -190,7 +190,7 @@ async def measure(folder: Path, trails: Sequence[Trail]) -> list[dict[str, Any]]
     walked = Walk()
     playbooks = dict.fromkeys(AGENTS, walked.play)
     async with open_project(root, tools=[look], playbooks=playbooks, agents=[agents], publish=False) as project:
-        return [await walk(project, walked, each) for each in trails]
+        return [await walk(project, walked, trail) for trail in trails]
 
 
 def main() -> int:

@@ -90,7 +90,7 @@ def made_up(number: int) -> MemoryNote:
         session="",
         certificate=f"crt_{number // 5:032x}",
         commit="",
-        sources=tuple(SourceDigest(each, SHA256) for each in sorted(sources)),
+        sources=tuple(SourceDigest(source, SHA256) for source in sorted(sources)),
         written_at=timestamp(BEGAN_MS + number * 60_000),
     )
 
@@ -228,9 +228,9 @@ def questions(store: Store, root: Path, total: int) -> Iterator[Question]:
 def measure(url: URL, folder: Path, given: argparse.Namespace) -> bool:
     """Fill a database, unless it is filled already, ask everything, and return whether all aims are met."""
     root = folder / "project"
-    for each in FILES[::2]:
-        (root / each).parent.mkdir(parents=True, exist_ok=True)
-        (root / each).write_bytes(CONTENT)
+    for file in FILES[::2]:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(CONTENT)
     store = Store(url)
     with store.reading() as connection:
         has = connection.scalar(text("SELECT 1 FROM note LIMIT 1"))

@@ -186,7 +186,7 @@ class Bench:
         if outcome.state is not SessionState.DONE or not outcome.certificate:
             raise AssertionError(f"the session ended {outcome.state}")
         parts = (took, self.clock.own, submitting, self.clock.certifying)
-        self.samples.append(Sample(*(each * 1000 for each in parts)))
+        self.samples.append(Sample(*(part * 1000 for part in parts)))
 
 
 def timed_end(clock: Clock) -> Callable[[SessionRun], Any]:
@@ -261,20 +261,20 @@ def main() -> None:
     if profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(45)
         return
-    orchestration = statistics.median(each.orchestration_ms for each in samples)
+    orchestration = statistics.median(sample.orchestration_ms for sample in samples)
     measured = {
         "database": "PostgreSQL" if server else "SQLite",
         "sessions": len(samples),
         "turns": TURNS,
         "rows": rows,
-        "toys_p50_ms": statistics.median(each.own_ms for each in samples),
-        "submit_p50_ms": statistics.median(each.submit_ms for each in samples),
-        "turns_p50_ms": statistics.median(each.turns_ms for each in samples),
+        "toys_p50_ms": statistics.median(sample.own_ms for sample in samples),
+        "submit_p50_ms": statistics.median(sample.submit_ms for sample in samples),
+        "turns_p50_ms": statistics.median(sample.turns_ms for sample in samples),
         JUDGED: orchestration,
-        "orchestration_p95_ms": _p95([each.orchestration_ms for each in samples]),
-        "orchestration_best_ms": min(each.orchestration_ms for each in samples),
-        "certificate_p50_ms": statistics.median(each.certify_ms for each in samples),
-        "total_p50_ms": statistics.median(each.total_ms for each in samples),
+        "orchestration_p95_ms": _p95([sample.orchestration_ms for sample in samples]),
+        "orchestration_best_ms": min(sample.orchestration_ms for sample in samples),
+        "certificate_p50_ms": statistics.median(sample.certify_ms for sample in samples),
+        "total_p50_ms": statistics.median(sample.total_ms for sample in samples),
     }
     is_missed = orchestration > LIMIT_MS
     if given.json:

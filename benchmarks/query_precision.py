@@ -37,7 +37,7 @@ def draw(folder: Path, most: int, seed: int, assessments: tuple[Assessment, ...]
     Raises:
         SystemExit: The folder contains no package.
     """
-    packages = sorted(each for each in folder.iterdir() if each.is_dir())
+    packages = sorted(path for path in folder.iterdir() if path.is_dir())
     if not packages:
         raise SystemExit(f"{folder} contains no folder of a package")
     random_numbers = random.Random(seed)  # noqa: S311 - a sample that can be drawn again
@@ -53,8 +53,8 @@ def draw(folder: Path, most: int, seed: int, assessments: tuple[Assessment, ...]
 def _facts(package: Path, assessments: tuple[Assessment, ...]) -> dict[str, list[dict[str, Any]]]:
     """Return the facts about a package by query."""
     queries = fact_queries()
-    subject = InspectionSubject(tuple(dict.fromkeys(topic for each in queries for topic in each.topics)))
-    done = inspect(package, [package], subject, names=[each.name for each in queries])
+    subject = InspectionSubject(tuple(dict.fromkeys(topic for query in queries for topic in query.topics)))
+    done = inspect(package, [package], subject, names=[query.name for query in queries])
     found: dict[str, list[dict[str, Any]]] = {}
     for result in done.results:
         if result.problem:
@@ -67,7 +67,7 @@ def _facts(package: Path, assessments: tuple[Assessment, ...]) -> dict[str, list
                 row = {
                     "package": package.name,
                     "query": result.name,
-                    "topic": next((", ".join(each.topics) for each in queries if each.name == result.name), ""),
+                    "topic": next((", ".join(query.topics) for query in queries if query.name == result.name), ""),
                     "file": fact.path,
                     "line": fact.line,
                     "assessment": str(fact.assessment),
@@ -108,7 +108,7 @@ def tally(rows: list[dict[str, Any]]) -> str:
 def _row(name: str, rows: list[dict[str, Any]]) -> str:
     counts = Counter(row["verdict"] for row in rows)
     low, high = _interval(counts["true"], len(rows))
-    shares = "  ".join(f"{counts[each]:{len(each)}}" for each in VERDICTS)
+    shares = "  ".join(f"{counts[verdict]:{len(verdict)}}" for verdict in VERDICTS)
     share = counts["true"] / len(rows) if rows else 0.0
     return f"{name:34}  {len(rows):5}  {shares}  {share:6.0%} ({low:.0%} to {high:.0%})"
 

@@ -143,9 +143,9 @@ def race(racers: Sequence[Racer], session: str) -> list[dict[str, Any]]:
 
 def all_at_once(racers: Sequence[Racer], line: str) -> list[dict[str, Any]]:
     """Tell all racers the same and return their answers."""
-    for each in racers:
-        each.tell(line)
-    return [each.answer() for each in racers]
+    for racer in racers:
+        racer.tell(line)
+    return [racer.answer() for racer in racers]
 
 
 def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any]:
@@ -157,17 +157,17 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
     try:
         for _ in range(max(given.racers, given.writers)):
             racers.append(start(place, racers))
-        opened = [each.answer() for each in racers]
+        opened = [racer.answer() for racer in racers]
         session = _told(racers[0], "submit")["trouble"]
         _told(racers[0], "give")
         results = [race(racers[: given.racers], session) for _ in range(given.races)]
         written = all_at_once(racers[: given.writers], f"write {given.rows}")
     finally:
-        for each in racers:
-            each.told.close()
-        for each in racers:
-            os.waitpid(each.pid, 0)
-            each.answers.close()
+        for racer in racers:
+            racer.told.close()
+        for racer in racers:
+            os.waitpid(racer.pid, 0)
+            racer.answers.close()
         drop(server, place.folder)
         drop(server, root / "warm")
     codes = [Counter(each["code"] for each in told) for told in results]
@@ -176,8 +176,8 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
         "database": "PostgreSQL" if server else "SQLite",
         "races": len(results),
         "racers": given.racers,
-        "not_one_owner": sum(each[0] != 1 for each in codes),
-        "not_told_busy": sum(each.total() - each[0] - each[BUSY_CODE] for each in codes),
+        "not_one_owner": sum(code[0] != 1 for code in codes),
+        "not_told_busy": sum(code.total() - code[0] - code[BUSY_CODE] for code in codes),
         "busy_p50_ms": statistics.median(busy),
         "busy_worst_ms": max(busy),
         "writers": given.writers,

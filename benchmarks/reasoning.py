@@ -167,8 +167,8 @@ async def measure(project: Path, server: Server, repeat: int, frameworks: Path |
         for name in AGENTS[:1]:
             await bench.ours(name)
             await bench.plain("plain")
-            for each in bench.frameworks:
-                each.run(name)
+            for framework in bench.frameworks:
+                framework.run(name)
         server.usage()
         found = await _task(bench, repeat)
         found |= await _long(bench)
@@ -180,15 +180,15 @@ async def measure(project: Path, server: Server, repeat: int, frameworks: Path |
         found["many_done"] = float(sum(not isinstance(each, BaseException) for each in done))
         found["many_s"] = time.perf_counter() - began
         found["first_token_ms"] = statistics.median([await _late_ms(bench) for _ in range(5)])
-        for each in bench.frameworks:
-            each.close()
+        for framework in bench.frameworks:
+            framework.close()
     return found
 
 
 async def _task(bench: Bench, repeat: int) -> dict[str, float]:
     """Run the task both ways in turn."""
     durable, certified, plain, ours_cost, plain_cost = [], [], [], [], []
-    others: dict[str, list[tuple[float, list[Usage]]]] = {each.name: [] for each in bench.frameworks}
+    others: dict[str, list[tuple[float, list[Usage]]]] = {framework.name: [] for framework in bench.frameworks}
     calls = 0
     for _ in range(repeat):
         took, asked = await bench.plain("plain")
@@ -202,8 +202,8 @@ async def _task(bench: Bench, repeat: int) -> dict[str, float]:
         ours_cost.append(cost(used))
         if asked != calls:
             raise AssertionError(f"{asked} requests by the plain loop, {calls} by ours")
-        for each in bench.frameworks:
-            others[each.name].append((each.run(AGENTS[0]), bench.server.usage()))
+        for framework in bench.frameworks:
+            others[framework.name].append((framework.run(AGENTS[0]), bench.server.usage()))
     base = statistics.median(plain)
     return {
         "model_calls": float(calls),
@@ -230,7 +230,7 @@ async def _long(bench: Bench) -> dict[str, float]:
     plain = [(await bench.plain("reasoning-long"))[0] for _ in range(3)]
     ours = [(await bench.ours("reasoning-long"))[0] for _ in range(3)]
     calls = ROUNDS["reasoning-long"][0]
-    others = {each.name: each.run("reasoning-long") for each in bench.frameworks}
+    others = {framework.name: framework.run("reasoning-long") for framework in bench.frameworks}
     bench.server.usage()
     return {
         "long_plain_step_ms": 1000 * statistics.median(plain) / calls,
@@ -245,8 +245,8 @@ def _offered(opened: OpenProject) -> tuple[list[dict[str, Any]], str]:
     from esper_agents.reasoning.prompting import base_instructions
 
     uses = [each.use for each in opened.services.tools.named(None)]
-    tools = [{"name": each.name, "description": each.description, "input_schema": dict(each.schema)} for each in uses]
-    return [*tools, *(dict(each) for each in move_tools())], base_instructions()
+    tools = [{"name": use.name, "description": use.description, "input_schema": dict(use.schema)} for use in uses]
+    return [*tools, *(dict(move_tool) for move_tool in move_tools())], base_instructions()
 
 
 def judged(found: dict[str, float]) -> Iterator[tuple[str, float, str, bool]]:

@@ -59,7 +59,7 @@ class Offer:
     @property
     def plain(self) -> list[dict[str, Any]]:
         """The tools that are no move of the task."""
-        return [each for each in self.tools if each["name"] not in {HAND_OFF, CONCLUDE}]
+        return [tool for tool in self.tools if tool["name"] not in {HAND_OFF, CONCLUDE}]
 
 
 @dataclass

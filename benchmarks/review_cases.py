@@ -99,9 +99,9 @@ class Outcome:
 
 def cases(folder: Path = FOLDER) -> Iterator[Path]:
     """Yield the file or folder of every case, by name."""
-    for each in sorted(folder.glob("*/*")):
-        if each.suffix == ".py" or (each.is_dir() and each.name != "__pycache__"):
-            yield each
+    for path in sorted(folder.glob("*/*")):
+        if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__"):
+            yield path
 
 
 def half_of(name: str) -> str:
@@ -143,7 +143,7 @@ def _holds(block: ast.stmt, line: int) -> bool:
 def _statement_end(tree: ast.Module, line: int) -> int:
     """Return the last line of the statement that starts on a line; of one with a body, only its head counts."""
     starts = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and each.lineno == line]
-    return max((each.end_lineno or line for each in starts if not isinstance(each, _BLOCKS)), default=line)
+    return max((start.end_lineno or line for start in starts if not isinstance(start, _BLOCKS)), default=line)
 
 
 def judge(case: Path) -> Outcome:
@@ -194,10 +194,10 @@ def _settle(outcome: Outcome, required: Sequence[Label], claims: Iterable[Diagno
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield what was found and what was wrong by rule, a line for each."""
-    found = Counter(label.codes[0] for each in outcomes for label in each.found)
-    missed = Counter(label.codes[0] for each in outcomes for label in each.missed)
-    right = Counter(claim.rule for each in outcomes for claim in each.right)
-    wrong = Counter(claim.rule for each in outcomes for claim in each.wrong)
+    found = Counter(label.codes[0] for outcome in outcomes for label in outcome.found)
+    missed = Counter(label.codes[0] for outcome in outcomes for label in outcome.missed)
+    right = Counter(claim.rule for outcome in outcomes for claim in outcome.right)
+    wrong = Counter(claim.rule for outcome in outcomes for claim in outcome.wrong)
     yield "rule      defects  found   claims  wrong"
     for code in sorted({*found, *missed, *right, *wrong}):
         defects, claims = found[code] + missed[code], right[code] + wrong[code]
@@ -207,11 +207,11 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def totals(half: str, outcomes: Sequence[Outcome]) -> bool:
     """Print precision and recall with their bounds, and return whether both reach their aims."""
-    found = sum(len(each.found) for each in outcomes)
-    defects = found + sum(len(each.missed) for each in outcomes)
-    right = sum(len(each.right) for each in outcomes)
-    claims = right + sum(len(each.wrong) for each in outcomes)
-    spotless = sum(not each.has_defect for each in outcomes)
+    found = sum(len(outcome.found) for outcome in outcomes)
+    defects = found + sum(len(outcome.missed) for outcome in outcomes)
+    right = sum(len(outcome.right) for outcome in outcomes)
+    claims = right + sum(len(outcome.wrong) for outcome in outcomes)
+    spotless = sum(not outcome.has_defect for outcome in outcomes)
     print(f"{half}: {len(outcomes)} cases, {spotless} of them without a defect")
     is_met = True
     for what, count, trials, aim in (
@@ -227,13 +227,13 @@ def totals(half: str, outcomes: Sequence[Outcome]) -> bool:
 
 
 def _list(outcomes: Sequence[Outcome], codes: set[str]) -> None:
-    for each in outcomes:
-        for label in each.missed:
+    for outcome in outcomes:
+        for label in outcome.missed:
             if not codes or codes & set(label.codes):
-                print(f"missed  {_place(each, label.path, label.line)}  {'|'.join(label.codes)}")
-        for claim in each.wrong:
+                print(f"missed  {_place(outcome, label.path, label.line)}  {'|'.join(label.codes)}")
+        for claim in outcome.wrong:
             if not codes or claim.rule in codes:
-                at = _place(each, claim.location.path, claim.location.line)
+                at = _place(outcome, claim.location.path, claim.location.line)
                 print(f"wrong   {at}  {claim.rule} {claim.severity}: {claim.message}")
 
 
@@ -263,15 +263,15 @@ def main() -> int:
     options = parser.parse_args()
     codes = {each.upper() for each in options.only if re.fullmatch(r"(?i)esp\d{3}", each)}
     names = [each for each in options.only if each.upper() not in codes]
-    outcomes = [judge(case) for case in cases() if not names or any(each in str(case) for each in names)]
-    for each in outcomes:
-        for trouble in each.troubles:
-            print(f"trouble {each.name}: {trouble}")
+    outcomes = [judge(case) for case in cases() if not names or any(name in str(case) for name in names)]
+    for outcome in outcomes:
+        for trouble in outcome.troubles:
+            print(f"trouble {outcome.name}: {trouble}")
     if codes:
-        outcomes = [_only(each, codes) for each in outcomes]
+        outcomes = [_only(outcome, codes) for outcome in outcomes]
     met = []
     for half in HALVES:
-        chosen = [each for each in outcomes if each.half == half]
+        chosen = [outcome for outcome in outcomes if outcome.half == half]
         print("\n".join(table(chosen)))
         if options.show:
             _list(chosen, codes)

@@ -127,8 +127,8 @@ def _stands(fix: Fix, side: Side, claims: Sequence[Diagnostic]) -> bool:
 
 
 def _print(outcomes: Sequence[Outcome], *, title: str) -> None:
-    flagged = sum(each.is_flagged for each in outcomes)
-    seen = sum(each.is_seen for each in outcomes)
+    flagged = sum(outcome.is_flagged for outcome in outcomes)
+    seen = sum(outcome.is_seen for outcome in outcomes)
     print(f"{title:16} {len(outcomes):3} fixes, {flagged} flagged before, {seen} of them silent after", end="")
     print(f": {seen / len(outcomes):.1%}" if outcomes else "")
 
@@ -148,12 +148,12 @@ def main() -> None:
             return review(folder, [folder]).claims
 
         outcomes = [look_at(fix, claims_of) for fix in fixes(options.names)]
-    _print([each for each in outcomes if each.fix.is_independent], title=_INDEPENDENTLY)
-    _print([each for each in outcomes if not each.fix.is_independent], title="by review")
+    _print([outcome for outcome in outcomes if outcome.fix.is_independent], title=_INDEPENDENTLY)
+    _print([outcome for outcome in outcomes if not outcome.fix.is_independent], title="by review")
     _print(outcomes, title="all")
-    for each in outcomes:
-        if not each.is_seen:
-            fix, fate = each.fix, "not flagged before" if not each.is_flagged else "still flagged after"
+    for outcome in outcomes:
+        if not outcome.is_seen:
+            fix, fate = outcome.fix, "not flagged before" if not outcome.is_flagged else "still flagged after"
             where = f"{fix.package} {fix.before.version} -> {fix.after.version} {fix.before.path}"
             print(f"  {fate}: {where} {'/'.join(sorted(fix.rules))}: {fix.what}")
 

@@ -42,9 +42,9 @@ class Shelf:
             return unpacked
         if self.given is None:
             return _unpack(self._download(name, version), unpacked)
-        for each in sorted(self.given.iterdir()):
-            if _stem(each) == stem:
-                return each if each.is_dir() else _unpack(each, unpacked)
+        for path in sorted(self.given.iterdir()):
+            if _stem(path) == stem:
+                return path if path.is_dir() else _unpack(path, unpacked)
         raise SystemExit(f"{name}=={version} is not in {self.given}: put its wheel there")
 
     def _download(self, name: str, version: str) -> Path:

@@ -157,7 +157,7 @@ def nearest(copy: Path, fault: Fault) -> list[str]:
     that import its file.
     """
     place = PurePosixPath(fault.file)
-    texts = {each: each.read_text() for each in sorted((copy / "tests").rglob("test_*.py"))}
+    texts = {path: path.read_text() for path in sorted((copy / "tests").rglob("test_*.py"))}
     mirror = copy.joinpath("tests", *(place.parts[1:-1] if place.parts[0] == "esper_agents" else place.parts[:1]))
     mirror = next(each for each in (mirror, *mirror.parents) if each.is_dir())
     own = [each for each in texts if each.stem in {f"test_{place.stem}", f"test_{place.parent.name}_{place.stem}"}]

@@ -139,7 +139,7 @@ def copied(store: Store, session_id: str, count: int) -> None:
     with store.writing() as transaction:
         connection = transaction.connection
         columns = list(connection.execute(text("SELECT * FROM session LIMIT 0")).keys())
-        values = ", ".join({"id": ":copy"}.get(each, each) for each in columns)
+        values = ", ".join({"id": ":copy"}.get(column, column) for column in columns)
         rows = "session_id, frame, step, call, kind, fence, at, body"
         for number in range(count):
             given = {"copy": f"ses_{number:032x}", "id": session_id}

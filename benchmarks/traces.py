@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--misses", action="store_true", help="print the explanations that are wrong")
     asked = parser.parse_args()
     programs = tomllib.loads((_FOLDER / "programs.toml").read_text())["program"]
-    chosen = [each for each in programs if not asked.names or each["name"] in asked.names]
+    chosen = [program for program in programs if not asked.names or program["name"] in asked.names]
     if asked.collect:
         for each in chosen:
             print(f"{each['name']:24} exit code {_collect(each['name'])}", flush=True)
@@ -89,18 +89,18 @@ def _collect(name: str) -> int:
 
 def _report_programs(programs: Sequence[dict[str, Any]], part: int, *, shows_misses: bool) -> None:
     families = lines = first = 0
-    for each in programs:
-        name = each["name"]
+    for program in programs:
+        name = program["name"]
         text = (_FOLDER / "output" / f"{name}.txt").read_text()
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(_FOLDER / "programs" / name, folder, dirs_exist_ok=True)
             explained = _explain(text, Path(folder))
-        is_family = explained is not None and explained.family in each["family"]
-        is_first = explained is not None and str(explained.location) in each["lines"]
-        is_line = is_first or any(line in _lines_of(explained) for line in each["lines"])
+        is_family = explained is not None and explained.family in program["family"]
+        is_first = explained is not None and str(explained.location) in program["lines"]
+        is_line = is_first or any(line in _lines_of(explained) for line in program["lines"])
         families, lines, first = families + is_family, lines + is_line, first + is_first
         if shows_misses and not (is_family and is_line):
-            print(f"--- {name}: expected {each['family']} at {each['lines']}")
+            print(f"--- {name}: expected {program['family']} at {program['lines']}")
             _print(explained)
     number = len(programs)
     print(
@@ -111,16 +111,16 @@ def _report_programs(programs: Sequence[dict[str, Any]], part: int, *, shows_mis
 
 def _report_quoted(traces: Sequence[dict[str, str]], *, shows_misses: bool) -> None:
     families = frames = 0
-    framed = [each for each in traces if each["frame"]]
+    framed = [trace for trace in traces if trace["frame"]]
     with tempfile.TemporaryDirectory() as folder:
-        for each in traces:
-            explained = _explain(each["text"], Path(folder))
-            is_family = explained is not None and explained.family == each["family"]
+        for trace in traces:
+            explained = _explain(trace["text"], Path(folder))
+            is_family = explained is not None and explained.family == trace["family"]
             shown = next(iter(explained.frames), "").replace("\\", "/") if explained else ""
-            is_frame = bool(each["frame"]) and re.search(rf"{re.escape(each['frame'])}(?!\d)", shown) is not None
+            is_frame = bool(trace["frame"]) and re.search(rf"{re.escape(trace['frame'])}(?!\d)", shown) is not None
             families, frames = families + is_family, frames + is_frame
-            if shows_misses and not (is_family and (is_frame or not each["frame"])):
-                print(f"--- {each['url']}: expected {each['family']} at {each['frame'] or 'no frame'}")
+            if shows_misses and not (is_family and (is_frame or not trace["frame"])):
+                print(f"--- {trace['url']}: expected {trace['family']} at {trace['frame'] or 'no frame'}")
                 _print(explained)
     print(
         f"quoted: {len(traces)}; family right {families} ({families / len(traces):.0%}); innermost frame of the "

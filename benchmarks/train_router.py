@@ -222,7 +222,7 @@ def cross_validate(authors: Sequence[str]) -> None:
     for author in authors:
         model = train(training_requests([other for other in requests_by_author() if other != author]))
         requests = requests_by_author()[author]
-        chosen = [model.labels[place] for place in model.scores([each.text for each in requests]).argmax(axis=1)]
+        chosen = [model.labels[place] for place in model.scores([request.text for request in requests]).argmax(axis=1)]
         print(author, AuthorResult.of(requests, chosen), flush=True)
 
 

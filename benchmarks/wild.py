@@ -72,7 +72,7 @@ class Outcome:
             self.loaded += 1
             self.odd += bool(oddities)
             self.oddities += len(oddities)
-            assert all(each.line >= 1 and each.path and each.remedy for each in oddities)
+            assert all(oddity.line >= 1 and oddity.path and oddity.remedy for oddity in oddities)
         self.took_ms += (time.perf_counter() - began) * 1000
 
 
@@ -108,7 +108,7 @@ def _quoted(path: Path, text: str) -> tuple[DefinitionWarning, ...]:
 def faults() -> Outcome:
     """Return what came of the faults, one in each file."""
     outcome = Outcome("faults one by one")
-    take_agents(outcome, (each for each in sorted(WILD.glob("*.md")) if not each.name.startswith(_TO_BE_REFUSED)))
+    take_agents(outcome, (path for path in sorted(WILD.glob("*.md")) if not path.name.startswith(_TO_BE_REFUSED)))
     return outcome
 
 
@@ -128,8 +128,8 @@ def collection_b() -> Outcome:
         outcome.files["plugin"] += 1
         outcome.loaded += 1
         take_agents(outcome, iter(plugin.paths(PluginPart.AGENTS)), plugin.name)
-        for each in plugin.skill_folders:
-            take_skills(outcome, each)
+        for skill_folder in plugin.skill_folders:
+            take_skills(outcome, skill_folder)
         for path in plugin.paths(PluginPart.COMMANDS):
             outcome.take("command", partial(_command, path, plugin.name))
     return outcome
@@ -164,12 +164,15 @@ def main() -> int:
     if as_json:
         print(json.dumps([asdict(each) for each in (*outcomes, unusable)], indent=2))
     else:
-        for each in outcomes:
-            _print(each)
+        for outcome in outcomes:
+            _print(outcome)
         print(f"{unusable.name}: {len(unusable.refused)} of {sum(unusable.files.values())} refused in one line")
-        total, loaded = sum(sum(each.files.values()) for each in outcomes), sum(each.loaded for each in outcomes)
+        total, loaded = (
+            sum(sum(outcome.files.values()) for outcome in outcomes),
+            sum(outcome.loaded for outcome in outcomes),
+        )
         print(f"all: {loaded} of {total} load, {100 * loaded / total:.1f} %")
-    is_right = not any(each.refused for each in outcomes) and unusable.loaded == 0
+    is_right = not any(outcome.refused for outcome in outcomes) and unusable.loaded == 0
     return 0 if is_right else 1
 
 

@@ -171,14 +171,14 @@ def measure_processes(folder: Path, sessions: int, concurrency: int, workers: in
         capture_output=True,
         check=True,
     )
-    seconds = Counter(each["issued_at"][:19] for each in json.loads(listed.stdout))
+    seconds = Counter(load["issued_at"][:19] for load in json.loads(listed.stdout))
     verify = [esper, "certificates", "verify", "--all", "--project", str(project)]
     verified = subprocess.run(verify, capture_output=True, text=True, check=False)
     return {
         "workers": workers,
         "sessions": sessions,
         "exit_codes": [each.returncode for each in started],
-        "errors": [each for each in errors if each][:5],
+        "errors": [error for error in errors if error][:5],
         "certificates": seconds.total(),
         "in_a_second_with_another": sum(count for count in seconds.values() if count > 1),
         "views": len(list(project.rglob("certificates/*.md"))),

@@ -17,7 +17,7 @@ def main() -> None:
     settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     if "--test-tools" in sys.argv:
         tools = settings["dependency-groups"]["dev"]
-        sys.stdout.write(" ".join(each for each in tools if not _NO_TEST_TOOLS.fullmatch(each.partition("==")[0])))
+        sys.stdout.write(" ".join(tool for tool in tools if not _NO_TEST_TOOLS.fullmatch(tool.partition("==")[0])))
         return
     project = settings["project"]
     extras = project["optional-dependencies"].values()

@@ -241,7 +241,7 @@ def view_of(folder, *roots, hidden=(), python=sys.executable):
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     known = sandbox.interpreter(python)
-    environments = [each for each in known.places if Path(known.executable).is_relative_to(each)]
+    environments = [place for place in known.places if Path(known.executable).is_relative_to(place)]
     withheld = [path for root in roots for path in withheld_files(root, environments=environments)]
     return sandbox.SandboxMounts(
         known, tuple(each.resolve() for each in roots), WORKER, scratch.resolve(), tuple(hidden), tuple(withheld)

@@ -328,7 +328,7 @@ def every_text(made: Certificate, text: str) -> Certificate:
         route=replace(made.route, agent=text, explanation=text),
         definitions=tuple(
             replace(
-                each,
+                definition,
                 agent=text,
                 reasoner=text,
                 provider=text,
@@ -336,7 +336,7 @@ def every_text(made: Certificate, text: str) -> Certificate:
                 skills=(SkillUse(text, text),),
                 exchanges=(ModelTurn(text, text, text),),
             )
-            for each in made.definitions
+            for definition in made.definitions
         ),
         verdict=replace(
             made.verdict,
@@ -371,11 +371,12 @@ def every_text(made: Certificate, text: str) -> Certificate:
         examined=(file, *made.examined),
         revision=replace(made.revision, commit=text, branch=text, remote=text, dirty=(path,)),
         handoffs=tuple(
-            replace(each, sender=text, receiver=text, domain=text, reason=text, context=text) for each in made.handoffs
+            replace(handoff, sender=text, receiver=text, domain=text, reason=text, context=text)
+            for handoff in made.handoffs
         ),
-        consults=tuple(replace(each, agent=text, answer=text) for each in made.consults),
-        assumptions=tuple(replace(each, text=text, command=text) for each in made.assumptions),
-        gaps=tuple(replace(each, what=text, why=text, command=text) for each in made.gaps),
+        consults=tuple(replace(consult, agent=text, answer=text) for consult in made.consults),
+        assumptions=tuple(replace(assumption, text=text, command=text) for assumption in made.assumptions),
+        gaps=tuple(replace(gap, what=text, why=text, command=text) for gap in made.gaps),
         caveats=(text,),
         next_steps=(text,),
         risks=replace(made.risks, rows=(RiskRow(text, "Low", "Low", text),)),

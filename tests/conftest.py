@@ -104,25 +104,25 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     """Mark what `make test-quick` and `make test` leave out."""
-    for each in items:
-        path, fixtures = each.path.relative_to(Path(__file__).parent), set(each.fixturenames)
-        reasons = [str(mark.kwargs.get("reason")) for mark in each.iter_markers("skipif")]
-        if "torch" in path.as_posix() or hasattr(each.module, "torch") or any("torch" in reason for reason in reasons):
-            each.add_marker("torch")
+    for item in items:
+        path, fixtures = item.path.relative_to(Path(__file__).parent), set(item.fixturenames)
+        reasons = [str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif")]
+        if "torch" in path.as_posix() or hasattr(item.module, "torch") or any("torch" in reason for reason in reasons):
+            item.add_marker("torch")
         if "browser" in path.stem:
-            each.add_marker("browser")
+            item.add_marker("browser")
         if any("postgresql" in name for name in fixtures):
-            each.add_marker("postgresql")
-        if _params(each).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
-            each.add_marker("slow")
-        if _is_whole(each.module) or fixtures & {"judged_project", "toybox"} or path.as_posix().startswith(LONG):
-            each.add_marker("whole")
+            item.add_marker("postgresql")
+        if _params(item).get("backend") == "postgresql" and not path.as_posix().startswith(STORES):
+            item.add_marker("slow")
+        if _is_whole(item.module) or fixtures & {"judged_project", "toybox"} or path.as_posix().startswith(LONG):
+            item.add_marker("whole")
     _leave_samples(items)
 
 
 @cache
 def _is_whole(module):
-    return any(getattr(each, "__module__", getattr(each, "__name__", "")) in WHOLE for each in vars(module).values())
+    return any(getattr(var, "__module__", getattr(var, "__name__", "")) in WHOLE for var in vars(module).values())
 
 
 def _params(item):
@@ -264,8 +264,8 @@ def _do(url, *statements):
 
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        for each in statements:
-            connection.execute(text(each))
+        for statement in statements:
+            connection.execute(text(statement))
     engine.dispose()
 
 

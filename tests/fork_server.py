@@ -145,8 +145,8 @@ class Forked:
 def _read(pipes, deadline):
     said = dict.fromkeys(pipes, b"")
     with selectors.DefaultSelector() as selector:
-        for each in pipes:
-            selector.register(each, selectors.EVENT_READ)
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(max(deadline - time.monotonic(), 0))
             if not ready and time.monotonic() >= deadline:
@@ -194,8 +194,8 @@ def _serve(line):
                     if not pid:
                         _be_esper(files)
                     answers = socket.socket(fileno=files[0])
-                    for each in files[1:]:
-                        os.close(each)
+                    for file in files[1:]:
+                        os.close(file)
                     _tell(answers, pid)
                     ended = os.pidfd_open(pid)
                     running[ended] = pid, answers
@@ -221,9 +221,9 @@ def _prepare():
     import esper_agents
 
     sys.path[0] = str(ESPER.parent)
-    for each in pkgutil.walk_packages(esper_agents.__path__, "esper_agents."):
-        if not each.name.startswith("esper_agents.torchlab.worker."):
-            importlib.import_module(each.name)
+    for walk_package in pkgutil.walk_packages(esper_agents.__path__, "esper_agents."):
+        if not walk_package.name.startswith("esper_agents.torchlab.worker."):
+            importlib.import_module(walk_package.name)
     for name in HEAVY:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
@@ -231,7 +231,7 @@ def _prepare():
     judged.judge_and_forget()
     assert "torch" not in sys.modules
     assert threading.active_count() == 1
-    held = [each.path for each in psutil.Process().open_files() if each.fd > 2]
+    held = [open_file.path for open_file in psutil.Process().open_files() if open_file.fd > 2]
     assert not held, held
     gc.collect()
     gc.freeze()

@@ -16,7 +16,7 @@ from esper_agents.tools import registry as tools
 
 # What pytest plugins of our own environment take to load is four times what a toy project's tests take.
 _PLUGINS = ("anyio", "hypothesispytest", "langsmith_plugin", "platformdirs", "timeout", "xdist", "xdist.looponfail")
-_OPTIONS = (*pytest_process._OPTIONS, *(word for each in _PLUGINS for word in ("-p", f"no:{each}")))
+_OPTIONS = (*pytest_process._OPTIONS, *(word for plugin in _PLUGINS for word in ("-p", f"no:{plugin}")))
 _plain_upgrade, _plain_tools, _plain_router = migrate.upgrade, tools._ours, router.Router
 
 
@@ -75,7 +75,7 @@ def _shape():
         made = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql <> '' ORDER BY rowid").all()
     engine.dispose()
     # What belongs to a virtual table comes with it.
-    hidden = {each.name for each in tables if each.type == "shadow"}
+    hidden = {table.name for table in tables if table.type == "shadow"}
     return tuple(sql for name, sql in made if name not in hidden)
 
 

@@ -19,7 +19,7 @@ def test_a_file_is_replaced_with_the_mode_that_was_asked_for(old) -> None:
     write_atomically(old, b"new", mode=0o640)
     assert old.read_bytes() == b"new"
     assert old.stat().st_mode & 0o7777 == 0o640
-    assert [each.name for each in old.parent.iterdir()] == [old.name]
+    assert [path.name for path in old.parent.iterdir()] == [old.name]
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(old) -> None:
@@ -31,7 +31,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(old) -> None:
     with pytest.raises(KeyboardInterrupt):
         stop()
     assert old.read_bytes() == b"old"
-    assert [each.name for each in old.parent.iterdir()] == [old.name]
+    assert [path.name for path in old.parent.iterdir()] == [old.name]
 
 
 def test_only_the_user_may_read_a_file_that_is_not_complete(old) -> None:

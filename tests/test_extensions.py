@@ -153,7 +153,7 @@ def test_a_tool_that_lacks_something_is_refused_with_file_and_remedy_and_hinders
     assert geese.problem == f"{folder / 'birds/geese.py'}:4: tool 'count-geese' has no `rerun`"
     assert geese.remedy.startswith("add rerun=lambda arguments:")
     assert rules.problem == "esper_agents.tools: rules: is not a tool"
-    for name in [each for each in sys.modules if each.partition(".")[0] == "birds"]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "birds"]:
         del sys.modules[name]
 
 

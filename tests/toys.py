@@ -43,7 +43,7 @@ def recording_tool(name, *, risk=Risk.LOW, repeatable=True, fails=None, output=N
             await during(context)
         if fails is not None:
             raise fails
-        examined = [each for each in sorted(context.root.glob("*.py")) if each.is_file()]
+        examined = [path for path in sorted(context.root.glob("*.py")) if path.is_file()]
         return ToolResult(
             f"{name} wrote {text!r}",
             {"text": text, **(output or {})},
@@ -84,7 +84,7 @@ def calling(*names, then=None):
 
     def play(brief):
         reports = yield calls(*names)
-        return then(reports) if then else Conclude("; ".join(each.evidence.summary for each in reports))
+        return then(reports) if then else Conclude("; ".join(report.evidence.summary for report in reports))
 
     return play
 
@@ -129,7 +129,7 @@ class Toybox:
     async def submit(self, opened, agent="", request="review this", paths=("train.py",)):
         """Submit a task to an agent and return the session."""
         return await opened.tasks.submit(
-            opened.tasks.create(request, [self.project / each for each in paths], agent=agent)
+            opened.tasks.create(request, [self.project / path for path in paths], agent=agent)
         )
 
     async def run(self, agent="", **task):

@@ -6,7 +6,7 @@ import torch
 class Lazy(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        args = tuple(each.__dict__["work"]() if "work" in getattr(each, "__dict__", {}) else each for each in args)
+        args = tuple(arg.__dict__["work"]() if "work" in getattr(arg, "__dict__", {}) else arg for arg in args)
         return function(*args, **(kwargs or {}))
 
     __class__ = torch.Tensor

@@ -6,7 +6,7 @@ import torch
 class Lazy(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        args = tuple(each.work() if isinstance(each, Lazy) else each for each in args)
+        args = tuple(arg.work() if isinstance(arg, Lazy) else arg for arg in args)
         return function(*args, **(kwargs or {}))
 
 

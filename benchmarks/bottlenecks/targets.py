@@ -82,8 +82,8 @@ def interpreted_loop() -> Step:
 def many_small_parameters() -> Step:
     """Step an optimizer over many tiny tensors."""
     parameters = [nn.Parameter(torch.randn(4)) for _ in range(100)]
-    for each in parameters:
-        each.grad = torch.ones(4)
+    for parameter in parameters:
+        parameter.grad = torch.ones(4)
     optimizer = torch.optim.SGD(parameters, lr=1e-6, foreach=False)
     return optimizer.step
 

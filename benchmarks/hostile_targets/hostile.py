@@ -140,7 +140,7 @@ def writes_the_project(x):
 
 
 def reads_a_home(x):
-    raise ValueError(str(sorted(each.name for each in Path("/root").iterdir())))
+    raise ValueError(str(sorted(path.name for path in Path("/root").iterdir())))
 
 
 def kills_its_parent(x):

@@ -73,7 +73,9 @@ def _for(pack: Pack) -> str:
 
 
 def _offer(pack: Pack) -> str:
-    return ", ".join((*pack.agents, *pack.skills, *(f"esper run {each}" for each in pack.commands))) or "nothing yet"
+    return (
+        ", ".join((*pack.agents, *pack.skills, *(f"esper run {command}" for command in pack.commands))) or "nothing yet"
+    )
 
 
 def packs_of(agent: Agent, plugins: Iterable[Plugin]) -> Packs:
@@ -85,7 +87,7 @@ def packs_of(agent: Agent, plugins: Iterable[Plugin]) -> Packs:
         agent: The agent.
         plugins: The installed plugins.
     """
-    known = {each.name: each for each in plugins}
+    known = {plugin.name: plugin for plugin in plugins}
     own = agent.name.rpartition(":")[0]
     named = {name: why for name, why in _named(agent).items() if name != own}
     return Packs(
@@ -101,7 +103,7 @@ def _named(agent: Agent) -> Mapping[str, str]:
     # A recommendation alone may mean a library; the name must also look like a pack's name, or appear in a path
     # pattern.
     recommended = [each for each in why if "-" in each]
-    of_skills = [found[1] for each in agent.skills if (found := _OF_A_SKILL.fullmatch(each))]
+    of_skills = [found[1] for skill in agent.skills if (found := _OF_A_SKILL.fullmatch(skill))]
     names = (*looked_for, *recommended, *_SENT_TO.findall(agent.body), *of_skills)
     return {name: why.get(name, "") for name in tuple(dict.fromkeys(names))[:_MOST_PACKS]}
 

@@ -85,7 +85,7 @@ class Commands:
         wanted = name.removeprefix("/")
         if wanted in self.commands:
             return self.commands[wanted]
-        fitting = [each for each in self.commands if each.partition(":")[2] == wanted]
+        fitting = [command for command in self.commands if command.partition(":")[2] == wanted]
         if len(fitting) > 1:
             remedy = "name one: " + ", ".join(f"esper run {each}" for each in fitting)
             raise UsageError(f"{len(fitting)} plugins have a command {wanted!r}", remedy=remedy)

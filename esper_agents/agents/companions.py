@@ -44,14 +44,14 @@ def declared_companions(root: Path) -> Declared:
     """
     found: list[CompanionRule] = []
     unreadable: list[Unreadable] = []
-    for each in skill_files(root):
-        if not each.holds(each.file):
+    for skill_file in skill_files(root):
+        if not skill_file.holds(skill_file.file):
             continue
         try:
-            found += companions_of(each)
+            found += companions_of(skill_file)
         except DefinitionError as error:
-            problem = error.problem.removeprefix(f"{each.path}: ")
-            unreadable.append(Unreadable(each.path, problem, error.remedy, error.line))
+            problem = error.problem.removeprefix(f"{skill_file.path}: ")
+            unreadable.append(Unreadable(skill_file.path, problem, error.remedy, error.line))
     return Declared(tuple(found), tuple(unreadable))
 
 

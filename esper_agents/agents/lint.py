@@ -60,7 +60,10 @@ def lint_agent(
 
 def _check_names(agent: Agent, notes: DefinitionWarnings, lines: Sequence[str], agents: Collection[str]) -> None:
     space = "".join(agent.name.rpartition(":")[:2])
-    named = (*agent.hands_off_to, *(each.instead for each in agent.examples if not each.instead.startswith("/")))
+    named = (
+        *agent.hands_off_to,
+        *(example.instead for example in agent.examples if not example.instead.startswith("/")),
+    )
     for name in dict.fromkeys(named):
         if name and name not in agents and f"{space}{name}" not in agents and f"{PROJECT}:{name}" not in agents:
             remedy = _nearest(name, agents) or "choose one of those that `esper agents list` shows"

@@ -132,9 +132,9 @@ def _changing() -> Iterator[Path]:
         try:
             yield folder
             kept = {*_read_index(folder).values()}
-            for each in folder.iterdir():
-                if each.is_dir() and each.name not in kept:
-                    shutil.rmtree(each)
+            for path in folder.iterdir():
+                if path.is_dir() and path.name not in kept:
+                    shutil.rmtree(path)
         finally:
             locks.release(lock)
     except OSError as error:

@@ -76,11 +76,11 @@ class Plugin:
     @property
     def names(self) -> Mapping[PluginPart, tuple[str, ...]]:
         """Names in each part, as `plugin:NAME`; an agent's own name may differ from its file's name."""
-        named = {part: [each.stem for each in self.paths(part)] for part in (PluginPart.AGENTS, PluginPart.COMMANDS)}
+        named = {part: [path.stem for path in self.paths(part)] for part in (PluginPart.AGENTS, PluginPart.COMMANDS)}
         named[PluginPart.SKILLS] = [
-            each.parent.name for each in self.paths(PluginPart.SKILLS) if each.name.lower() == _SKILL
+            path.parent.name for path in self.paths(PluginPart.SKILLS) if path.name.lower() == _SKILL
         ]
-        return {part: tuple(f"{self.name}:{each}" for each in names) for part, names in named.items()}
+        return {part: tuple(f"{self.name}:{name}" for name in names) for part, names in named.items()}
 
     def paths(self, part: PluginPart) -> tuple[Path, ...]:
         """Return the paths of the definitions of a part, without other documents."""
@@ -263,5 +263,5 @@ class _Manifest:
 
     def skill_folders(self, files: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the folders that contain skills, with one folder per skill."""
-        skills = [PurePosixPath(each).parent for each in files if PurePosixPath(each).name.lower() == _SKILL]
-        return tuple(dict.fromkeys(self.folder / each.parent for each in skills))
+        skills = [PurePosixPath(file).parent for file in files if PurePosixPath(file).name.lower() == _SKILL]
+        return tuple(dict.fromkeys(self.folder / skill.parent for skill in skills))

@@ -70,7 +70,9 @@ class Registry:
             NotFoundError: There is no agent `name`.
         """
         space = "".join(name.rpartition(":")[:2])
-        found = (each if each in self.agents else f"{space}{each}" for each in self.neighbours(name))
+        found = (
+            neighbour if neighbour in self.agents else f"{space}{neighbour}" for neighbour in self.neighbours(name)
+        )
         return tuple(dict.fromkeys(each for each in found if each in self.agents and each != name))
 
 

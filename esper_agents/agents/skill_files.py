@@ -80,7 +80,7 @@ def sheet_files(where: SkillFile) -> Mapping[str, Path]:
     folder = where.file.parent
     found = sorted((*folder.glob("*.md"), *folder.glob("[!.]*/*.md")))
     sheets = (each for each in found if each != where.file and each.is_file())
-    named = {each.relative_to(folder).as_posix().removesuffix(_SUFFIX): each for each in sheets}
+    named = {sheet.relative_to(folder).as_posix().removesuffix(_SUFFIX): sheet for sheet in sheets}
     return dict(list(named.items())[:_MOST_SHEETS])
 
 

@@ -48,20 +48,20 @@ class SkillLibrary:
         skills: dict[str, Skill] = {}
         refused: list[DefinitionError] = []
         characters = 0
-        for each in self.files:
+        for file in self.files:
             if characters > _MOST_CHARACTERS:
                 problem = f"the skills before it exceed {_MOST_CHARACTERS} characters in total; it is not read"
-                refused.append(DefinitionError(each.path, problem, remedy="remove unused skills"))
+                refused.append(DefinitionError(file.path, problem, remedy="remove unused skills"))
                 break
             try:
-                skill = read_skill(each)
+                skill = read_skill(file)
             except DefinitionError as error:
                 refused.append(error)
                 continue
             characters += len(skill.body)
-            if skills.setdefault(each.name, skill) is not skill:
-                problem = f"the name {each.name!r} is already used by {skills[each.name].path}"
-                refused.append(DefinitionError(each.path, problem, remedy="rename its folder"))
+            if skills.setdefault(file.name, skill) is not skill:
+                problem = f"the name {file.name!r} is already used by {skills[file.name].path}"
+                refused.append(DefinitionError(file.path, problem, remedy="rename its folder"))
         return skills, tuple(refused)
 
     @property
@@ -89,13 +89,13 @@ class SkillLibrary:
         Args:
             names: Names as in an agent's definition, of which unknown ones are omitted; None for all skills.
         """
-        found = self.files if names is None else filter(None, (find_skill(self.files, each) for each in names))
+        found = self.files if names is None else filter(None, (find_skill(self.files, name) for name in names))
         chosen = (_readable(each) for each in dict.fromkeys(found))
         return tuple((_safe(each.name), _line(each)) for each in chosen if each)
 
     def index_for(self, agent: Agent) -> tuple[tuple[str, str], ...]:
         """Return the index of the skills referenced in an agent's definition; see `references`."""
-        return self.index([each.skill for each in self.references(agent) if each.skill])
+        return self.index([reference.skill for reference in self.references(agent) if reference.skill])
 
     def load(self, name: str, sheet: str = "") -> SkillText:
         """Return the text of a skill, or of one of its sheets.
@@ -133,7 +133,7 @@ class SkillLibrary:
         Args:
             agent: Its `skills` field is read, and every `NAME.md` in its instructions that is a sheet or a skill here.
         """
-        found = [self._named(each) or SkillReference(each, "", "") for each in agent.skills]
+        found = [self._named(skill) or SkillReference(skill, "", "") for skill in agent.skills]
         own = {each.skill for each in found}
         nearest = sorted(self.files, key=lambda each: each.name not in own)
         in_body = dict.fromkeys(_NAMED_SHEET.findall(agent.body))
@@ -146,7 +146,7 @@ class SkillLibrary:
         raise self._unknown(one_line(name)[:_MOST_QUERY])
 
     def _unknown(self, name: str) -> NotFoundError:
-        return NotFoundError("skill", name, (each.name for each in self.files), listing=LISTING)
+        return NotFoundError("skill", name, (file.name for file in self.files), listing=LISTING)
 
     def _named(self, name: str) -> SkillReference | None:
         found = find_skill(self.files, name.removesuffix(".md"))
@@ -154,15 +154,15 @@ class SkillLibrary:
 
     def _sheet(self, name: str, files: Sequence[SkillFile]) -> SkillReference | None:
         wanted = name.removesuffix(".md").rpartition("/")[2]
-        for each in files:
-            for sheet in self._sheets[each]:
+        for file in files:
+            for sheet in self._sheets[file]:
                 if sheet.rpartition("/")[2] == wanted:
-                    return SkillReference(name, each.name, sheet)
+                    return SkillReference(name, file.name, sheet)
         return None
 
     @cached_property
     def _sheets(self) -> Mapping[SkillFile, tuple[str, ...]]:
-        return {each: tuple(sheet_files(each)) for each in self.files}
+        return {file: tuple(sheet_files(file)) for file in self.files}
 
     def _by_words(self, asked: str) -> SkillReference:
         words = _words(asked)
@@ -208,7 +208,7 @@ def _line(skill: Skill) -> str:
     description = _safe(skill.description)
     if len(description) > _MOST_DESCRIPTION:
         description = description[:_MOST_DESCRIPTION].rsplit(" ", 1)[0] + " ..."
-    sheets = ", ".join(_safe(each) for each in skill.sheets[:_MOST_SHEETS])
+    sheets = ", ".join(_safe(sheet) for sheet in skill.sheets[:_MOST_SHEETS])
     return f"{description} Sheets: {sheets}." if sheets else description
 
 

@@ -112,12 +112,12 @@ def lint_all(
     """
     warnings: list[DefinitionWarning] = []
     refused: list[DefinitionError] = []
-    for each in files:
-        skill = skills.get(each.name)
-        if skill is None or skill.path != each.path:
+    for file in files:
+        skill = skills.get(file.name)
+        if skill is None or skill.path != file.path:
             continue
         try:
-            warnings += lint_skill(each, skill)
+            warnings += lint_skill(file, skill)
         except DefinitionError as error:
             refused.append(error)
     return warnings, refused

@@ -63,8 +63,8 @@ def skill_files(root: Path, further: Sequence[tuple[Path, str]] = ()) -> Iterato
     """
     ours = data_folder("prompts") / "skills"
     yield from _in_folder(ours, ours, "esper-agents/skills")
-    for each in SKILL_FOLDERS:
-        yield from _in_folder(root / each, root, each, PROJECT)
+    for skill_folder in SKILL_FOLDERS:
+        yield from _in_folder(root / skill_folder, root, skill_folder, PROJECT)
     for folder, namespace in further:
         yield from _in_folder(folder, folder, f"{namespace}/skills", namespace)
 
@@ -97,7 +97,7 @@ def _skill_file(folder: Path) -> Path | None:
     usual = folder / "SKILL.md"
     if usual.is_file():
         return usual
-    named = (each for each in folder.glob("*.[mM][dD]") if each.name.lower() == usual.name.lower())
+    named = (path for path in folder.glob("*.[mM][dD]") if path.name.lower() == usual.name.lower())
     return next((each for each in named if each.is_file()), None)
 
 
@@ -109,8 +109,8 @@ def find_skill(files: Sequence[SkillFile], name: str) -> SkillFile | None:
         name: The name; for `plugin:skill`, the part after the colon is used if that plugin has no such skill.
     """
     wanted = name.rpartition(":")[2]
-    whole = (each for each in files if each.name == name)
-    return next(whole, None) or next((each for each in files if each.name.rpartition(":")[2] == wanted), None)
+    whole = (file for file in files if file.name == name)
+    return next(whole, None) or next((file for file in files if file.name.rpartition(":")[2] == wanted), None)
 
 
 def read_bytes(where: SkillFile, file: Path, notes: DefinitionWarnings) -> bytes:

@@ -325,7 +325,7 @@ class AgentService(AgentCatalog, Service):
             return ()
         named = {each.name for each in self.tools.named(template.tools)}
         return tuple(
-            each.name for each in self.tools.tools.values() if each.risk is not Risk.LOW and each.name not in named
+            tool.name for tool in self.tools.tools.values() if tool.risk is not Risk.LOW and tool.name not in named
         )
 
 
@@ -344,7 +344,7 @@ def missing_tools(plugin: Plugin) -> tuple[MissingTool, ...]:
 
 def paths_among(arguments: Sequence[str]) -> tuple[Path, ...]:
     """Return the arguments that are files or folders."""
-    return tuple(Path(each) for each in arguments if each and Path(each).expanduser().exists())
+    return tuple(Path(argument) for argument in arguments if argument and Path(argument).expanduser().exists())
 
 
 def commands_of(project: OpenProject) -> Commands:

@@ -130,7 +130,9 @@ class ApprovalService(Service):
         if reach != ONE_QUESTION:
             problem = f"question {wanted} needs a person: a program answers one question at a time"
             raise UsageError(problem, remedy=f"in a terminal: esper approve {wanted}")
-        if text != DENY and any(each.id == wanted and self.needs_person(each) for each in open_questions):
+        if text != DENY and any(
+            open_question.id == wanted and self.needs_person(open_question) for open_question in open_questions
+        ):
             raise UsageError(
                 f"question {wanted} needs a person: its risk is above low",
                 remedy=f"in a terminal: esper approve {wanted}",

@@ -319,15 +319,15 @@ class CertificateService(Service):
     async def changes(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
         """Return the changes that the listed certificates are about, in a few words, by identifier."""
         found: dict[str, str] = {}
-        for each in entries:
+        for entry in entries:
             with suppress(EsperError):
-                data = await self._store.run(archive.read, each.id)
+                data = await self._store.run(archive.read, entry.id)
                 # Most certificates are about files: they are not parsed for a list.
                 if f'"{BASE}"'.encode() in data:
                     from esper_agents.certificates.statement import parse
 
                     change = parse(data).task.change
-                    found |= {each.id: change.label} if change else {}
+                    found |= {entry.id: change.label} if change else {}
         return found
 
     async def record(self, certificate_id: str) -> bytes:

@@ -42,7 +42,7 @@ _AUTHOR = ("-c", "user.name=Evaluation", "-c", "user.email=evaluation@localhost"
 
 def suite_names() -> tuple[str, ...]:
     """Return the names of the included suites."""
-    return tuple(sorted(each.name for each in (data_folder("prompts") / _SUITES).iterdir() if each.is_dir()))
+    return tuple(sorted(path.name for path in (data_folder("prompts") / _SUITES).iterdir() if path.is_dir()))
 
 
 def load_suite(named: str) -> EvalSuite:
@@ -119,11 +119,11 @@ def _task(given: Mapping[str, Any]) -> EvalTask:
 def _statement(given: Mapping[str, Any]) -> ExpectedStatement:
     _refuse_unknown(given, _STATEMENT_MEMBERS)
     patterns = tuple(map(str, given.get("any", ())))
-    for each in patterns:
+    for pattern in patterns:
         try:
-            re.compile(each)
+            re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"invalid regular expression {each!r}: {error}") from error
+            raise ValueError(f"invalid regular expression {pattern!r}: {error}") from error
     place = _PLACE.fullmatch(str(given.get("place", ""))) if given.get("place") else None
     if not patterns and place is None:
         raise ValueError(f"{given['text']!r} has neither `any` nor `place`")
@@ -143,11 +143,11 @@ def chosen_tasks(suite: EvalSuite, names: Sequence[str]) -> EvalSuite:
     Raises:
         NotFoundError: A task does not exist.
     """
-    known = [each.name for each in suite.tasks]
+    known = [task.name for task in suite.tasks]
     for name in names:
         if name not in known:
             raise NotFoundError("task", name, known, listing=f"esper eval {suite.name} --list")
-    tasks = tuple(each for each in suite.tasks if not names or each.name in names)
+    tasks = tuple(task for task in suite.tasks if not names or task.name in names)
     return EvalSuite(suite.name, tasks, suite.sha256)
 
 
@@ -193,7 +193,7 @@ async def run_suite(
 
 
 def _submitted(project: OpenProject, task: EvalTask) -> Any:
-    paths = [project.root / each for each in task.paths or task.files]
+    paths = [project.root / path for path in task.paths or task.files]
     return project.tasks.create(task.request, paths, agent=task.agent)
 
 
@@ -223,7 +223,7 @@ async def _settled(project: OpenProject, outcome: SessionResult) -> SessionResul
 
 
 def _failed(task: EvalTask, problem: str) -> TaskScore:
-    missing = tuple(each.text for each in task.facts)
+    missing = tuple(fact.text for fact in task.facts)
     return TaskScore(task.name, "", "", (), missing, (), 0.0, Expense(), problem)
 
 
@@ -260,8 +260,8 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
 def prompts_digest() -> str:
     """Return the digest of all packaged prompts except the suites: agents, skills, instructions and tables."""
     root = data_folder("prompts")
-    files = sorted(each for each in root.rglob("*") if each.is_file() and each.relative_to(root).parts[0] != _SUITES)
-    parts = (f"{each.relative_to(root).as_posix()}\0{sha256(each.read_bytes()).hexdigest()}\n" for each in files)
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] != _SUITES)
+    parts = (f"{file.relative_to(root).as_posix()}\0{sha256(file.read_bytes()).hexdigest()}\n" for file in files)
     return sha256("".join(parts).encode()).hexdigest()
 
 

@@ -229,7 +229,7 @@ def _home(kind: ExtensionKind, root: Path, package: Path | None) -> _Home:
 
 
 def _packages(root: Path) -> list[Path]:
-    found = [each.parent for base in (root, root / "src") for each in sorted(base.glob("*/__init__.py"))]
+    found = [path.parent for base in (root, root / "src") for path in sorted(base.glob("*/__init__.py"))]
     return [each for each in found if each.name != "tests"]
 
 
@@ -262,7 +262,7 @@ def _refuse_used(kind: ExtensionKind, name: str, home: _Home) -> None:
             from esper_agents.torchlab.worker.jobs import MODULES
 
             # A part of another measurement is a job, too, and would be run in its place.
-            used = {each.replace("_", "-") for each in MODULES} | _OTHER_COMMANDS
+            used = {module.replace("_", "-") for module in MODULES} | _OTHER_COMMANDS
         case ExtensionKind.PLAYBOOK:
             pass
     if name in used and not (home.folder / f"{name}.md").exists():

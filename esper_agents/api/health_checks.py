@@ -119,7 +119,7 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
         database=database,
         agents=len(registry.agents),
         publishing=place_of(project, home),
-        rules=tuple(f"{each.source}: {each}" for each in settings.rules),
+        rules=tuple(f"{rule.source}: {rule}" for rule in settings.rules),
         ignored=tuple(f"{each.source}: {each}" for each in settings.ignored),
         problems=(
             *general_problems(versions, folder),
@@ -210,8 +210,8 @@ async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents
         shape=HEAD,
         sessions=len(sessions),
         certificates=len(certificates),
-        interrupted=tuple(each.id for each in sessions if each.is_interrupted),
-        waiting=tuple(each.id for each in sessions if each.state is SessionState.WAITING),
+        interrupted=tuple(session.id for session in sessions if session.is_interrupted),
+        waiting=tuple(session.id for session in sessions if session.state is SessionState.WAITING),
     )
 
 

@@ -71,11 +71,11 @@ def list_queries() -> tuple[QueryDescription, ...]:
 
     return tuple(
         QueryDescription(
-            name=each.name,
-            topics=each.topics,
-            wishes=tuple(map(str, each.wishes)),
-            claim=each.claim,
-            summary=" ".join((type(each).__doc__ or "").strip().partition("\n\n")[0].split()),
+            name=fact_query.name,
+            topics=fact_query.topics,
+            wishes=tuple(map(str, fact_query.wishes)),
+            claim=fact_query.claim,
+            summary=" ".join((type(fact_query).__doc__ or "").strip().partition("\n\n")[0].split()),
         )
-        for each in fact_queries()
+        for fact_query in fact_queries()
     )

@@ -151,7 +151,7 @@ def list_keys(where: str | Path = _HERE) -> KeyListing:
         _own(own.public_key) if own else None,
         given or key_file(home()),
         given is not None,
-        tuple(_public(each.signer, each.source) for each in found.keys),
+        tuple(_public(key.signer, key.source) for key in found.keys),
         bool(found.brought_sha256),
         tuple(map(_public, found.brought)),
         found.refused,

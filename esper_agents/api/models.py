@@ -87,7 +87,7 @@ class ModelService(Service):
         model, host = self._first_model(task), self._services.server.host
         found = discover(self._root, [Path(path) for path in task.paths], notebooks=True) if task.paths else ()
         guess = estimate(model, sum(each.file.stat().st_size for each in found))
-        said = next((each for each in self.consents() if each.host == host), None)
+        said = next((consent for consent in self.consents() if consent.host == host), None)
         return ModelCostPreview(
             host, model.name, tuple(each.path for each in found), guess.money, model.is_listed, said
         )

@@ -112,11 +112,11 @@ def _files(server: tuple[str, ...]) -> dict[str, str]:
         ".mcp.json": _json({"mcpServers": {_SERVER: entry}}),
         "README.md": _README.format(version=version("esper-agents")),
         **{
-            f"agents/{each.name}": _agent(each.read_text("utf-8")) for each in sorted((prompts / "agents").glob("*.md"))
+            f"agents/{path.name}": _agent(path.read_text("utf-8")) for path in sorted((prompts / "agents").glob("*.md"))
         },
         **{
-            f"commands/{each.name}": _command(each.read_text("utf-8"))
-            for each in sorted((prompts / "commands").glob("*.md"))
+            f"commands/{path.name}": _command(path.read_text("utf-8"))
+            for path in sorted((prompts / "commands").glob("*.md"))
         },
     }
 

@@ -164,9 +164,9 @@ def _model(folder: Path) -> SetupStep:
     from esper_agents.api.models import MODEL_VARIABLES
     from esper_agents.orchestration.consent import consents
 
-    if agreed := [each.host for each in consents(folder) if each.is_agreed]:
+    if agreed := [consent.host for consent in consents(folder) if consent.is_agreed]:
         return SetupStep(SetupPart.MODEL, SetupState.DONE, f"source code of this project may go to {', '.join(agreed)}")
-    found = next((each for each in MODEL_VARIABLES if os.environ.get(each)), "")
+    found = next((model_variable for model_variable in MODEL_VARIABLES if os.environ.get(model_variable)), "")
     if found:
         text = f"{found} is set; source code of this project is sent only after: esper models allow"
     else:
@@ -188,7 +188,7 @@ def _hook(root: Path) -> SetupStep:
         return step(SetupState.MANUAL, f"add to `repos` in {_FRAMEWORK_FILE}", framework, _FRAMEWORK_HOOK)
     # `git` here runs with hooks off: the settings of the command line are not the repository's or the user's.
     scopes = ("--local", "--global", "--system")
-    if elsewhere := next(filter(None, (git(root, "config", each, "--get", "core.hooksPath") for each in scopes)), ""):
+    if elsewhere := next(filter(None, (git(root, "config", scope, "--get", "core.hooksPath") for scope in scopes)), ""):
         place = f"the pre-commit hook in {elsewhere.strip()!r}, which git's core.hooksPath names"
         return step(SetupState.MANUAL, f"add to {place}", None, f"{_REVIEW}\n")
     if os.path.lexists(own):

@@ -76,7 +76,7 @@ class PullRequestReview:
     @property
     def removals(self) -> tuple[Diagnostic, ...]:
         """Guards and tests that the branch removes."""
-        return tuple(each for each in self.outcome.report.claims if each.rule in {GUARD, TEST})
+        return tuple(claim for claim in self.outcome.report.claims if claim.rule in {GUARD, TEST})
 
     @property
     def reviewed(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class PullRequestReview:
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """Diagnostics that the branch introduces, other than removed guards and tests."""
-        return tuple(each for each in self.outcome.report.claims if each.rule not in {GUARD, TEST})
+        return tuple(claim for claim in self.outcome.report.claims if claim.rule not in {GUARD, TEST})
 
 
 async def review_pull_request(
@@ -126,8 +126,10 @@ async def review_pull_request(
     options = ReviewOptions((root,), revision=merge_base, project=root)
     outcome = review_files(options, on_progress)
     patches = tuple(
-        FilePatch(each.path, each.unified, tuple(sorted({claim.rule for claim in each.claims})))
-        for each in shareable_fixes(options, outcome)
+        FilePatch(
+            shareable_fix.path, shareable_fix.unified, tuple(sorted({claim.rule for claim in shareable_fix.claims}))
+        )
+        for shareable_fix in shareable_fixes(options, outcome)
     )
     gate = await check_coverage(
         root,
@@ -168,7 +170,7 @@ def _is_default(root: Path, merge_base: str) -> bool:
 def _target_branch(root: Path, environment: Mapping[str, str]) -> str:
     """Return the revision that a CI job names as the target of its pull request; empty if this clone has none of it."""
     branches = (environment.get(name, "") for name in ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
-    named = [f"origin/{each}" for each in branches if each]
+    named = [f"origin/{branch}" for branch in branches if branch]
     commit = environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
     for each in [*named, *([commit] if commit else [])]:
         try:

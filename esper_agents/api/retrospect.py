@@ -48,11 +48,13 @@ class RetrospectService(Service):
             least: Minimum number of sessions for a pattern to count as recurring.
         """
         summaries = await self._project.sessions.list(limit=limit)
-        before = {each.id: each.origin.session for each in summaries if each.origin.kind is OriginKind.FORKED}
-        seen = [await self._seen(each, _root(each.id, before)) for each in summaries]
+        before = {
+            summary.id: summary.origin.session for summary in summaries if summary.origin.kind is OriginKind.FORKED
+        }
+        seen = [await self._seen(summary, _root(summary.id, before)) for summary in summaries]
         services = self._services
         found = retrospect(services.project.name, seen, catalogue(services.additions.rules), least=least)
-        write_proposals(services.home, {each.name: render_skill(each) for each in found.suggestions})
+        write_proposals(services.home, {suggestion.name: render_skill(suggestion) for suggestion in found.suggestions})
         return found
 
     async def _seen(self, summary: SessionSummary, forked_from: str) -> SessionFacts:
@@ -75,7 +77,7 @@ class RetrospectService(Service):
         model, host = models.table.resolve(""), self._services.server.host
         length = len(wording_request(_facts(found), model))
         used = Usage(fresh=-(-length // _CHARACTERS), output=_SPOKEN)
-        said = next((each for each in models.consents() if each.host == host), None)
+        said = next((consent for consent in models.consents() if consent.host == host), None)
         return ModelCostPreview(host, model.name, (), model.cost(used), model.is_listed, said)
 
     async def reword(self, found: Retrospect, say: Say = lambda _: None) -> Retrospect:
@@ -101,7 +103,7 @@ class RetrospectService(Service):
         expense = expense_of(exchange.record)
         wording = checked_wording(given, facts, model=exchange.record["model"], at=exchange.at, expense=expense)
         reworded = replace(found, wording=wording)
-        texts = {each.file_name: render_worded_skill(each, reworded) for each in wording.skills}
+        texts = {skill.file_name: render_worded_skill(skill, reworded) for skill in wording.skills}
         write_proposals(self._services.home, texts)
         return reworded
 

@@ -271,7 +271,7 @@ def shareable_fixes(options: ReviewOptions, outcome: ReviewOutcome) -> tuple[Pat
 
     patches = plan_fixes(options.root, outcome.report, extra=options.extra).patches
     known = secrets_of(os.environ)
-    return tuple(each for each in patches if redacted(each.unified, known=known).value == each.unified)
+    return tuple(patch for patch in patches if redacted(patch.unified, known=known).value == patch.unified)
 
 
 def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
@@ -289,7 +289,7 @@ def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
     root = options.root
     (path,) = _relative(replace(options, paths=(file,)), root)
     report = review_files(options).report
-    reported = [each for each in report.claims if each.location.path == path]
+    reported = [claim for claim in report.claims if claim.location.path == path]
     suppressed = [each for each in report.silenced if each.claim.location.path == path]
     if (problem := next((each for each in report.unreadable if each.path == path), None)) is not None:
         raise InputFileError(path, problem.problem, remedy=problem.remedy)

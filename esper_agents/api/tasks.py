@@ -465,7 +465,7 @@ class TaskService(Service):
             UsageError: It is not open.
         """
         action = await self._project.memory.open_action(wanted)
-        named = [each.path for each in action.sources]
+        named = [source.path for source in action.sources]
         if not named and action.is_vouched_for:
             # A follow-up without files concerns the files of its certificate.
             named = [*(await self._project.certificates.read(action.certificate)).task.paths]

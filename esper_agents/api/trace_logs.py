@@ -35,13 +35,13 @@ def with_named_logs(request: str, paths: Sequence[str | Path], root: Path) -> tu
 
     found: dict[Path, str] = {}
     rest: list[str | Path] = []
-    for each in paths:
-        file = Path.cwd() / Path(each).expanduser()
+    for path in paths:
+        file = Path.cwd() / Path(path).expanduser()
         text = error_part(file) if file.suffix in SUFFIXES and _is_inside(file, root) else ""
         if text:
             found[file.resolve()] = text
         else:
-            rest.append(each)
+            rest.append(path)
     for file in _named_files(prose_of(request), root):
         if file not in found and len(found) < _MOST_LOGS and (text := error_part(file)):
             found[file] = text

@@ -114,14 +114,14 @@ class QueueWorker:
     def stop(self) -> None:
         """Claim no more sessions, and stop every session at its next step boundary."""
         self._stopping.set()
-        for each in self._sessions:
-            each.stop()
+        for session in self._sessions:
+            session.stop()
 
     def stop_at_once(self) -> None:
         """Stop within steps; another process continues the sessions at the first step without a result."""
         self.stop()
-        for each in self._tasks:
-            each.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def run(self, *, once: bool, poll_s: float) -> None:
         """Work until `stop` is called.
@@ -177,10 +177,10 @@ class QueueWorker:
     async def _take(self) -> ClaimedSession | None:
         now = asyncio.get_running_loop().time()
         # Includes running sessions: one that just failed or lost its lease is claimable before it is settled.
-        passed_over = [each.lease.session for each in self._tasks.values()]
+        passed_over = [task.lease.session for task in self._tasks.values()]
         passed_over += [name for name, until in self._passed_over.items() if until > now]
         places = await self._store.run(queue.queued_projects, passed_over=passed_over)
-        here = [each.key for each in places if self._is_here(each)]
+        here = [place.key for place in places if self._is_here(place)]
         try:
             return await self._store.run(queue.claim_next, here, passed_over=passed_over) if here else None
         except BusyError:

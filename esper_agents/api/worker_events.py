@@ -46,7 +46,7 @@ def ended(outcome: SessionResult) -> WorkerEvent:
     """Return the event for a session that has ended or is waiting."""
     match outcome.state:
         case SessionState.WAITING:
-            asked = "; ".join(each.text for each in outcome.questions)
+            asked = "; ".join(question.text for question in outcome.questions)
             return WorkerEvent(
                 WorkerEventKind.WAITING, outcome.session, asked, f"esper sessions show {outcome.session}"
             )

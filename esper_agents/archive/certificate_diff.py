@@ -109,19 +109,19 @@ def diff_certificates(before: Certificate, after: Certificate) -> CertificateDif
             f"{before.id} judges {before.component!r} and {after.id} judges {after.component!r}",
             remedy=f"name two of one component: esper certificates list --component {after.component}",
         )
-    first = {each.claim.fingerprint for each in before.findings}
-    second = {each.claim.fingerprint for each in after.findings}
+    first = {finding.claim.fingerprint for finding in before.findings}
+    second = {finding.claim.fingerprint for finding in after.findings}
     files = tuple(_files(before, after))
     return CertificateDiff(
         before=before,
         after=after,
         status=StatusChange(before.verdict.status, after.verdict.status),
         ceiling=StatusChange(before.verdict.ceiling.status, after.verdict.ceiling.status),
-        gone=tuple(each for each in before.findings if each.claim.fingerprint not in second),
-        new=tuple(each for each in after.findings if each.claim.fingerprint not in first),
-        still=tuple(each for each in after.findings if each.claim.fingerprint in first),
-        files=tuple(each for each in files if each.before != each.after),
-        same_files=sum(each.before == each.after for each in files),
+        gone=tuple(finding for finding in before.findings if finding.claim.fingerprint not in second),
+        new=tuple(finding for finding in after.findings if finding.claim.fingerprint not in first),
+        still=tuple(finding for finding in after.findings if finding.claim.fingerprint in first),
+        files=tuple(file for file in files if file.before != file.after),
+        same_files=sum(file.before == file.after for file in files),
         numbers=tuple(_numbers(before, after)),
     )
 

@@ -140,7 +140,7 @@ class _Export:
             said = {name: each for name, each in asdict(entry).items() if name != "position"}
             lines.append(json.dumps(said, sort_keys=True, ensure_ascii=True))
             self.count += 1
-        yield "index.jsonl", "".join(f"{each}\n" for each in lines).encode("ascii")
+        yield "index.jsonl", "".join(f"{line}\n" for line in lines).encode("ascii")
         with self._store.reading() as connection:
             origin = transparency_log.origin(connection, transparency_log.log_of(connection, self._project_key))
         for key_id, raw in sorted(self.keys.items()):
@@ -164,11 +164,11 @@ class _Export:
         yield f"{stem}.md", render_markdown(envelope.payload).encode()
         yield f"{stem}.html", render_html(envelope.payload).encode()
         self._keep(envelope.key_id)
-        for each in log_notices(transparency_log.notices_about(connection, log_id, entry.id)):
-            yield f"{stem}.{each.index}.notice.json", envelope_bytes(each.envelope)
-            if each.notice.signature:
-                yield f"{stem}.{each.index}.sshsig", each.notice.signature.encode()
-            self._keep(each.envelope.key_id)
+        for log_notice in log_notices(transparency_log.notices_about(connection, log_id, entry.id)):
+            yield f"{stem}.{log_notice.index}.notice.json", envelope_bytes(log_notice.envelope)
+            if log_notice.notice.signature:
+                yield f"{stem}.{log_notice.index}.sshsig", log_notice.notice.signature.encode()
+            self._keep(log_notice.envelope.key_id)
 
     def _keep(self, key_id: str) -> None:
         raw = self._public_key(key_id)

@@ -141,7 +141,7 @@ def _add(transaction: Transaction, key: str, root: Path, audited: AuditedDocumen
         "status": _short(audited.status),
         "component": _short(audited.component),
         "dated": _short(audited.dated),
-        "problems": json.dumps([asdict(each) for each in audited.problems], ensure_ascii=True, sort_keys=True),
+        "problems": json.dumps([asdict(problem) for problem in audited.problems], ensure_ascii=True, sort_keys=True),
         "text": data,
         "imported_at": transaction.at,
     }
@@ -159,4 +159,4 @@ def _short(text: str) -> str:
 
 
 def _codes(problems: str) -> tuple[str, ...]:
-    return tuple(sorted({each["code"] for each in json.loads(problems)}))
+    return tuple(sorted({load["code"] for load in json.loads(problems)}))

@@ -112,9 +112,9 @@ def audit_log_faults(store: Store, project: Project, published: Sequence[tuple[s
         published: Checkpoints from elsewhere, each with its location.
     """
     with store.reading() as connection:
-        keys = {each.key_id: each.public_key for each in keyring(project, connection).history.spans.values()}
+        keys = {span.key_id: span.public_key for span in keyring(project, connection).history.spans.values()}
     shallow = audit_log(store, home(), project.key, tuple(keys.values()), published)
-    known = {(each.kind, each.where) for each in shallow.faults}
+    known = {(fault.kind, fault.where) for fault in shallow.faults}
     found, counts = list(shallow.faults), Counter(shallow.counts)
     for deep in (deep_audit(store, project.key, keys), audit_index(store)):
         fresh = [each for each in deep.listed if (each.kind, each.where) not in known]
@@ -198,8 +198,8 @@ def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
             if not transparency_log.is_as_entered(each)
         ]
         wrong += [
-            f"signature of notice {each} does not match its key"
-            for each in forged_notices(log_notices(said), keys.history)
+            f"signature of notice {forged_notice} does not match its key"
+            for forged_notice in forged_notices(log_notices(said), keys.history)
         ]
         yield claim("notices", wrong, "all notices match their log entries")
 
@@ -207,7 +207,7 @@ def _notices(said: Sequence[LogEntry], keys: Keyring) -> Iterator[Check]:
 def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[tuple[str, str]]) -> Check:
     said: dict[str, tuple[object, object]] = {
         "identifier": (entry.id, issued.id),
-        "relation": (related, frozenset((each.certificate, str(each.kind)) for each in issued.relations)),
+        "relation": (related, frozenset((relation.certificate, str(relation.kind)) for relation in issued.relations)),
         "session": (entry.session, issued.session),
         "time": (entry.issued_at, issued.issued_at),
         "agent": (entry.agent, issued.agent),
@@ -227,7 +227,7 @@ def _columns(entry: CertificateSummary, issued: Certificate, related: frozenset[
 
 
 def _artifacts(issued: Certificate, folder: Path) -> Iterator[Check]:
-    made = {each.sha256: each.name for evidence in issued.evidence for each in evidence.artifacts}
+    made = {artifact.sha256: artifact.name for evidence in issued.evidence for artifact in evidence.artifacts}
     if made:
         store, gone = Artifacts(folder), []
         for digest, name in made.items():

@@ -51,7 +51,7 @@ def metrics_of(certificate: Certificate) -> Iterator[CertificateMetric]:
     A value is an integer or a decimal string under names of lower-case letters, digits and `_`.
     Lists are skipped.
     """
-    severities = Counter(each.claim.severity for each in certificate.findings)
+    severities = Counter(finding.claim.severity for finding in certificate.findings)
     for severity in Severity:
         yield CertificateMetric(f"findings.{severity}", "", float(severities[severity]))
     yield CertificateMetric("examined.files", "", float(len({each.path for each in certificate.examined})))
@@ -89,7 +89,7 @@ def spark_line(amounts: Sequence[float]) -> str:
     middle = len(_BARS) // 2
     if not span:
         return _BARS[middle] * len(amounts)
-    return "".join(_BARS[min(int((each / 2 - low / 2) / span * len(_BARS)), len(_BARS) - 1)] for each in amounts)
+    return "".join(_BARS[min(int((amount / 2 - low / 2) / span * len(_BARS)), len(_BARS) - 1)] for amount in amounts)
 
 
 def amount_text(amount: float) -> str:

@@ -105,9 +105,9 @@ def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ..
 
 def signed(files: Iterable[SealedFile], keyring: Keyring) -> Iterator[Envelope]:
     """Yield the envelopes with a valid signature of a trusted, currently valid key."""
-    for each in files:
-        if signature_check(each.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
-            yield each.envelope
+    for file in files:
+        if signature_check(file.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
+            yield file.envelope
 
 
 def notice_of(sealed: Envelope) -> Iterator[LogNotice]:

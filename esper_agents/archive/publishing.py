@@ -61,7 +61,7 @@ def publish(store: Store, place: ProjectPlace, certificate_id: str) -> tuple[Pat
     with store.reading() as connection:
         wanted = _files(connection, transparency_log.log_of(connection, place.project.key), published)
         pins.renew(connection, home(), store.where, place.project.key)
-    wanted |= _memory(store, place, (each.agent for each in published.issued.definitions))
+    wanted |= _memory(store, place, (definition.agent for definition in published.issued.definitions))
     return tuple(path for path, data in wanted.items() if _write(path, data))
 
 
@@ -125,10 +125,10 @@ def _files(connection: Connection, log_id: int, published: PublishedCertificate)
 def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
     """Return the notice files next to a view, with the log's notices about its certificate."""
     contents = {}
-    for each in notices:
-        contents[view.with_suffix(f".{each.index}{NOTICE_SUFFIX}")] = envelope_bytes(each.envelope)
-        if each.notice.signature:
-            contents[view.with_suffix(f".{each.index}.sshsig")] = each.notice.signature.encode()
+    for notice in notices:
+        contents[view.with_suffix(f".{notice.index}{NOTICE_SUFFIX}")] = envelope_bytes(notice.envelope)
+        if notice.notice.signature:
+            contents[view.with_suffix(f".{notice.index}.sshsig")] = notice.notice.signature.encode()
     return contents
 
 
@@ -206,7 +206,7 @@ def published_views(place: ProjectPlace, entry: CertificateSummary, data: bytes)
     Raises:
         IntegrityError: The statement is of another certificate, or the stored name is not one of its names.
     """
-    return tuple(each for each in view_places(place, entry, parse(data)) if each.is_file())
+    return tuple(view_place for view_place in view_places(place, entry, parse(data)) if view_place.is_file())
 
 
 def page_path(view: Path) -> Path:

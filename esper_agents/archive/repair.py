@@ -117,7 +117,7 @@ def repair(store: Store, place: ProjectPlace, *, accept_rollback: bool = False, 
     by_pin = {whose: each for whose, each in found if each.kind is not FaultKind.NODE_MISSING}
     faults = tuple(by_pin.values())
     if faults and not accept_rollback:
-        what = "; ".join(f"{each.kind}: {each.detail}" for each in faults)
+        what = "; ".join(f"{fault.kind}: {fault.detail}" for fault in faults)
         raise IntegrityError(
             f"transparency log is inconsistent with its pin or checkpoint ({what})", remedy=transparency_log.RESTORE
         )
@@ -152,7 +152,7 @@ def repair(store: Store, place: ProjectPlace, *, accept_rollback: bool = False, 
         separated=files.separated,
         notes=notes,
         written=files.written,
-        accepted=tuple(f"{each.kind}: {each.detail}" for each in faults),
+        accepted=tuple(f"{fault.kind}: {fault.detail}" for fault in faults),
         left=tuple(f"{name}: {problem}" for name, problem in (*wrong, *unwritten)),
         is_authentic=not wrong,
     )
@@ -181,7 +181,7 @@ def _mend(
     connection, project_key = transaction.connection, place.project.key
     if not transparency_log.origin(connection, transparency_log.log_of(connection, project_key)) and not accepts_loss:
         return LogRebuildResult(0, is_signed=False)
-    keys = [each.public_key for each in keyring(place.project, connection).history.spans.values()]
+    keys = [span.public_key for span in keyring(place.project, connection).history.spans.values()]
     pin = None if accepts_loss else pins.pinned(home(), store.where, pins.pinned_for(connection, project_key))
     return rebuild_log(transaction, project_key, signing_key(home()), keys, pin=pin, accepts_loss=accepts_loss)
 
@@ -209,7 +209,8 @@ def _restore_notices(
     lost = []
     for certificate_id, files in published.items():
         logged = {
-            each.notice for each in log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
+            log_notice.notice
+            for log_notice in log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
         }
         names = {each.id for each in logged}
         found = unlogged(files, certificate_id, logged, keys)

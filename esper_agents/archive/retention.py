@@ -37,12 +37,14 @@ class Prunable:
     @property
     def rows(self) -> int:
         """Number of ledger events."""
-        return sum(each.rows for each in self.sessions)
+        return sum(session.rows for session in self.sessions)
 
     @property
     def size_bytes(self) -> int:
         """Total size; for events, the size of their bodies."""
-        return sum(each.characters for each in self.sessions) + sum(each.size_bytes for each in self.artifacts)
+        return sum(session.characters for session in self.sessions) + sum(
+            artifact.size_bytes for artifact in self.artifacts
+        )
 
 
 def prunable(store: Store, place: ProjectPlace, days: int) -> Prunable:
@@ -63,7 +65,7 @@ def prune(store: Store, place: ProjectPlace, chosen: Prunable, *, days: int, by:
     Raises:
         StorageError: A file cannot be removed; the events are removed by then.
     """
-    names = [each.id for each in chosen.sessions]
+    names = [session.id for session in chosen.sessions]
     done = pruning.prune(store, place.project.key, names, days=days, by=by)
     gone = _unnamed(store, place, ())
     for each in gone:

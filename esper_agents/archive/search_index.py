@@ -71,11 +71,11 @@ def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[d
 
     paths = {path_key(file.path) for file in certificate.examined}
     rules = {rule_key(finding.claim.rule) for finding in certificate.findings}
-    relations = {(plain(each.certificate), each.kind) for each in certificate.relations}
+    relations = {(plain(relation.certificate), relation.kind) for relation in certificate.relations}
     metrics = {(each.name, each.evidence): each.amount for each in metrics_of(certificate)}
     return {
-        certificate_file: [{"path": each, "position": position} for each in sorted(paths)],
-        certificate_rule: [{"rule": each, "position": position} for each in sorted(rules)],
+        certificate_file: [{"path": path, "position": position} for path in sorted(paths)],
+        certificate_rule: [{"rule": rule, "position": position} for rule in sorted(rules)],
         certificate_relation: [
             {"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)
         ],

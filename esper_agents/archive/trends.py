@@ -92,7 +92,7 @@ def recorded(store: Store, project_key: str, wanted: Filter) -> tuple[MetricSumm
 def names(store: Store, project_key: str) -> tuple[str, ...]:
     """Return the names of all metrics recorded in a project's certificates, sorted."""
     with store.reading() as connection:
-        return tuple(sorted(each for each in _all_names(connection) if _has(connection, project_key, each)))
+        return tuple(sorted(name for name in _all_names(connection) if _has(connection, project_key, name)))
 
 
 def resolve(store: Store, project_key: str, wanted: str) -> str:

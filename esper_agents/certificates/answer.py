@@ -106,9 +106,9 @@ def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
 def _lines(findings: Iterable[Finding]) -> Iterator[AnswerLine]:
     """Yield a line for each statement, with all places of which it is true."""
     places: dict[tuple[str, ...], list[str]] = {}
-    for each in findings:
-        claim = each.claim
-        standing = each.standing.value if each.standing in UNCONFIRMED else ""
+    for finding in findings:
+        claim = finding.claim
+        standing = finding.standing.value if finding.standing in UNCONFIRMED else ""
         said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing)
         places.setdefault(said, []).append(str(claim.location))
     for (message, rule, severity, remedy, standing), (first, *others) in places.items():
@@ -149,7 +149,11 @@ def _subject(certificate: Certificate) -> str:
 
 def _model(certificate: Certificate) -> str:
     """Return the model that wrote the summary; empty if a playbook did."""
-    own = (each for each in certificate.definitions if each.agent == certificate.agent and each.is_model)
+    own = (
+        definition
+        for definition in certificate.definitions
+        if definition.agent == certificate.agent and definition.is_model
+    )
     return next((each.exchanges[-1].model if each.exchanges else each.reasoner for each in own), "")
 
 
@@ -174,13 +178,13 @@ def _deciding_rules(certificate: Certificate) -> tuple[AppliedPolicyRule, ...]:
     """Return the policy rules that allow no better stance than that of the verdict."""
     verdict = certificate.verdict
     worst = STANCES.index(verdict.stance)
-    return tuple(each for each in verdict.ceiling.lines if STANCES.index(each.stance) >= worst)
+    return tuple(line for line in verdict.ceiling.lines if STANCES.index(line.stance) >= worst)
 
 
 def _reasons(certificate: Certificate, has_findings: bool) -> Iterator[AnswerLine]:  # noqa: FBT001 - one of two facts
     """Yield the other reasons for the status: evidence against it before evidence that is missing."""
     verdict = certificate.verdict
-    rules = [each for each in _deciding_rules(certificate) if not each.findings]
+    rules = [deciding_rule for deciding_rule in _deciding_rules(certificate) if not deciding_rule.findings]
     blocking = any(gap.blocks_approval for gap in certificate.gaps)
     for rule in sorted(rules, key=lambda each: each.name in _MISSING):
         # The missing information is listed in full as `not known`.
@@ -246,7 +250,7 @@ def _sentences(certificate: Certificate) -> str:
 def _model_text(certificate: Certificate) -> str:
     """Return the model's summary; empty if it contradicts the verdict or states what could not be verified."""
     text = _sentences(certificate)
-    is_doubtful = any(each.startswith("Unverified: the summary ") for each in certificate.caveats)
+    is_doubtful = any(caveat.startswith("Unverified: the summary ") for caveat in certificate.caveats)
     return "" if is_doubtful or contradicts(text, certificate.verdict.stance) else text
 
 
@@ -284,12 +288,12 @@ def _capitalised(sentence: str) -> str:
 
 def _extent(certificate: Certificate) -> str:
     """Return the numbers that a judgement rests on: findings, files, tests."""
-    recorded = [each.claim.severity for each in certificate.findings if each.standing not in UNCONFIRMED]
+    recorded = [finding.claim.severity for finding in certificate.findings if finding.standing not in UNCONFIRMED]
     found = counted(recorded) if recorded else "no finding"
     if unconfirmed := len(certificate.findings) - len(recorded):
         found += f" of rules, runs and tests, {unconfirmed} of a model that none of them confirmed,"
     files = [each for each in certificate.examined if certificate.task.is_about(each.path)]
-    read = f"{number_of(len(files), 'file')} ({number_of(sum(each.lines for each in files), 'line')})"
+    read = f"{number_of(len(files), 'file')} ({number_of(sum(file.lines for file in files), 'line')})"
     ran = "" if tests_told(certificate.evidence) else "; no test ran"
     return f"{found} in {read}{ran}" if files else "no file was read"
 
@@ -333,7 +337,7 @@ def _before(certificate: Certificate) -> Iterator[str]:
 
 def _named_earlier(findings: list[EarlierFinding]) -> str:
     more = f" and {len(findings) - _MOST_EARLIER} more" if len(findings) > _MOST_EARLIER else ""
-    return ", ".join(_cut(each.text, _LONGEST_EARLIER) for each in findings[:_MOST_EARLIER]) + more
+    return ", ".join(_cut(finding.text, _LONGEST_EARLIER) for finding in findings[:_MOST_EARLIER]) + more
 
 
 def _is_measurement(evidence: Evidence) -> bool:

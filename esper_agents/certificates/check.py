@@ -31,7 +31,7 @@ class Check:
 
 def combine_outcomes(*checks: Check) -> CheckOutcome:
     """Return the combined outcome of checks: failed takes precedence over undecided, and no check is undecided."""
-    outcomes = {each.outcome for each in checks}
+    outcomes = {check.outcome for check in checks}
     if CheckOutcome.FAILS in outcomes:
         return CheckOutcome.FAILS
     return CheckOutcome.HOLDS if outcomes == {CheckOutcome.HOLDS} else CheckOutcome.CANNOT_DECIDE

@@ -27,17 +27,17 @@ def compact(predicate: dict[str, Any]) -> dict[str, Any]:
     known = {(each["path"], each["sha256"]): number for number, each in enumerate(files, 1)}
     read = [(each["path"], each["sha256"]) for call in predicate["evidence"] for each in call["examined"]]
     # `sha256sum` writes names with line ends in another form.
-    has_odd_names = any(not each["path"].isprintable() or "\\" in each["path"] for each in files)
+    has_odd_names = any(not file["path"].isprintable() or "\\" in file["path"] for file in files)
     is_sorted = list(known) == sorted(known) and len(known) == len(files)
     if len(files) <= MOST_LISTED or has_odd_names or not is_sorted or not set(read) <= set(known):
         return predicate
-    text = "".join(f"{each['sha256']}  {each['path']}\n" for each in files)
+    text = "".join(f"{file['sha256']}  {file['path']}\n" for file in files)
     manifest = {
         "sha256": sha256(text.encode()).hexdigest(),
         "count": len(files),
         "list": text,
-        "lines": " ".join(str(each["lines"]) for each in files),
-        "bytes": " ".join(str(each["size_bytes"]) for each in files),
+        "lines": " ".join(str(file["lines"]) for file in files),
+        "bytes": " ".join(str(file["size_bytes"]) for file in files),
     }
     evidence = [
         call

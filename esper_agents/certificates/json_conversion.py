@@ -97,7 +97,7 @@ def _reader(shape: Any) -> Callable[[Any], Any]:
 
 def _dataclass_reader(shape: Any) -> Callable[[Any], Any]:
     readers = {name: _reader(hint) for name, hint in _hints(shape).items()}
-    names = frozenset(each.name for each in fields(shape))
+    names = frozenset(field.name for field in fields(shape))
 
     def read(value: Any) -> Any:
         if value.__class__ is not dict or not value.keys() <= names:
@@ -165,7 +165,7 @@ def _read_dataclass(shape: Any, value: Any, where: str) -> Any:
     for name in value:
         if name not in hints:
             refuse(f"{where} has an unknown member {name!a}")
-    required = {each.name for each in fields(shape) if each.default is MISSING and each.default_factory is MISSING}
+    required = {field.name for field in fields(shape) if field.default is MISSING and field.default_factory is MISSING}
     for name in sorted(required - set(value)):
         refuse(f"{where} has no {name}")
     return shape(**{name: _read(hints[name], each, f"{where}.{name}") for name, each in value.items()})
@@ -196,13 +196,13 @@ def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
 @cache
 def _names(shape: Any) -> tuple[str, ...]:
     """Return the field names of a dataclass; empty for anything else."""
-    return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
+    return tuple(field.name for field in fields(shape)) if is_dataclass(shape) else ()
 
 
 @cache
 def _absent(shape: Any) -> dict[str, Any]:
     """Return the defaults of the fields that are omitted while they have them: see `domain.finding.ABSENT`."""
-    return {each.name: each.default for each in fields(shape) if each.metadata.get("is_absent_by_default")}
+    return {field.name: field.default for field in fields(shape) if field.metadata.get("is_absent_by_default")}
 
 
 @cache

@@ -86,7 +86,11 @@ def carry_key_notices(transaction: Transaction, project_key: str) -> None:
         return
     root = connection.scalar(select(project.c.root).where(project.c.key == project_key))
     roots = trusted(home(), Path(root) if root else None, project_key).roots()
-    found = (each for each in log_notices(transparency_log.notices_about_none(connection)) if each.notice.key)
+    found = (
+        log_notice
+        for log_notice in log_notices(transparency_log.notices_about_none(connection))
+        if log_notice.notice.key
+    )
     said = [replace(each, index=index) for index, each in enumerate(found)]
     ignored = {each.index for each in key_history(said, roots).ignored}
     for each in said:

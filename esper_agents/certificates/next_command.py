@@ -56,7 +56,7 @@ def _closing_command(issued: Certificate) -> str:
 
 def _again(issued: Certificate, allow: str = "") -> str:
     tools = dict.fromkeys((*issued.task.options.get("allow", "").split(), *allow.split()))
-    return f"esper submit --rerun {issued.id}" + "".join(f" --allow {quote(each)}" for each in tools)
+    return f"esper submit --rerun {issued.id}" + "".join(f" --allow {quote(tool)}" for tool in tools)
 
 
 def _deciding_command(issued: Certificate) -> str:
@@ -67,7 +67,7 @@ def _deciding_command(issued: Certificate) -> str:
     lines = {line.name: line for line in issued.verdict.ceiling.lines}
     blocking = any(gap.blocks_approval for gap in issued.gaps)
     calls = [each for each in issued.evidence if each.tool == _TESTS]
-    is_settled = REPRODUCE in issued.task.options or not all(is_test_run(each) for each in calls)
+    is_settled = REPRODUCE in issued.task.options or not all(is_test_run(call) for call in calls)
     if "not-executed" not in lines or blocking or is_settled:
         return ""
     others = [line for name, line in lines.items() if name not in {"not-executed", "change-not-executed", _CHANGE}]
@@ -75,7 +75,7 @@ def _deciding_command(issued: Certificate) -> str:
         return ""
     # Tests ran or were allowed, but executed none of the files: a repetition would not help.
     needs_tests = bool(calls) or _TESTS in issued.task.options.get("allow", "").split() or _has_no_tests(issued)
-    unread = [path for each in calls for path, count, executed in coverage_rows(each) if count and not executed]
+    unread = [path for call in calls for path, count, executed in coverage_rows(call) if count and not executed]
     named = ", ".join(dict.fromkeys(unread)) or ", ".join(issued.task.paths)
     comment = f" # after adding tests that call {named}" if needs_tests else ""
     if needs_tests and calls and _CHANGE not in lines and issued.agent == _REVIEWER:

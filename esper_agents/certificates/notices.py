@@ -82,14 +82,14 @@ def enter_notice(transaction: Transaction, project_key: str, notice: LogNoticeSt
 
 def log_notices(entries: Iterable[LogEntry]) -> Iterator[LogNotice]:
     """Yield the notices among log entries; unreadable notices are skipped. Signatures are not verified."""
-    for each in entries:
-        if each.kind is not EntryKind.NOTICE:
+    for entry in entries:
+        if entry.kind is not EntryKind.NOTICE:
             continue
         try:
-            notice = read_notice(each.statement)
+            notice = read_notice(entry.statement)
         except IntegrityError:
             continue
-        yield LogNotice(each.idx, notice, Envelope(PAYLOAD_TYPE, each.statement, each.key_id, each.signature))
+        yield LogNotice(entry.idx, notice, Envelope(PAYLOAD_TYPE, entry.statement, entry.key_id, entry.signature))
 
 
 def _predicate_type(kind: NoticeKind) -> str:

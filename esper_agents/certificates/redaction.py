@@ -142,7 +142,7 @@ class _Strike:
 @cache
 def _members(shape: Any) -> tuple[str, ...]:
     """Return the field names of a dataclass; empty for anything else."""
-    return tuple(each.name for each in fields(shape)) if is_dataclass(shape) else ()
+    return tuple(field.name for field in fields(shape)) if is_dataclass(shape) else ()
 
 
 @dataclass(frozen=True)

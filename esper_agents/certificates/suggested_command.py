@@ -28,7 +28,9 @@ PLACEHOLDERS = {
     "REQUEST": "your question",
 }
 _PLACEHOLDER = re.compile(
-    "|".join(rf"(?<![\w.-]){re.escape(each)}(?![\w.-])" for each in sorted(PLACEHOLDERS, key=len, reverse=True))
+    "|".join(
+        rf"(?<![\w.-]){re.escape(placeholder)}(?![\w.-])" for placeholder in sorted(PLACEHOLDERS, key=len, reverse=True)
+    )
 )
 _IN_REQUEST = "INPUTS"
 # Other programs are not checked, but a sentence is no command: it has no option, file or assignment.
@@ -78,7 +80,11 @@ def suggested_command(command: str) -> str:
     if not text or problem_of(text):
         return ""
     bare, comment = _parts(text)
-    notes = [f"{each}: {PLACEHOLDERS[each]}" for each in placeholders(text) if f"{each}: " not in comment]
+    notes = [
+        f"{placeholder}: {PLACEHOLDERS[placeholder]}"
+        for placeholder in placeholders(text)
+        if f"{placeholder}: " not in comment
+    ]
     said = ", ".join(filter(None, (comment, *notes)))
     return f"{bare} # {said}" if said else bare
 

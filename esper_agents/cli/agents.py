@@ -88,8 +88,11 @@ def show(
         ("further packs", packs.lines),
         ("done without a tool", [f"{each}: by {move}" for each, move in offered.moves]),
         ("not offered", [f"{each}: {why}" for each, why in offered.missing]),
-        ("examples for it", [each.text for each in agent.examples if each.is_for]),
-        ("examples for others", [_against(each.text, each.instead) for each in agent.examples if not each.is_for]),
+        ("examples for it", [example.text for example in agent.examples if example.is_for]),
+        (
+            "examples for others",
+            [_against(example.text, example.instead) for example in agent.examples if not example.is_for],
+        ),
         ("odd", [f"{odd.path}:{odd.line}: {odd.problem}" for odd in agent.oddities]),
     ):
         if items:

@@ -59,7 +59,7 @@ def import_(paths: _Paths, agent: _Agents = None, days: _Days = 7, as_json: Json
     """
     found = _audit(paths, agent or [], days)
     count = asyncio.run(_import(paths, found))
-    faulty = sum(bool(each.problems) for each in found.documents)
+    faulty = sum(bool(document.problems) for document in found.documents)
     if as_json:
         echo_json({**asdict(count), "with_problems": faulty, "left_out": found.left_out})
         return
@@ -119,9 +119,9 @@ def _audit(paths: list[Path], names: list[str], days: int) -> DocumentAudit:
 
 
 def _report(found: DocumentAudit) -> None:
-    with_problems = [each for each in found.documents if each.problems]
-    for each in with_problems[:_MOST_SHOWN]:
-        _report_document(each)
+    with_problems = [document for document in found.documents if document.problems]
+    for with_problem in with_problems[:_MOST_SHOWN]:
+        _report_document(with_problem)
     if len(with_problems) > _MOST_SHOWN:
         echo(f"and {len(with_problems) - _MOST_SHOWN} more documents; --json has all of them\n")
     if found.counts:
@@ -130,7 +130,7 @@ def _report(found: DocumentAudit) -> None:
         outline(f"omitted: {left}")
     if len(found.left_out) > _MOST_PROBLEMS:
         outline(f"omitted: {len(found.left_out) - _MOST_PROBLEMS} more")
-    failing = sum(any(each.outcome is CheckOutcome.FAILS for each in every.problems) for every in found.documents)
+    failing = sum(any(problem.outcome is CheckOutcome.FAILS for problem in every.problems) for every in found.documents)
     over = f"; {found.passed_over} other Markdown files passed over" if found.passed_over else ""
     count = len(found.documents)
     echo(f"{count} document{'s'[: count != 1]} audited, {failing} with something that does not hold{over}")
@@ -139,10 +139,10 @@ def _report(found: DocumentAudit) -> None:
 def _report_document(audited: AuditedDocument) -> None:
     said = ", ".join(one_line(each) for each in (audited.status[:60], audited.agent[:60]) if each)
     outline(f"{audited.path}{f': {said}' if said else ''}")
-    for each in audited.problems[:_MOST_PROBLEMS]:
-        where = f"line {each.line}: " if each.line else ""
-        doubt = "cannot decide: " if each.outcome is CheckOutcome.CANNOT_DECIDE else ""
-        outline(f"{each.code}: {where}{doubt}{each.detail}", 1)
+    for problem in audited.problems[:_MOST_PROBLEMS]:
+        where = f"line {problem.line}: " if problem.line else ""
+        doubt = "cannot decide: " if problem.outcome is CheckOutcome.CANNOT_DECIDE else ""
+        outline(f"{problem.code}: {where}{doubt}{problem.detail}", 1)
     if len(audited.problems) > _MOST_PROBLEMS:
         outline(f"and {len(audited.problems) - _MOST_PROBLEMS} more", 1)
     echo()

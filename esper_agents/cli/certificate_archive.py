@@ -119,7 +119,9 @@ def trend(
         return
     points = asyncio.run(_trend(project, metric, wanted, limit))
     if as_json:
-        echo_json({"metric": points[0].name if points else metric, "points": [_point_as_data(each) for each in points]})
+        echo_json(
+            {"metric": points[0].name if points else metric, "points": [_point_as_data(point) for point in points]}
+        )
     else:
         _show_trend(metric, points)
 
@@ -186,18 +188,18 @@ def _show_trend(metric: str, points: Sequence[Point]) -> None:
     if not points:
         echo("no certificate that is wanted has that number on record")
         return
-    amounts = [each.amount for each in points]
+    amounts = [point.amount for point in points]
     low, high = amount_text(min(amounts)), amount_text(max(amounts))
     outline(f"{points[0].name or metric}: {spark_line(amounts)} from {low} to {high}, oldest first")
     rows = [
         (
-            each.entry.issued_at[:16].replace("T", " ") + "Z",
-            amount_text(each.amount),
-            each.entry.component,
-            each.entry.status,
-            short(each.entry.id),
+            point.entry.issued_at[:16].replace("T", " ") + "Z",
+            amount_text(point.amount),
+            point.entry.component,
+            point.entry.status,
+            short(point.entry.id),
         )
-        for each in points
+        for point in points
     ]
     table(("issued", "amount", "component", "status", "certificate"), rows)
 

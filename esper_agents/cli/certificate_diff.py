@@ -66,20 +66,20 @@ async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
 
 def _list_findings(label: str, findings: Sequence[Finding]) -> None:
     outline(f"{label}: {len(findings) or 'none'}")
-    for each in findings[:_MOST_LISTED]:
-        claim = each.claim
+    for finding in findings[:_MOST_LISTED]:
+        claim = finding.claim
         outline(f"{claim.severity} {claim.rule} at {claim.location}: {claim.message}", 1)
     _say_left(len(findings))
 
 
 def _list_files(found: CertificateDiff) -> None:
     outline(f"files: {len(found.files) or 'none'} changed, {found.same_files} the same")
-    for each in found.files[:_MOST_LISTED]:
-        if each.before and each.after:
-            said = f"was {_digests(each.before)}, is {_digests(each.after)}"
+    for file in found.files[:_MOST_LISTED]:
+        if file.before and file.after:
+            said = f"was {_digests(file.before)}, is {_digests(file.after)}"
         else:
-            said = "read only before" if each.before else "read only afterwards"
-        outline(f"{each.path}: {said}", 1)
+            said = "read only before" if file.before else "read only afterwards"
+        outline(f"{file.path}: {said}", 1)
     _say_left(len(found.files))
 
 
@@ -90,9 +90,9 @@ def _list_numbers(found: CertificateDiff) -> None:
         return " and ".join(map(amount_text, amounts)) or "not there"
 
     outline(f"numbers: {len(found.numbers) or 'none'} changed")
-    for each in found.numbers[:_MOST_LISTED]:
-        times = f" ({each.ratio:.3g} times)" if each.ratio else ""
-        outline(f"{each.name}: was {written(each.before)}, is {written(each.after)}{times}", 1)
+    for number in found.numbers[:_MOST_LISTED]:
+        times = f" ({number.ratio:.3g} times)" if number.ratio else ""
+        outline(f"{number.name}: was {written(number.before)}, is {written(number.after)}{times}", 1)
     _say_left(len(found.numbers))
 
 
@@ -102,7 +102,7 @@ def _say_left(count: int) -> None:
 
 
 def _digests(digests: tuple[str, ...]) -> str:
-    return " and ".join(each[:12] for each in digests)
+    return " and ".join(digest[:12] for digest in digests)
 
 
 def _diff_as_data(found: CertificateDiff) -> dict[str, Any]:
@@ -117,6 +117,6 @@ def _diff_as_data(found: CertificateDiff) -> dict[str, Any]:
             "new": [asdict(each) for each in found.new],
             "still": [asdict(each) for each in found.still],
         },
-        "files": {"changed": [asdict(each) for each in found.files], "same": found.same_files},
-        "numbers": [asdict(each) | {"ratio": each.ratio} for each in found.numbers],
+        "files": {"changed": [asdict(file) for file in found.files], "same": found.same_files},
+        "numbers": [asdict(number) | {"ratio": number.ratio} for number in found.numbers],
     }

@@ -81,8 +81,8 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     if as_json:
         echo_json(asdict(done))
     elif done.migrations:
-        for each in done.migrations:
-            say("ran", each)
+        for migration in done.migrations:
+            say("ran", migration)
         say("shape", f"{done.after}, before {done.before or 'nothing'}")
     else:
         say("shape", f"{done.after}; already current")
@@ -187,8 +187,8 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
         echo_json(
             {
                 "removed": what == "removed",
-                "sessions": [asdict(each) for each in chosen.sessions],
-                "artifacts": [str(each.path) for each in chosen.artifacts],
+                "sessions": [asdict(session) for session in chosen.sessions],
+                "artifacts": [str(artifact.path) for artifact in chosen.artifacts],
                 "rows": chosen.rows,
                 "size_bytes": chosen.size_bytes,
             }

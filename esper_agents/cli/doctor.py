@@ -56,9 +56,9 @@ def _report(found: HealthReport) -> None:
             outline(f"{extra}: not installed (needed only for {extra.purpose})")
             outline_command("get it", extra.install_command, 1)
     echo()
-    for each in found.problems:
-        outline(f"wrong: {each.problem}")
-        outline_command("fix", each.remedy, 1)
+    for problem in found.problems:
+        outline(f"wrong: {problem.problem}")
+        outline_command("fix", problem.remedy, 1)
     if not found.problems:
         echo("nothing is wrong")
 

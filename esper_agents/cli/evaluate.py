@@ -112,7 +112,9 @@ def _show(run: EvalRun) -> None:
 
 def _show_score(score: TaskScore) -> None:
     """Print what a score is about; a task with all facts and no false statement needs no line."""
-    lines = [("missing", each) for each in score.missing] + [("false", each) for each in score.false_statements]
+    lines = [("missing", each) for each in score.missing] + [
+        ("false", false_statement) for false_statement in score.false_statements
+    ]
     if score.problem:
         lines.insert(0, ("failed", score.problem))
     if lines:
@@ -150,11 +152,11 @@ def _as_data(run: EvalRun) -> dict[str, Any]:
 
 def _list(suite: EvalSuite, *, as_json: bool) -> None:
     if as_json:
-        echo_json({"suite": suite.name, "sha256": suite.sha256, "tasks": [asdict(each) for each in suite.tasks]})
+        echo_json({"suite": suite.name, "sha256": suite.sha256, "tasks": [asdict(task) for task in suite.tasks]})
         return
     rows = (
-        (each.name, str(len(each.facts)), "clean" if each.is_clean else str(len(each.false_statements)), each.request)
-        for each in suite.tasks
+        (task.name, str(len(task.facts)), "clean" if task.is_clean else str(len(task.false_statements)), task.request)
+        for task in suite.tasks
     )
     table(("task", "facts", "false", "request"), rows)
 
@@ -193,8 +195,8 @@ def _show_difference(found: TaskDifference) -> None:
         ("new false", found.new_false),
         ("no longer false", found.fewer_false),
     ):
-        for each in texts:
-            echo(f"  {label}: {one_line(each)}")
+        for text in texts:
+            echo(f"  {label}: {one_line(text)}")
 
 
 def _write(file: Path, text: str) -> None:

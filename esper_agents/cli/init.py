@@ -52,11 +52,11 @@ def init(
             _ask_for_consent(steps, project)
         steps = set_up(project, requirement=install, without=refused)
     if as_json:
-        echo_json([asdict(each) | {"file": None if each.file is None else str(each.file)} for each in steps])
+        echo_json([asdict(step) | {"file": None if step.file is None else str(step.file)} for step in steps])
         return
-    for each in steps:
-        _show(each, with_content=not may_write)
-    if not may_write and any(each.state is SetupState.MISSING for each in steps):
+    for step in steps:
+        _show(step, with_content=not may_write)
+    if not may_write and any(step.state is SetupState.MISSING for step in steps):
         say("next", "esper init --yes")
 
 
@@ -64,7 +64,7 @@ def _refused(steps: tuple[SetupStep, ...]) -> tuple[SetupPart, ...]:
     """Ask about each missing part, and return those that the user does not want."""
     from esper_agents.api import SetupState
 
-    missing = [each for each in steps if each.state is SetupState.MISSING]
+    missing = [step for step in steps if step.state is SetupState.MISSING]
     for each in missing:
         _show(each, with_content=True)
     return tuple(each.part for each in missing if not yes_or_no(f"{each.part}: write {each.file}? [y/n] "))
@@ -82,7 +82,7 @@ def _ask_for_consent(steps: tuple[SetupStep, ...], where: Path) -> None:
                 if said is not None:
                     project.models.allow(host, is_agreed=said)
 
-    if any(each.part is SetupPart.MODEL and each.state is SetupState.MANUAL for each in steps):
+    if any(step.part is SetupPart.MODEL and step.state is SetupState.MANUAL for step in steps):
         asyncio.run(ask())
 
 

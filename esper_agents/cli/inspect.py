@@ -75,11 +75,11 @@ def _list(*, as_json: bool) -> None:
 
     queries = list_queries()
     if as_json:
-        echo_json([asdict(each) for each in queries])
+        echo_json([asdict(query) for query in queries])
         return
-    for each in queries:
-        say("query", f"{each.name} ({', '.join(each.topics or each.wishes)})")
-        say("", each.summary)
+    for query in queries:
+        say("query", f"{query.name} ({', '.join(query.topics or query.wishes)})")
+        say("", query.summary)
 
 
 def _print(done: Inspection) -> None:

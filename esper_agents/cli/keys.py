@@ -148,8 +148,8 @@ def revoke(
 
 
 def _show_logs(logs: tuple[str, ...]) -> None:
-    for each in logs:
-        outline(f"entered in {each}", 1)
+    for log in logs:
+        outline(f"entered in {log}", 1)
     if not logs:
         outline("there is no log here yet to enter it in", 1)
 
@@ -159,6 +159,6 @@ def _accept_project(project: Path) -> None:
 
     done = accept_project_keys(project)
     outline(f"accepted: {number_of(len(done.keys), 'key')} of {done.project}, as long as the file stays as it is")
-    for each in done.keys:
-        outline(summary(each), 1)
+    for key in done.keys:
+        outline(summary(key), 1)
     show_refused(done.refused)

@@ -54,12 +54,18 @@ def only(app: typer.Typer, words: Sequence[str]) -> None:
         app: The application, made for this command line alone.
         words: The command line; a subcommand that the group does not have leaves the group whole.
     """
-    app.registered_commands = [each for each in app.registered_commands if _name(each) == words[0]]
+    app.registered_commands = [
+        registered_command for registered_command in app.registered_commands if _name(registered_command) == words[0]
+    ]
     for group in app.registered_groups:
         inner = group.typer_instance
         if inner is None:
             continue
-        if wanted := [each for each in inner.registered_commands if _name(each) in words[1:2]]:
+        if wanted := [
+            registered_command
+            for registered_command in inner.registered_commands
+            if _name(registered_command) in words[1:2]
+        ]:
             group.typer_instance = copy(inner)
             group.typer_instance.registered_commands = wanted
 

@@ -59,11 +59,11 @@ def routed(agent: str, explanation: str) -> tuple[str, str]:
 def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     evidence = body["evidence"]
     findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in printed]
-    printed.update(each["claim"]["fingerprint"] for each in findings)
+    printed.update(finding["claim"]["fingerprint"] for finding in findings)
     took_ms = evidence["duration_ns"] / 1_000_000
     how = f"in {took_ms:.0f} ms" if evidence["outcome"] == "completed" else evidence["outcome"]
     said = [("tool", f"{evidence['tool']} {how}: {evidence['summary']}")]
-    return said + [_finding(each["claim"]) for each in findings[:_MOST_FINDINGS]] + _more(findings)
+    return said + [_finding(finding["claim"]) for finding in findings[:_MOST_FINDINGS]] + _more(findings)
 
 
 _MOST_FINDINGS, _MOST_RULES, _MOST_PREVIEW = 12, 5, 20

@@ -187,11 +187,13 @@ def redact(
     """
     struck = asyncio.run(strike_out(project, text))
     if as_json:
-        echo_json({"notes": [each.id for each in struck.notes], "documents": [str(each) for each in struck.documents]})
+        echo_json(
+            {"notes": [note.id for note in struck.notes], "documents": [str(document) for document in struck.documents]}
+        )
         return
     echo(f"removed from {number_of(len(struck.notes), 'note')}")
-    for each in struck.notes[:20]:
-        echo(f"  {short(each.id)} {each.agent}, {each.kind}")
+    for note in struck.notes[:20]:
+        echo(f"  {short(note.id)} {note.agent}, {note.kind}")
     stored_still("")
 
 

@@ -78,9 +78,9 @@ def show_fully(note: MemoryNote) -> None:
         outline_command("session", f"esper sessions show {note.session}", 1)
     if note.commit:
         outline(f"commit: {note.commit}", 1)
-    for each in note.sources[:_MOST_FILES]:
-        changed = ", changed since" if each.path in note.changed else ""
-        outline(f"file: {each.path} sha256 {each.sha256}{changed}", 1)
+    for source in note.sources[:_MOST_FILES]:
+        changed = ", changed since" if source.path in note.changed else ""
+        outline(f"file: {source.path} sha256 {source.sha256}{changed}", 1)
     if len(note.sources) > _MOST_FILES:
         outline(f"and {len(note.sources) - _MOST_FILES} more files", 1)
 

@@ -48,22 +48,22 @@ async def _list(where: Path, *, as_json: bool) -> None:
     async with open_project(where) as project:
         known, agreed = project.models.table, project.models.consents()
         if as_json:
-            models = [{key: str(value) for key, value in asdict(each).items()} for each in known.models.values()]
+            models = [{key: str(value) for key, value in asdict(model).items()} for model in known.models.values()]
             activities = {str(name): asdict(settings) for name, settings in known.activities.items()}
             consents = [asdict(each) for each in agreed]
             echo_json({"models": models, "roles": known.roles, "activities": activities, "consents": consents})
             return
         rows = [
             (
-                each.name,
-                ", ".join(role for role, name in known.roles.items() if name == each.name),
-                f"{each.input.normalize():f}",
-                f"{each.cache_read.normalize():f}",
-                f"{each.output.normalize():f}",
-                f"{each.window:,}",
-                f"{each.most_output:,}",
+                model.name,
+                ", ".join(role for role, name in known.roles.items() if name == model.name),
+                f"{model.input.normalize():f}",
+                f"{model.cache_read.normalize():f}",
+                f"{model.output.normalize():f}",
+                f"{model.window:,}",
+                f"{model.most_output:,}",
             )
-            for each in known.models.values()
+            for model in known.models.values()
         ]
         table(("model", "role", "input $", "cached $", "output $", "window", "answer"), rows)
         echo()
@@ -155,6 +155,6 @@ async def _disallow(host: str, where: Path) -> None:
     async with open_project(where) as project:
         name = host or project.models.host
         if not project.models.withdraw(name):
-            known = [each.host for each in project.models.consents()]
+            known = [consent.host for consent in project.models.consents()]
             raise NotFoundError("consent", name, known, listing="esper models list")
         say("withdrawn", f"nothing of {project.root} goes to {name} from now on")

@@ -96,11 +96,11 @@ def list_plugins(as_json: JsonOption = False) -> None:
     found = installed_plugins()
     if as_json:
         refused = [{"path": each.path, "problem": each.problem, "remedy": each.remedy} for each in found.refused]
-        echo_json({"plugins": [_summary(each) for each in found.plugins], "refused": refused})
+        echo_json({"plugins": [_summary(plugin) for plugin in found.plugins], "refused": refused})
         return
-    for each in found.plugins:
-        echo(_heading(each))
-        _show(each)
+    for plugin in found.plugins:
+        echo(_heading(plugin))
+        _show(plugin)
     if not found.plugins:
         echo("no plugin yet; add one: esper plugins add PATH")
     for error in found.refused:

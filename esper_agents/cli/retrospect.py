@@ -121,19 +121,19 @@ def _tell(known: ModelCostPreview, found: Retrospect) -> None:
 def _as_data(found: Retrospect) -> dict[str, object]:
     suggestions = [
         {
-            "name": each.name,
-            "category": each.category,
-            "rules": [one.code for one in each.rules],
-            "sources": [asdict(one) for one in each.sources],
+            "name": suggestion.name,
+            "category": suggestion.category,
+            "rules": [one.code for one in suggestion.rules],
+            "sources": [asdict(one) for one in suggestion.sources],
         }
-        for each in found.suggestions
+        for suggestion in found.suggestions
     ]
     return {
         "project": found.project,
-        "sessions": [asdict(each) for each in found.sessions],
-        "habits": [asdict(each) for each in found.habits],
+        "sessions": [asdict(session) for session in found.sessions],
+        "habits": [asdict(habit) for habit in found.habits],
         "suggestions": suggestions,
-        "insights": [asdict(each) for each in found.insights],
+        "insights": [asdict(insight) for insight in found.insights],
         "wording": _wording(found.wording),
         "unworded": found.unworded,
     }
@@ -145,7 +145,7 @@ def _wording(found: Wording | None) -> dict[str, object] | None:
     return asdict(found) | {
         "expense": as_data(found.expense),
         "left_out": [{"why": why, "items": items} for why, items in found.left_out],
-        "skills": [asdict(each) | {"name": each.file_name} for each in found.skills],
+        "skills": [asdict(skill) | {"name": skill.file_name} for skill in found.skills],
     }
 
 

@@ -59,7 +59,7 @@ def _show(found: Route) -> None:
     echo(f"  {one_line(found.explanation)}")
     if found.candidates:
         echo()
-        table(("agent", "score", "for it", "against it"), [_row(each) for each in found.candidates])
+        table(("agent", "score", "for it", "against it"), [_row(candidate) for candidate in found.candidates])
 
 
 def _row(candidate: RouteCandidate) -> tuple[str, str, str, str]:

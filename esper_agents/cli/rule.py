@@ -67,8 +67,14 @@ def _table() -> str:
     from esper_agents.cli.terminal import table
 
     rows = [
-        (each.code, each.name, str(each.severity), str(each.category), "yes" if each.is_fixable else "")
-        for each in lint_rules()
+        (
+            lint_rule.code,
+            lint_rule.name,
+            str(lint_rule.severity),
+            str(lint_rule.category),
+            "yes" if lint_rule.is_fixable else "",
+        )
+        for lint_rule in lint_rules()
     ]
     stream = io.StringIO()
     with redirect_stdout(stream):
@@ -80,16 +86,16 @@ def _as_json(code: str) -> str:
     from esper_agents.api import lint_rules, rule_page
 
     listed = []
-    for each in lint_rules(code or _ALL):
+    for lint_rule in lint_rules(code or _ALL):
         data: dict[str, object] = {
-            "code": each.code,
-            "name": each.name,
-            "severity": each.severity,
-            "category": each.category,
-            "is_fixable": each.is_fixable,
-            "summary": each.summary,
+            "code": lint_rule.code,
+            "name": lint_rule.name,
+            "severity": lint_rule.severity,
+            "category": lint_rule.category,
+            "is_fixable": lint_rule.is_fixable,
+            "summary": lint_rule.summary,
         }
         if code:
-            data |= {"page": rule_page(each.code), "bad": each.bad, "good": each.good}
+            data |= {"page": rule_page(lint_rule.code), "bad": lint_rule.bad, "good": lint_rule.good}
         listed.append(data)
     return json.dumps({"rules": listed}, indent=2, sort_keys=True, ensure_ascii=True) + "\n"

@@ -89,11 +89,11 @@ async def _run(
 
 def _list(known: Commands, *, as_json: bool) -> int:
     if as_json:
-        echo_json([asdict(each) for each in known.commands.values()])
+        echo_json([asdict(command) for command in known.commands.values()])
         return ExitCode.DONE
-    for each in known.commands.values():
-        echo(one_line(f"{each.name} {each.argument_hint}"))
-        echo(f"  {one_line(each.description) or 'no description'}")
+    for command in known.commands.values():
+        echo(one_line(f"{command.name} {command.argument_hint}"))
+        echo(f"  {one_line(command.description) or 'no description'}")
     for error in known.refused:
         report(error)
     return ExitCode.DONE

@@ -208,9 +208,9 @@ def _show_draft(answer: Answer) -> None:
 
 def _show_facts(answer: Answer, certificate: str) -> None:
     last = ""
-    for each in answer.facts[:_MOST_FACTS]:
-        label = _ASSESSMENTS[each.assessment]
-        say("" if label == last else label, f"{each.place}  {each.text}")
+    for fact in answer.facts[:_MOST_FACTS]:
+        label = _ASSESSMENTS[fact.assessment]
+        say("" if label == last else label, f"{fact.place}  {fact.text}")
         last = label
     if len(answer.facts) > _MOST_FACTS:
         say("", f"and {len(answer.facts) - _MOST_FACTS} more: esper certificates show {certificate}")
@@ -234,8 +234,8 @@ def remedy_of(evidence: Iterable[Evidence], command: str) -> str:
 
 
 def _changes_screen(before: Certificate, after: Certificate) -> None:
-    old = {each.claim.fingerprint: each for each in before.findings}
-    new = {each.claim.fingerprint: each for each in after.findings}
+    old = {finding.claim.fingerprint: finding for finding in before.findings}
+    new = {finding.claim.fingerprint: finding for finding in after.findings}
     looked_at = {file.path for file in after.examined}
     unseen = {name for name, each in old.items() if each.claim.location.path not in looked_at}
     say("again", f"{before.verdict.status} before ({before.id}), {after.verdict.status} now")
@@ -260,8 +260,8 @@ async def as_data(project: OpenProject, outcome: SessionResult) -> dict[str, Any
         "route": asdict(outcome.route) if outcome.route else None,
         "certificate": asdict(outcome.certificate) if outcome.certificate else None,
         "view": str(outcome.view) if outcome.view else None,
-        "findings": [asdict(each) for each in outcome.findings],
-        "questions": [asdict(each) for each in outcome.questions],
+        "findings": [asdict(finding) for finding in outcome.findings],
+        "questions": [asdict(question) for question in outcome.questions],
         "stopped_by": outcome.stopped_by,
         "exit_code": int(outcome.exit_code),
     }

@@ -133,8 +133,8 @@ async def _replay(session: str, where: Path, *, pinned: bool) -> ReplayResult:
 def _show(found: ReplayResult) -> None:
     say("session", found.session)
     say("replayed", f"{found.replayed} of {number_of(found.rows, 'row')}; {found.ending}")
-    for each in found.differences:
-        say("differs", each)
+    for difference in found.differences:
+        say("differs", difference)
     if not found.certificate:
         say("certified", "nothing; the session has no certificate")
     elif found.is_identical:

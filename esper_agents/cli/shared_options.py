@@ -69,11 +69,11 @@ def gathered(make: Callable[..., Any], into: str) -> Callable[[Command], Command
             made = make(**{each.name: given.pop(each.name) for each in shared})
             command(**given, **{into: made})
 
-        own = {each.name: [each] for each in _options(command, into)}
+        own = {option.name: [option] for option in _options(command, into)}
         options = [each for name in signature(command).parameters for each in own.get(name, shared)]
         # Typer reads both.
         vars(run)["__signature__"] = Signature(options)
-        run.__annotations__ = {each.name: each.annotation for each in options}
+        run.__annotations__ = {option.name: option.annotation for option in options}
         return run
 
     return give
@@ -85,7 +85,7 @@ def _options(function: Callable[..., Any], omitted: str = "") -> list[Parameter]
     annotations = {name: each for name, each in function.__annotations__.items() if name not in {omitted, "return"}}
     known = get_type_hints(SimpleNamespace(__annotations__=annotations), function.__globals__, include_extras=True)
     return [
-        each.replace(kind=Parameter.KEYWORD_ONLY, annotation=known[each.name])
-        for each in signature(function).parameters.values()
-        if each.name != omitted
+        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=known[parameter.name])
+        for parameter in signature(function).parameters.values()
+        if parameter.name != omitted
     ]

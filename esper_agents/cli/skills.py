@@ -45,9 +45,9 @@ def list_skills(
     library = load_agents(project, plugins=plugin_dir or ()).skills
     skills = library.skills.values()
     if as_json:
-        echo_json({"skills": [_summary(each) for each in skills], "refused": refused_json(library.refused)})
+        echo_json({"skills": [_summary(skill) for skill in skills], "refused": refused_json(library.refused)})
         return
-    rows = [(each.name, str(len(each.sheets)), beginning(each.description)) for each in skills]
+    rows = [(skill.name, str(len(skill.sheets)), beginning(skill.description)) for skill in skills]
     table(("skill", "sheets", "what it is for"), rows)
     report_refused(library.refused)
 

@@ -122,13 +122,13 @@ def submit(
         read = sys.stdin.buffer.read().decode("utf-8", "replace")
         if not read.strip():
             raise UsageError("standard input is empty", remedy="python train.py 2>&1 | esper submit -")
-        paths = [each for each in paths or [] if each != _STANDARD_INPUT]
+        paths = [path for path in paths or [] if path != _STANDARD_INPUT]
         task = read if task == _STANDARD_INPUT else f"{task}\n\n{read}"
     elif paths:
         _refuse_unquoted(context, [task, *paths])
     given = _Given(
         task,
-        [Path(each) for each in paths or []],
+        [Path(path) for path in paths or []],
         agent,
         again,
         from_action,
@@ -148,7 +148,7 @@ def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
     Raises:
         UsageError: The task is one word, and a later word neither is a path nor looks like one.
     """
-    is_path = [bool(each) and os.path.lexists(each) for each in words]
+    is_path = [bool(word) and os.path.lexists(word) for word in words]
     looks_like_path = [
         found or "/" in each or bool(Path(each).suffix) for found, each in zip(is_path, words, strict=True)
     ]
@@ -165,13 +165,13 @@ def _refuse_unquoted(context: typer.Context, words: list[str]) -> None:
 
 def _options(context: typer.Context) -> Iterator[str]:
     """Yield the options that were given on the command line."""
-    for each in context.command.params:
-        source = context.get_parameter_source(each.name or "")
-        if each.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if param.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
             continue
-        value = context.params[each.name or ""]
+        value = context.params[param.name or ""]
         for one in value if isinstance(value, list | tuple) else [value]:
-            yield from [each.opts[0]] if isinstance(one, bool) else [each.opts[0], str(one)]
+            yield from [param.opts[0]] if isinstance(one, bool) else [param.opts[0], str(one)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,18 +47,18 @@ def _end(events: Sequence[Event]) -> Iterator[Line]:
     """Yield the total duration, the time in tools and waiting for the user, and the cost of models."""
     if not events:
         return
-    times = [_moment(each.at) for each in events]
-    tools_s = sum(each.body["evidence"]["duration_ns"] for each in events if each.kind == "called") / 1e9
-    asked = {_of_call(each): _moment(each.at) for each in events if each.kind == "asked"}
+    times = [_moment(event.at) for event in events]
+    tools_s = sum(event.body["evidence"]["duration_ns"] for event in events if event.kind == "called") / 1e9
+    asked = {_of_call(event): _moment(event.at) for event in events if event.kind == "asked"}
     waited_s = sum(
-        (_moment(each.at) - asked[_of_call(each)]).total_seconds()
-        for each in events
-        if each.kind == "answered" and _of_call(each) in asked
+        (_moment(event.at) - asked[_of_call(event)]).total_seconds()
+        for event in events
+        if event.kind == "answered" and _of_call(event) in asked
     )
     whole = span((max(times) - min(times)).total_seconds())
     waited = f", {span(waited_s)} waiting for people" if waited_s else ""
     yield "lasted", f"{whole}, {span(tools_s)} of it in tools{waited}"
-    used = sum((expense_of(each.body["record"]) for each in events if each.kind == "moved"), Expense())
+    used = sum((expense_of(event.body["record"]) for event in events if event.kind == "moved"), Expense())
     if used.turns:
         yield "cost", f"{used} in {number_of(used.turns, 'turn')}"
 
@@ -68,12 +68,12 @@ class _Story:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
-        self._start = min((_moment(each.at) for each in events), default=None)
+        self._start = min((_moment(event.at) for event in events), default=None)
         self._told = set[str]()
         self._depth: dict[int, int] = defaultdict(int)
         self._agents: dict[int, str] = {}
-        self._answers = {_of_call(each): each for each in events if each.kind == "answered"}
-        self._called = {_of_call(each) for each in events if each.kind == "called"}
+        self._answers = {_of_call(event): event for event in events if event.kind == "answered"}
+        self._called = {_of_call(event) for event in events if event.kind == "called"}
         self._last_words: dict[int, str] = {}
 
     def lines(self) -> Iterator[Line]:

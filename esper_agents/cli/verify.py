@@ -67,7 +67,7 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
     whole = asyncio.run(verify_archive(where))
     code = whole.exit_code
     if as_json:
-        certificates = [{"id": each.id, **_as_data(each.verified)} for each in whole.certificates]
+        certificates = [{"id": certificate.id, **_as_data(certificate.verified)} for certificate in whole.certificates]
         faults = [asdict(each) for each in whole.faults]
         echo_json(
             {
@@ -79,11 +79,11 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
             }
         )
         return code
-    for each in whole.certificates:
-        found = each.verified
+    for certificate in whole.certificates:
+        found = certificate.verified
         words = (("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict))
         told = ", ".join(f"{name} {combine_outcomes(*checks)}" for name, checks in words)
-        outline(f"{each.id}: {told}, {found.currency}")
+        outline(f"{certificate.id}: {told}, {found.currency}")
         if found.overridden is not None:
             outline(str(found.overridden), 1)
         for failed in (*found.genuine, *found.complete, *found.verdict, *found.citations):
@@ -142,9 +142,9 @@ def _report(verified: VerificationResult) -> None:
 def _report_group(label: str, checks: tuple[Check, ...]) -> None:
     whole = combine_outcomes(*checks)
     outline(f"{label}: {whole}")
-    for each in checks:
+    for check in checks:
         # If not all checks passed, each line states its result.
-        outline(f"{each.name}{'' if whole is CheckOutcome.HOLDS else f' {each.outcome}'}: {_short(each.detail)}", 1)
+        outline(f"{check.name}{'' if whole is CheckOutcome.HOLDS else f' {check.outcome}'}: {_short(check.detail)}", 1)
     if not checks:
         outline("not checked", 1)
 
@@ -162,8 +162,8 @@ def _report_currency(verified: VerificationResult) -> None:
     changed = [each for each in verified.files if each.state is not SubjectState.VALID]
     for file in changed:
         outline(f"{file.path} is {file.state}: {_short(file.detail)}", 1)
-        for each in file.citations:
-            outline(f"{each.name}: {each.detail}", 2)
+        for citation in file.citations:
+            outline(f"{citation.name}: {citation.detail}", 2)
     count = len(verified.files)
     unchanged = f"{count - len(changed)} of {number_of(count, 'file')} unchanged"
     outline(unchanged if count else "no files certified", 1)
@@ -210,7 +210,7 @@ def _issuer(issued: Certificate) -> str:
 
 def _as_data(verified: VerificationResult) -> dict[str, Any]:
     def group(checks: tuple[Check, ...]) -> dict[str, Any]:
-        return {"outcome": combine_outcomes(*checks), "checks": [asdict(each) for each in checks]}
+        return {"outcome": combine_outcomes(*checks), "checks": [asdict(check) for check in checks]}
 
     return {
         "certificate": verified.certificate.id if verified.certificate else None,
@@ -228,7 +228,7 @@ def _as_data(verified: VerificationResult) -> dict[str, Any]:
             "root": str(verified.root),
             "repository": asdict(verified.place) if verified.place else None,
             "later": [asdict(each) for each in verified.later],
-            "files": [asdict(each) for each in verified.files],
+            "files": [asdict(file) for file in verified.files],
         },
         "exit_code": int(verified.exit_code),
     }

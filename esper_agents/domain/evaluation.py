@@ -40,7 +40,7 @@ class ExpectedStatement:
     def is_made_by(self, statement: AnswerLine) -> bool:
         """Return whether a line of an answer makes the statement."""
         words = f"{statement.text} {statement.rule} {statement.remedy}"
-        if self.patterns and not any(re.search(each, words, re.IGNORECASE) for each in self.patterns):
+        if self.patterns and not any(re.search(pattern, words, re.IGNORECASE) for pattern in self.patterns):
             return False
         return not self.path or any(map(self._is_there, (statement.place, *statement.more_places, statement.text)))
 
@@ -210,14 +210,16 @@ def statements_of(answer: Answer) -> Iterator[AnswerLine]:
         yield from (AnswerLine(each) for each in _SENTENCE_END.split(text) if each.strip())
     yield from answer.because
     yield from answer.also
-    yield from (AnswerLine(each.text, each.place) for each in answer.facts)
+    yield from (AnswerLine(fact.text, fact.place) for fact in answer.facts)
 
 
 def score(task: EvalTask, answer: Answer, *, agent: str, expense: Expense) -> TaskScore:
     """Return the score of an answer; its duration is that of the run and is set there."""
     said = tuple(statements_of(answer))
-    made = {each.text: any(map(each.is_made_by, said)) for each in task.facts}
-    wrong = [each.text for each in task.false_statements if any(map(each.is_made_by, said))]
+    made = {fact.text: any(map(fact.is_made_by, said)) for fact in task.facts}
+    wrong = [
+        false_statement.text for false_statement in task.false_statements if any(map(false_statement.is_made_by, said))
+    ]
     if task.is_clean:
         wrong += [f"{each.place}: {each.text}" for each in said if each.severity in _OBJECTIONS]
     return TaskScore(

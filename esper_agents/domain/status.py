@@ -89,7 +89,7 @@ _SPELLING = {
 
 def statuses_of(kind: QuestionType) -> tuple[Status, ...]:
     """Return the distinct statuses of a question type from best to worst."""
-    return tuple(dict.fromkeys(status_for(kind, each) for each in STANCES))
+    return tuple(dict.fromkeys(status_for(kind, stance) for stance in STANCES))
 
 
 def replacements(kind: QuestionType, status: Status) -> tuple[Status, ...]:

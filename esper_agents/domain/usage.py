@@ -37,7 +37,7 @@ class Expense:
 
     def __add__(self, other: Expense) -> Expense:
         """Return the sum of both."""
-        return Expense(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Expense(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     @property
     def prompt(self) -> int:

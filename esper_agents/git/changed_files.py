@@ -75,7 +75,7 @@ def changed(
 
 def _by_path(top: Path, project: Path, revision: str) -> dict[str, GitTreeEntry]:
     tree = tree_of(top, project, commit_of(top, revision), revision)
-    return {each.path: each for each in entries(top, tree) if each.mode != SUBMODULE}
+    return {entry.path: entry for entry in entries(top, tree) if entry.mode != SUBMODULE}
 
 
 def _held(entry: GitTreeEntry | None) -> tuple[bool, str] | None:

@@ -103,7 +103,7 @@ def changed_submodules(root: Path, base: str, head: str = "") -> tuple[str, ...]
 
 
 def _submodules(root: Path, commit: str) -> dict[str, str]:
-    return {each.path: each.object_id for each in entries(root, commit) if each.mode == SUBMODULE}
+    return {entry.path: entry.object_id for entry in entries(root, commit) if entry.mode == SUBMODULE}
 
 
 def _between(root: Path, revision: str) -> TreeDiff:
@@ -138,8 +138,8 @@ def _index(root: Path) -> Path | None:
 
 
 def _tree(root: Path, tree: str) -> dict[str, str]:
-    files = (each for each in entries(root, tree) if each.mode not in {LINK, SUBMODULE})
-    return {each.path: each.object_id for each in files if not is_published(each.path)}
+    files = (entry for entry in entries(root, tree) if entry.mode not in {LINK, SUBMODULE})
+    return {file.path: file.object_id for file in files if not is_published(file.path)}
 
 
 def _staged(listed: list[str]) -> dict[str, str]:

@@ -94,7 +94,7 @@ class GitHistory:
         # In a partial clone, an object that is not found may still exist.
         self.is_partial = bool((promisors or "").strip())
         self.head = (git(root, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
-        self._touched = self._read_log([each for each in paths if each not in {"", "."}]) if self.head else _Touched()
+        self._touched = self._read_log([path for path in paths if path not in {"", "."}]) if self.head else _Touched()
         self._trees: OrderedDict[str, CommitTree | None] = OrderedDict()
         self._check: RunningGit | None = None
         self._batch: RunningGit | None = None
@@ -171,7 +171,7 @@ class GitHistory:
         if not blob or before is None or path in before.files:
             return None
         name = path.rpartition("/")[2]
-        likely = before.by_name.get(name, ()) or tuple(each for each in before.files if each.lower().endswith(".md"))
+        likely = before.by_name.get(name, ()) or tuple(file for file in before.files if file.lower().endswith(".md"))
         return next((each for each in likely if before.files[each] == blob), None)
 
     def _read_log(self, paths: Sequence[str], start: str = "HEAD") -> _Touched:

@@ -32,7 +32,7 @@ def revision(root: Path) -> GitRevision:
     if status is None or not where:
         return _NOT_UNDER_GIT
     entries = status.split("\0")
-    about = dict(each[2:].split(" ", 1) for each in entries if each.startswith("# "))
+    about = dict(entry[2:].split(" ", 1) for entry in entries if entry.startswith("# "))
     commit = about["branch.oid"].replace(_NO_COMMIT, "")
     # Before the first commit there is no tree; a folder name may contain any character.
     top, _, tree = where.rpartition("\n") if commit else (where, "", "")

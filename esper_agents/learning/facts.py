@@ -56,7 +56,7 @@ class Fact:
 def facts_of(found: Retrospect) -> dict[str, Fact]:
     """Return the facts of a report by identifier, in report order."""
     facts = (*map(_of_habit, found.habits), *map(_of_insight, found.insights))
-    return {each.id: each for each in facts}
+    return {fact.id: fact for fact in facts}
 
 
 def _of_habit(habit: RecurringViolation) -> Fact:
@@ -67,7 +67,7 @@ def _of_habit(habit: RecurringViolation) -> Fact:
         "severity": str(habit.severity),
         "message": _cut(habit.message),
         "remedy": _cut(habit.remedy),
-        "places": [_cut(each) for each in habit.places],
+        "places": [_cut(place) for place in habit.places],
         "findings": habit.tally.findings,
         "states_of_the_code": habit.tally.states,
     }
@@ -81,7 +81,7 @@ def _of_insight(insight: Insight) -> Fact:
 
 
 def _fact(name: str, title: str, content: JsonObject, sources: tuple[SourceRef, ...]) -> Fact:
-    rests_on = [each.certificate or each.session for each in sources[:_MOST_SOURCES]]
+    rests_on = [source.certificate or source.session for source in sources[:_MOST_SOURCES]]
     return Fact(name, title, {"fact": name, **content, "sessions": counted(sources), "rests_on": rests_on}, sources)
 
 

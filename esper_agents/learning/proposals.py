@@ -55,7 +55,7 @@ def write_proposals(home: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
 def proposals(home: Path) -> tuple[Proposal, ...]:
     """Return the proposed skills that are not accepted yet, by name."""
     folder = home / "proposals"
-    named = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    named = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     found = ((name, _read(folder / name / _FILE)) for name in named if _NAME.fullmatch(name))
     return tuple(Proposal(name, text) for name, text in found if text)
 
@@ -66,7 +66,7 @@ def find_proposal(home: Path, name: str) -> Proposal:
     Raises:
         NotFoundError: There is no proposed skill of that name.
     """
-    known = {each.name: each for each in proposals(home)}
+    known = {proposal.name: proposal for proposal in proposals(home)}
     if name not in known:
         raise NotFoundError("proposed skill", name, known, listing="esper retrospect")
     return known[name]

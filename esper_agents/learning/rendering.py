@@ -55,9 +55,9 @@ def render_worded_skill(skill: WordedSkill, found: Retrospect) -> str:
         found: The report that it belongs to.
     """
     facts = facts_of(found)
-    cited = [each.rule for each in found.habits if each.id in skill.facts]
-    rules = {rule.code: rule for each in found.suggestions for rule in each.rules if rule.code in cited}
-    sources = dict.fromkeys(source for each in skill.facts for source in facts[each].sources)
+    cited = [habit.rule for habit in found.habits if habit.id in skill.facts]
+    rules = {rule.code: rule for suggestion in found.suggestions for rule in suggestion.rules if rule.code in cited}
+    sources = dict.fromkeys(source for fact in skill.facts for source in facts[fact].sources)
     template = _environment().get_template("worded-skill.md.j2")
     clean = redacted(skill).value
     return _squeezed(template.render(skill=clean, rules=tuple(rules.values()), sources=tuple(sources), found=found))
@@ -93,7 +93,7 @@ def _listed(names: Sequence[str]) -> EscapedText:
 
 
 def _sources(sources: Sequence[SourceRef]) -> EscapedText:
-    named = (each.certificate or each.session for each in sources[:_MOST_SOURCES])
+    named = (source.certificate or source.session for source in sources[:_MOST_SOURCES])
     left = len(sources) - _MOST_SOURCES
     shown = ", ".join(_short(each) for each in named) + (f" and {left} more" if left > 0 else "")
     return EscapedText(f"{_counted(sources)}: {shown}")

@@ -130,4 +130,4 @@ class Retrospect:
 
 def counted(sources: Iterable[SourceRef]) -> int:
     """Return the number of sessions; a fork counts together with its origin."""
-    return len({each.counted_as for each in sources})
+    return len({source.counted_as for source in sources})

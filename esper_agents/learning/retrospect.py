@@ -46,7 +46,7 @@ def retrospect(
         project=project,
         sessions=tuple(each.source for each in seen),
         habits=habits,
-        suggestions=_suggestions(habits, {each.code: each for each in rules}),
+        suggestions=_suggestions(habits, {rule.code: rule for rule in rules}),
         insights=_told_first(insights),
         insights_left=max(0, len(insights) - _MOST_INSIGHTS),
     )
@@ -65,7 +65,7 @@ def _habits(seen: Sequence[SessionFacts], least: int) -> tuple[RecurringViolatio
             by_rule[claim.rule].append((claim, each))
     habits = (_habit(found) for found in by_rule.values())
     # One persisting finding is not a recurring violation: the rule must be violated at more than one location.
-    repeated = [each for each in habits if each.tally.sessions >= least and each.tally.findings >= least]
+    repeated = [habit for habit in habits if habit.tally.sessions >= least and habit.tally.findings >= least]
     ranked = sorted(repeated, key=lambda each: (-each.tally.sessions, _WORST_FIRST.index(each.severity), each.rule))
     return tuple(replace(each, id=f"G{number}") for number, each in enumerate(ranked, 1))
 
@@ -106,7 +106,7 @@ def _sources(found: Iterable[SourceRef]) -> tuple[SourceRef, ...]:
 
 def _suggestions(habits: Sequence[RecurringViolation], rules: Mapping[str, Rule]) -> tuple[Suggestion, ...]:
     """Return a skill for every part of the checklist with repeated violations of installed rules."""
-    known = [each for each in habits if each.rule in rules]
+    known = [habit for habit in habits if habit.rule in rules]
     found = []
     for category in Category:
         some = tuple(each for each in known if each.category is category)

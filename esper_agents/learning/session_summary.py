@@ -108,7 +108,7 @@ def seen_in_ledger(history: SessionProjection, forked_from: str = "") -> Session
     certificate = history.certified.certificate if history.certified else ""
     return SessionFacts(
         source=SourceRef(history.session, certificate, history.begun.task.request, forked_from),
-        claims=tuple(each.claim for each in history.findings()),
+        claims=tuple(finding.claim for finding in history.findings()),
         refused_hops=tuple(dict.fromkeys(_refused_hops(history))),
         refuted=tuple(dict.fromkeys((*_refuted_claims(history), *_false(assumptions(history), evidence)))),
         gaps=gaps(history),
@@ -126,7 +126,7 @@ def seen_in_certificate(certificate: Certificate, forked_from: str = "") -> Sess
     """
     return SessionFacts(
         source=SourceRef(certificate.session, certificate.id, certificate.task.request, forked_from),
-        claims=tuple(each.claim for each in certificate.findings),
+        claims=tuple(finding.claim for finding in certificate.findings),
         refuted=tuple(dict.fromkeys(_false(certificate.assumptions, certificate.evidence))),
         gaps=certificate.gaps,
         denied=_denied(certificate.evidence),
@@ -142,8 +142,10 @@ def _refused_hops(history: SessionProjection) -> Iterator[RefusedHop]:
 
 
 def _refuted_claims(history: SessionProjection) -> Iterator[RefutedClaim]:
-    claims = {each.claim.fingerprint: each.claim for _, report in history.reports() for each in report.findings}
-    standing = {each.claim.fingerprint for each in history.findings()}
+    claims = {
+        finding.claim.fingerprint: finding.claim for _, report in history.reports() for finding in report.findings
+    }
+    standing = {finding.claim.fingerprint for finding in history.findings()}
     for each in history.evidence():
         for mark in each.refutes:
             if mark in claims and mark not in standing:

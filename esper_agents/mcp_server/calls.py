@@ -165,6 +165,6 @@ def _refuse_long(arguments: dict[str, Any]) -> None:
     """
     for name, value in arguments.items():
         texts = value if isinstance(value, list) else [value]
-        if sum(len(each) for each in texts if isinstance(each, str)) > LONGEST_TEXT:
+        if sum(len(text) for text in texts if isinstance(text, str)) > LONGEST_TEXT:
             problem = f"{name!r} has more than {LONGEST_TEXT:,} characters"
             raise UsageError(problem, remedy="give less, or name a file of the project")

@@ -19,7 +19,7 @@ _LONGEST_LINE = 400
 
 def answer_parts(answer: Answer) -> dict[str, Any]:
     """Return the members that a session and a certificate share, from an answer."""
-    facts = [f"{each.place} {each.text}" for each in answer.facts]
+    facts = [f"{fact.place} {fact.text}" for fact in answer.facts]
     return {
         "status": str(answer.status),
         "answer": clipped(answer.text, 1_500),
@@ -47,7 +47,7 @@ def certificate_row(entry: CertificateSummary, passage: str = "") -> Certificate
 
 
 def _lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
-    listed = [clipped(each, _LONGEST_LINE) for each in texts]
+    listed = [clipped(text, _LONGEST_LINE) for text in texts]
     more = [f"and {len(listed) - most} more in the resource"] if len(listed) > most else []
     return (*listed[:most], *more)
 

@@ -51,10 +51,10 @@ async def search_certificates(
     try:
         if words:
             hits = await opened.certificates.search(wanted, before=cursor, limit=limit + 1)
-            found = [certificate_row(each.entry, each.passage.text if each.passage else "") for each in hits]
+            found = [certificate_row(hit.entry, hit.passage.text if hit.passage else "") for hit in hits]
         else:
             entries = await opened.certificates.list(wanted=wanted, before=cursor, limit=limit + 1)
-            found = [certificate_row(each) for each in entries]
+            found = [certificate_row(entry) for entry in entries]
     except NotFoundError as error:
         if error.what != "certificate":
             raise
@@ -100,9 +100,9 @@ async def verify_certificate(
     found = await verify(named, project.root)
     checks = (*found.genuine, *found.complete, *found.verdict, *found.citations)
     failed = [
-        f"{each.name}: {each.outcome}, {each.detail}" for each in checks if each.outcome is not CheckOutcome.HOLDS
+        f"{check.name}: {check.outcome}, {check.detail}" for check in checks if check.outcome is not CheckOutcome.HOLDS
     ]
-    changed = [f"{each.path}: {each.state}" for each in found.files if each.state is not SubjectState.VALID]
+    changed = [f"{file.path}: {file.state}" for file in found.files if file.state is not SubjectState.VALID]
     return answered(
         VerificationAnswer(
             id=found.certificate.id if found.certificate else "",

@@ -87,7 +87,7 @@ def claim_request(
             text = f"{target} produces NaN or Inf{given}"
             request = f"why does {target} produce NaN{given}?"
     files = (each.rpartition(":")[0] for each in (target, baseline) if each)
-    paths = tuple(dict.fromkeys(each for each in files if each.endswith(".py")))
+    paths = tuple(dict.fromkeys(file for file in files if file.endswith(".py")))
     return AgentClaim(kind, text, request, _AGENTS[kind], target, baseline, paths)
 
 
@@ -141,10 +141,10 @@ def decided(claim: AgentClaim, certificate: Certificate) -> tuple[str, str]:
     calls = [
         each for each in certificate.evidence if each.tool == _TOOLS[claim.kind] and _is_about(claim, each, certificate)
     ]
-    completed = [each for each in calls if each.outcome is CallOutcome.COMPLETED]
+    completed = [call for call in calls if call.outcome is CallOutcome.COMPLETED]
     if not completed:
-        failed = [each.summary for each in calls]
-        gaps = [f"{each.what}: {each.why}" for each in certificate.gaps]
+        failed = [call.summary for call in calls]
+        gaps = [f"{gap.what}: {gap.why}" for gap in certificate.gaps]
         return UNDECIDED, next(iter([*failed, *gaps]), f"{claim.target} was not measured")
     last = completed[-1]
     if claim.kind == "speedup":

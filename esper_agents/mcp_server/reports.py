@@ -49,7 +49,7 @@ def comparison_answer(stored: StoredReport) -> ComparisonAnswer:
     result = _descriptor(stored.report).parsed(stored.report)
     verdict, subject = result.verdict, stored.report.subject
     speedup = verdict.speedup
-    failed = [each for each in result.checks if not each.is_passed]
+    failed = [check for check in result.checks if not check.is_passed]
     return ComparisonAnswer(
         outcome=verdict.outcome.value,
         because=tuple(clipped(each, 200) for each in verdict.because[:_MOST_REASONS]),
@@ -71,7 +71,7 @@ def comparison_answer(stored: StoredReport) -> ComparisonAnswer:
 def _descriptor(report: MeasurementReport) -> MeasurementDescriptor:
     from esper_agents.api import measurements
 
-    return next(each for each in measurements() if each.kind == report.kind)
+    return next(measurement for measurement in measurements() if measurement.kind == report.kind)
 
 
 def _rows(section: ReportSection) -> Iterator[str]:
@@ -83,4 +83,4 @@ def _rows(section: ReportSection) -> Iterator[str]:
     for label, text in section.pairs:
         yield f"{label}: {text}" if label else text
     for cells in section.cells:
-        yield "  ".join(each for each in cells if each)
+        yield "  ".join(cell for cell in cells if cell)

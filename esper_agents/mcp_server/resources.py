@@ -65,7 +65,10 @@ def _add_rules(server: MCPServer[Any]) -> None:
     def rules() -> str:
         from esper_agents.api import lint_rules
 
-        return "".join(f"- {each.code} {each.name} ({each.severity}): {each.summary}\n" for each in lint_rules())
+        return "".join(
+            f"- {lint_rule.code} {lint_rule.name} ({lint_rule.severity}): {lint_rule.summary}\n"
+            for lint_rule in lint_rules()
+        )
 
     @server.resource("esper://rule/{code}", mime_type=_MARKDOWN, description="Documentation of a lint rule")
     async def rule(code: str) -> str:

@@ -452,8 +452,8 @@ def as_result(answer: Any) -> CallToolResult:
 def compact(answer: Any) -> Any:
     """Return a data class as JSON without the members that have their default."""
     if is_dataclass(answer) and not isinstance(answer, type):
-        defaults = {each.name: each.default for each in fields(answer)}
-        members = ((each.name, getattr(answer, each.name)) for each in fields(answer))
+        defaults = {field.name: field.default for field in fields(answer)}
+        members = ((field.name, getattr(answer, field.name)) for field in fields(answer))
         return {name: compact(value) for name, value in members if value != defaults[name]}
     if isinstance(answer, list | tuple):
         return [compact(each) for each in answer]

@@ -91,7 +91,7 @@ async def review(
     report = outcome.report
     worst = {name: number for number, name in enumerate(_SEVERITIES)}
     chosen = sorted(
-        (each for each in report.claims if worst[each.severity] <= worst[severity]),
+        (claim for claim in report.claims if worst[claim.severity] <= worst[severity]),
         key=lambda each: (worst[each.severity], each.location.path, each.location.line, each.rule),
     )
     rows = [finding_row(each) for each in chosen]
@@ -123,9 +123,9 @@ async def suggest_fixes(
     outcome = await _reviewed(context, chosen)
     patch = fixes_as_patch(chosen, outcome)
     parts = _by_file(patch)
-    fitting = [each for each in parts if len(each.encode()) <= _MOST_PATCH]
+    fitting = [part for part in parts if len(part.encode()) <= _MOST_PATCH]
     page = page_of(fitting, (paths, diff, patch), cursor=cursor, limit=len(parts) or 1)
-    omitted = tuple(each.splitlines()[0].removeprefix("--- a/") for each in parts if each not in fitting)
+    omitted = tuple(part.splitlines()[0].removeprefix("--- a/") for part in parts if part not in fitting)
     return answered(PatchAnswer("".join(page.rows), len(parts), page.next_cursor, omitted[:_MOST_PLACES]))
 
 

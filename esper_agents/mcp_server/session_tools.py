@@ -251,12 +251,12 @@ async def _session_answer(project: ServerProject, opened: OpenProject, found: Se
     is_running = _is_running(project, found)
     state = "running" if is_running else "interrupted" if found.state is SessionState.OPEN else str(found.state)
     steps = [text for event in await opened.sessions.timeline(found.id) if (text := _step(event))]
-    shown = tuple(clipped(each, _LONGEST_STEP) for each in steps[-_MOST_STEPS:])
+    shown = tuple(clipped(step, _LONGEST_STEP) for step in steps[-_MOST_STEPS:])
     if found.certificate:
         parts = answer_parts(await opened.certificates.answer(found.certificate))
         return SessionAnswer(session=found.id, state=state, agent=found.agent, steps=(), **parts)
     result = await opened.sessions.result(found.id)
-    questions = tuple(_question_row(opened, found.id, found.agent, each) for each in result.questions)
+    questions = tuple(_question_row(opened, found.id, found.agent, question) for question in result.questions)
     following = ""
     if is_running:
         following = f"get_session with {found.id}"

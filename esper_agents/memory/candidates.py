@@ -55,7 +55,7 @@ def candidates(
     if connection.dialect.name == "sqlite":
         newest = _PLACES.column(connection, {"asked": all_of(connection, [mark]), "limit": _NEAR})
         return Candidates(newest, _saying_sqlite(connection, mark, groups, limit))
-    asked = [" | ".join(f"'{word}'" for word in each) for each in groups]
+    asked = [" | ".join(f"'{word}'" for word in group) for group in groups]
     given = {"project": project_key, "agent": agent, "limit": _NEAR, "asked": asked}
     near = _NEAR_SAYING.rows(connection, given)
     found = _of_each_group(near, len(groups))

@@ -29,7 +29,7 @@ _BEGINNING = 300
 
 def contradicted(connection: Connection, project_key: str, notes: Sequence[MemoryNote]) -> tuple[MemoryNote, ...]:
     """Return notes, with the current contradicting notes of other agents on their subjects."""
-    judging = [each for each in notes if _may_judge(each)]
+    judging = [note for note in notes if _may_judge(note)]
     marks = dict.fromkeys(subject_mark(project_key, each.kind, each.subject) for each in judging)
     found = index.any_of(connection, tuple(marks)[:_MOST_SUBJECTS], CURRENT_MARK, _LOOKED_AT)
     known = {each.id: each for each in judging}
@@ -37,7 +37,7 @@ def contradicted(connection: Connection, project_key: str, notes: Sequence[Memor
     on: dict[tuple[NoteKind, str], list[MemoryNote]] = {}
     for each in (*judging, *more):
         on.setdefault((each.kind, each.subject), []).append(each)
-    return tuple(_told(each, on.get((each.kind, each.subject), ())) for each in notes)
+    return tuple(_told(note, on.get((note.kind, note.subject), ())) for note in notes)
 
 
 def status_in(note: MemoryNote) -> Status | None:

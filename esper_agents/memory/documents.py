@@ -36,8 +36,8 @@ def document(agent: str, kind: NoteKind, notes: Sequence[MemoryNote]) -> str:
         kind: Kind of the document.
         notes: The agent's notes of that kind, newest first, in every state.
     """
-    current = [each for each in notes if each.state is NoteState.CURRENT]
-    past = [each for each in notes if each.state is not NoteState.CURRENT]
+    current = [note for note in notes if note.state is NoteState.CURRENT]
+    past = [note for note in notes if note.state is not NoteState.CURRENT]
     heading = _Code(marked(HEADING, {"agent": agent, "kind": str(kind)}))
     template = _environment().get_template(f"{kind}.md.j2")
     return template.render(agent=agent, kind=str(kind), current=current, past=past, heading=heading)
@@ -75,7 +75,7 @@ def _code(text: str) -> _Code:
 
 def _items(notes: Sequence[MemoryNote], kind: str, between: str = "\n") -> _Code:
     """Return notes as the items of the document."""
-    return _Code(between.join(_item(each, kind) for each in notes))
+    return _Code(between.join(_item(note, kind) for note in notes))
 
 
 # Every certificate renders hundreds of unchanged notes again.
@@ -93,7 +93,7 @@ def _line(note: MemoryNote) -> _Code:
         "command": note.command,
         "commit": note.commit,
         "id": note.id,
-        "sources": [[each.path, each.sha256] for each in note.sources],
+        "sources": [[source.path, source.sha256] for source in note.sources],
         "state": str(note.state),
         "subject": note.subject,
         "text": note.text,

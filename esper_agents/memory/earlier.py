@@ -38,7 +38,7 @@ def earlier_findings(
         findings: Findings of the session.
         evidence: Evidence of the session.
     """
-    now = {each.claim.fingerprint for each in findings}
+    now = {finding.claim.fingerprint for finding in findings}
     checked = dict(_checked(evidence))
     found: dict[str, EarlierFinding] = {}
     for note in sorted(notes, key=lambda each: each.written_at, reverse=True):

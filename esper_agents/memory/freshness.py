@@ -30,13 +30,13 @@ class FileCache:
 
     def told(self, notes: Iterable[MemoryNote]) -> tuple[MemoryNote, ...]:
         """Return notes with the paths of their files that have changed or are missing."""
-        return tuple(self._told(each) for each in notes)
+        return tuple(self._told(note) for note in notes)
 
     def _told(self, note: MemoryNote) -> MemoryNote:
         # A file that changed during the session is listed with every digest that was read.
         was: dict[str, set[str]] = {}
-        for each in note.sources:
-            was.setdefault(each.path, set()).add(each.sha256)
+        for source in note.sources:
+            was.setdefault(source.path, set()).add(source.sha256)
         found = tuple(path for path, digests in was.items() if self.digest(path) not in digests)
         return replace(note, changed=found) if found else note
 

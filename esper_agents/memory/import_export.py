@@ -78,7 +78,7 @@ def _fresh(
     fresh, differing = [], []
     for start in range(0, len(reading.notes), _AT_ONCE):
         some = [
-            replace(each, id=_own_id(transaction, project_key, each.id)) for each in reading.notes[start:][:_AT_ONCE]
+            replace(note, id=_own_id(transaction, project_key, note.id)) for note in reading.notes[start:][:_AT_ONCE]
         ]
         here = {each.id: each for each in fetched(transaction.connection, project_key, [each.id for each in some])}
         for each in some:

@@ -26,9 +26,9 @@ _ABOVE_ALL = "n"
 def add(connection: Connection, project_key: str, notes: Iterable[MemoryNote]) -> None:
     """Add notes to the index that are not indexed yet."""
     said, files = [], []
-    for each in notes:
-        said.append({"id": each.id, "words": _given(connection, index_words(project_key, each))})
-        files += _files(each)
+    for note in notes:
+        said.append({"id": note.id, "words": _given(connection, index_words(project_key, note))})
+        files += _files(note)
     _every(connection, _ADD[connection.dialect.name], said)
     _every(connection, _ADD_FILE, files)
 
@@ -105,14 +105,14 @@ _IN_QUOTES, _IN_APOSTROPHES = '"{}"'.format, "'{}'".format
 
 
 def _every(connection: Connection, statement: Prepared, rows: Iterable[Mapping[str, object]]) -> None:
-    for each in rows:
-        statement.rows(connection, each)
+    for row in rows:
+        statement.rows(connection, row)
 
 
 def _files(note: MemoryNote) -> list[dict[str, str]]:
     if note.state is not NoteState.CURRENT:
         return []
-    sources = {path_key(each.path): each.sha256 for each in note.sources}
+    sources = {path_key(source.path): source.sha256 for source in note.sources}
     return [{"path": path, "note_id": note.id, "sha256": sha256} for path, sha256 in sorted(sources.items())]
 
 
@@ -123,8 +123,8 @@ def _given(connection: Connection, words: list[str]) -> object:
 def all_of(connection: Connection, words: Sequence[str]) -> str:
     """Return a query of quoted letters and digits, without operators of the database."""
     if connection.dialect.name == "sqlite":
-        return " ".join(f'"{each}"' for each in words)
-    return " & ".join(f"'{each}'" for each in words)
+        return " ".join(f'"{word}"' for word in words)
+    return " & ".join(f"'{word}'" for word in words)
 
 
 _ADD = {

@@ -72,20 +72,20 @@ def notes_digest(notes: Iterable[MemoryNote]) -> str:
     """Return the digest of notes as derived from a certificate, in order; later states are not included."""
     said = [
         {
-            "id": each.id,
-            "agent": each.agent,
-            "kind": str(each.kind),
-            "subject": each.subject,
-            "text": each.text,
-            "command": each.command,
-            "session": each.session,
-            "certificate": each.certificate,
-            "commit": each.commit,
-            "sources": [[source.path, source.sha256] for source in each.sources],
-            "written_at": each.written_at,
-            "author": each.author,
+            "id": note.id,
+            "agent": note.agent,
+            "kind": str(note.kind),
+            "subject": note.subject,
+            "text": note.text,
+            "command": note.command,
+            "session": note.session,
+            "certificate": note.certificate,
+            "commit": note.commit,
+            "sources": [[source.path, source.sha256] for source in note.sources],
+            "written_at": note.written_at,
+            "author": note.author,
         }
-        for each in notes
+        for note in notes
     ]
     return sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 

@@ -94,7 +94,7 @@ def fetched(connection: Connection, project_key: str, identifiers: Sequence[str]
     wanted = json.dumps(list(identifiers)) if is_sqlite else list(identifiers)
     rows = _FETCHED[connection.dialect.name].rows(connection, {"wanted": wanted})
     found = {row[0]: _note(row) for row in rows if row[-1] == project_key}
-    return tuple(found[each] for each in identifiers if each in found)
+    return tuple(found[identifier] for identifier in identifiers if identifier in found)
 
 
 # By identifier only: with a condition on the project, SQLite scans all notes of the project.

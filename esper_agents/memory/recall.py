@@ -58,8 +58,8 @@ def recall(
 
 def _ranked(connection: Connection, project_key: str, agent: str, paths: Sequence[str], request: str) -> list[str]:
     """Return the identifiers of candidates, best first; rare words weigh more than common ones."""
-    files = [file_mark(project_key, each) for each in dict.fromkeys(paths) if each != _WHOLE_PROJECT][:_MOST_FILES]
-    groups = [[each] for each in telling_words(request)] + ([files] if files else [])
+    files = [file_mark(project_key, path) for path in dict.fromkeys(paths) if path != _WHOLE_PROJECT][:_MOST_FILES]
+    groups = [[telling_word] for telling_word in telling_words(request)] + ([files] if files else [])
     found = candidates(connection, project_key, agent, groups, RECALLED)
     worth: dict[Place, float] = defaultdict(float)
     for number, place in enumerate(found.newest):

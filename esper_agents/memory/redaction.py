@@ -90,7 +90,7 @@ def _saying(connection: Connection, project_key: str, text: str) -> Iterator[Mem
 
 
 def _paths(note: MemoryNote) -> tuple[str, ...]:
-    return tuple(each.path for each in note.sources)
+    return tuple(source.path for source in note.sources)
 
 
 def _without(note: MemoryNote, text: str) -> MemoryNote:
@@ -105,5 +105,5 @@ def _without(note: MemoryNote, text: str) -> MemoryNote:
         command=out(note.command),
         subject=subject,
         author=out(note.author),
-        sources=tuple(SourceDigest(out(each.path), each.sha256) for each in note.sources),
+        sources=tuple(SourceDigest(out(source.path), source.sha256) for source in note.sources),
     )

@@ -61,7 +61,7 @@ def search(
         if connection.dialect.name == "sqlite":
             # An embedded database has one project, whose mark every note has. Notes of other projects are never
             # fetched.
-            marks = [each for each in marks if each != project_mark(project_key)]
+            marks = [mark for mark in marks if mark != project_mark(project_key)]
         while step <= _MOST_LOOKED_AT and len(found) < limit:
             some = index.newest(connection, asked, step, marks=marks, before=before)
             kept = fetched(connection, project_key, some)

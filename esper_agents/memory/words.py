@@ -42,7 +42,7 @@ def telling_words(text: str) -> tuple[str, ...]:
 
 def index_words(project_key: str, note: MemoryNote) -> list[str]:
     """Return all index words of a note: its words, and marks for owner, state, subject and files."""
-    paths = list(dict.fromkeys(each.path for each in note.sources))[:_MOST_FILES]
+    paths = list(dict.fromkeys(source.path for source in note.sources))[:_MOST_FILES]
     said = words_of(f"{note.text}\n{note.command}\n{' '.join(paths)}")[:_MOST_WORDS]
     # A file, and all its parent folders.
     places = {place for path in paths for place in (path, *map(str, PurePosixPath(path).parents)) if place != "."}

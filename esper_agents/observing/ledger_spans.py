@@ -68,12 +68,12 @@ class _Trace:
         self._found = found
         self._events = events
         self._content = content
-        self._rows = {(each.kind, each.frame, each.step, each.call): each for each in events}
-        self._opened = {each.frame: each.body for each in events if each.kind == RowKind.OPENED}
+        self._rows = {(event.kind, event.frame, event.step, event.call): event for event in events}
+        self._opened = {event.frame: event.body for event in events if event.kind == RowKind.OPENED}
         self._within: dict[int, list[Event]] = defaultdict(list)
-        for each in events:
-            self._within[each.frame].append(each)
-        self._times = [_ns(each.at) for each in events] or [0]
+        for event in events:
+            self._within[event.frame].append(event)
+        self._times = [_ns(event.at) for event in events] or [0]
 
     def spans(self) -> Iterator[TraceSpan]:
         """Yield every span, including those that have started and not ended."""
@@ -128,15 +128,15 @@ class _Trace:
 
     def _whole(self) -> _When:
         """Return the start and end of the session, without later operations on its data."""
-        ended = [_ns(each.at) for each in self._events if each.kind in _ENDS]
+        ended = [_ns(event.at) for event in self._events if event.kind in _ENDS]
         return _When(min(self._times), ended[-1] if ended else max(self._times), bool(ended))
 
     def _agent(self, event: Event) -> TraceSpan:
         number, body, agent = event.frame, event.body, event.body["agent"]
         ended = self._of_frame(RowKind.CONCLUDED, number) or self._of_frame(RowKind.HANDED_OFF, number)
         moves = [each.body for each in self._within[number] if each.kind == RowKind.MOVED]
-        records: Iterator[Mapping[str, Any]] = (each["record"] for each in moves)
-        asked = next((each for each in records if model_of(each)), {})
+        records: Iterator[Mapping[str, Any]] = (move["record"] for move in moves)
+        asked = next((record for record in records if model_of(record)), {})
         said = moves[-1]["move"].get("summary") if moves else ""
         return self._span(
             f"frame {number}",

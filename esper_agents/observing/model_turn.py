@@ -68,7 +68,7 @@ def messages_of(record: JsonObject) -> list[dict[str, Any]]:
     blocks = record.get("content")
     if not isinstance(blocks, list):
         return []
-    parts = [_part(each) for each in blocks if isinstance(each, dict)]
+    parts = [_part(block) for block in blocks if isinstance(block, dict)]
     return [{"role": "assistant", "parts": parts, "finish_reason": _text(record.get("stop")) or "error"}]
 
 

@@ -44,7 +44,7 @@ def validate_action(run: SessionRun, frame: FrameState, move: Move) -> Refusal |
         return Refusal((f"{names} cannot act: no playbook, and no language model is used",), unavailable=missing)
     hop = None
     if isinstance(move, HandOff):
-        claimed = [each.claim.fingerprint for each in move.claims]
+        claimed = [claim.claim.fingerprint for claim in move.claims]
         hop = handoff_refusal(run.history, move.agent, run.services.agents.agents, claimed=claimed)
     faults = tuple(_faults(run, frame, move))
     if hop is None:
@@ -62,7 +62,7 @@ def _unavailable(run: SessionRun, move: Move) -> tuple[str, ...]:
             addressed = {agent: kind}
         case Consult() | Panel():
             consults = (move,) if isinstance(move, Consult) else move.consults
-            addressed = {each.agent: each.reasoner or kind for each in consults}
+            addressed = {consult.agent: consult.reasoner or kind for consult in consults}
         case _:
             return ()
     known = run.services.agents.agents
@@ -112,14 +112,14 @@ def _bad_consults(run: SessionRun, frame: FrameState, consults: Sequence[Consult
     if not 1 <= len(consults) <= MOST_ASKED:
         yield f"a panel asks 1 to {MOST_ASKED} questions"
     others = sorted(set(known) - {frame.opened.agent.name})
-    for wanted in (each.agent for each in consults if not each.reasoner):
+    for wanted in (consult.agent for consult in consults if not consult.reasoner):
         if wanted not in others:
             close = get_close_matches(wanted, others, n=2)
             hint = "; did you mean " + " or ".join(close) + "?" if close else ""
             yield f"there is no other agent named {wanted!r}{hint}"
     second = [each for each in run.history.frames if each.opened.definition.reasoner == SECOND_OPINION]
     asked = sum(each.opened.parent == frame.number for each in second)
-    if asked >= MOST_ROUNDS and any(each.reasoner == SECOND_OPINION for each in consults):
+    if asked >= MOST_ROUNDS and any(consult.reasoner == SECOND_OPINION for consult in consults):
         yield f"a second opinion was asked for {MOST_ROUNDS} times, which is the most: conclude"
     if len(run.history.frames) + len(consults) > MOST_FRAMES:
         yield f"the session has opened {MOST_FRAMES} frames, which is the most"

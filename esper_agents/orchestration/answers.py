@@ -117,8 +117,8 @@ def find_question(store: Store, project_key: str, wanted: str) -> questions.Stor
     with store.reading() as connection:
         # Open questions are few and indexed.
         open_ones = questions.unanswered(connection, project_key)
-        known = [each.question for each in open_ones]
-        found = [each for each in open_ones if is_name and each.question.endswith(bare)]
+        known = [open_one.question for open_one in open_ones]
+        found = [open_one for open_one in open_ones if is_name and open_one.question.endswith(bare)]
         if is_name and not found:
             found = list(questions.ending(connection, project_key, bare))
         if len(found) == 1:

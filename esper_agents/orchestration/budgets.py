@@ -39,12 +39,12 @@ def usage(history: SessionProjection) -> Mapping[Resource, int]:
     """
     turns = list(_turns(history))
     moves = [turn.moved for turn in turns if turn.moved]
-    records = [*(each.record for each in moves), *(each for turn in turns for each in turn.lost)]
+    records = [*(move.record for move in moves), *(each for turn in turns for each in turn.lost)]
     work_ns = sum(each.duration_ns for each in history.evidence())
     return {
-        Resource.TOKENS: sum(_told(each, Resource.TOKENS) for each in records),
-        Resource.MONEY: sum(_told(each, Resource.MONEY) for each in records),
-        Resource.SECONDS: sum(each.took_ms for each in moves) + work_ns // _NS_IN_MS,
+        Resource.TOKENS: sum(_told(record, Resource.TOKENS) for record in records),
+        Resource.MONEY: sum(_told(record, Resource.MONEY) for record in records),
+        Resource.SECONDS: sum(move.took_ms for move in moves) + work_ns // _NS_IN_MS,
         Resource.HOPS: len(history.handoffs),
         Resource.TOOL_CALLS: sum(call.calling is not None for turn in turns for call in turn.calls.values()),
     }
@@ -72,7 +72,7 @@ def remaining(history: SessionProjection, *, hops: int = 0) -> tuple[Amount, ...
     limits = {each.resource: each.amount for each in history.begun.task.budget}
     limits[Resource.HOPS] = hop_limit(history)
     used = usage(history)
-    taken = {each: used[each] + (hops if each is Resource.HOPS else 0) for each in limits}
+    taken = {limit: used[limit] + (hops if limit is Resource.HOPS else 0) for limit in limits}
     return tuple(Amount(each, max(0, limits[each] - taken[each])) for each in Resource if each in limits)
 
 

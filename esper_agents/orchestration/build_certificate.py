@@ -137,7 +137,9 @@ def _endings(history: SessionProjection) -> Iterator[HandOff | Conclude]:
 
 def assumptions(history: SessionProjection) -> tuple[Assumption, ...]:
     """Return the assumptions of the session; if agents differ on one, the last statement applies."""
-    return tuple({each.text: each for move in _endings(history) for each in move.assumptions}.values())
+    return tuple(
+        {assumption.text: assumption for move in _endings(history) for assumption in move.assumptions}.values()
+    )
 
 
 def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
@@ -145,12 +147,14 @@ def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
     own = (each for move in _endings(history) for each in move.gaps)
     said = {each.what: each for each in (*own, *_unanswered(history), *_refused_hops(history), *_unavailable(history))}
     settling = {each.id for each in history.evidence() if each.outcome is CallOutcome.COMPLETED}
-    for each in assumptions(history):
-        is_open = each.state is AssumptionState.OPEN or not settling.intersection(each.evidence)
-        is_told = any(each.text in gap.what or (gap.command and gap.command == each.command) for gap in said.values())
+    for assumption in assumptions(history):
+        is_open = assumption.state is AssumptionState.OPEN or not settling.intersection(assumption.evidence)
+        is_told = any(
+            assumption.text in gap.what or (gap.command and gap.command == assumption.command) for gap in said.values()
+        )
         if is_open and not is_told:
-            command = each.command or history.begun.task.command(request=f"is it true that {each.text}?")
-            gap = InformationGap(f"whether it holds that {each.text}", _TAKEN_FOR_GRANTED, command)
+            command = assumption.command or history.begun.task.command(request=f"is it true that {assumption.text}?")
+            gap = InformationGap(f"whether it holds that {assumption.text}", _TAKEN_FOR_GRANTED, command)
             said.setdefault(gap.what, gap)
     return tuple(replace(each, command=suggested_command(each.command)) for each in said.values())
 
@@ -167,7 +171,9 @@ def _refused_hops(history: SessionProjection) -> Iterator[InformationGap]:
     for frame in history.frames:
         for turn in frame.turns:
             wanted = turn.refusal.going_round if turn.refusal else ""
-            if wanted and all(each.receiver != wanted for each in history.handoffs[_hops_before(history, frame) :]):
+            if wanted and all(
+                handoff.receiver != wanted for handoff in history.handoffs[_hops_before(history, frame) :]
+            ):
                 what = f"what {wanted} would have said, to whom {frame.opened.agent.name} wanted to hand the task"
                 why = f"the hop was refused: {turn.refusal.reasons[0] if turn.refusal else ''}"
                 command = f"esper submit --agent {quote(wanted)} {quote(history.begun.task.request)}"
@@ -191,16 +197,21 @@ def _hops_before(history: SessionProjection, frame: FrameState) -> int:
 
 
 def _consults(history: SessionProjection) -> tuple[ConsultAnswer, ...]:
-    answers = (each.answer for each in history.frames if each.opened.parent)
-    return tuple(replace(each, reported=()) for each in answers if each)
+    answers = (frame.answer for frame in history.frames if frame.opened.parent)
+    return tuple(replace(answer, reported=()) for answer in answers if answer)
 
 
 def _definitions(history: SessionProjection) -> tuple[Definition, ...]:
     """Return the definitions that agents used at session start, followed by those a user accepted later."""
     opened = {
-        (each.opened.agent.name, each.opened.definition.reasoner): each.opened.definition for each in history.frames
+        (frame.opened.agent.name, frame.opened.definition.reasoner): frame.opened.definition for frame in history.frames
     }
-    accepted = (each for later in history.accepted for each in later.definitions if each not in opened.values())
+    accepted = (
+        definition
+        for later in history.accepted
+        for definition in later.definitions
+        if definition not in opened.values()
+    )
     asked = (replace(each, exchanges=_exchanges(history, each)) for each in opened.values())
     return (*asked, *dict.fromkeys(accepted))
 
@@ -216,9 +227,9 @@ def _exchanges(history: SessionProjection, definition: Definition) -> tuple[Mode
         if turn.moved
     )
     return tuple(
-        ModelTurn(str(each["model"]), str(each["prompt_sha256"]), str(each["response_sha256"]))
-        for each in records
-        if "prompt_sha256" in each
+        ModelTurn(str(record["model"]), str(record["prompt_sha256"]), str(record["response_sha256"]))
+        for record in records
+        if "prompt_sha256" in record
     )
 
 

@@ -51,12 +51,12 @@ def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> A
         notes.close_actions(
             transaction,
             project_key,
-            agents={each.agent for each in issued.definitions},
+            agents={definition.agent for definition in issued.definitions},
             examined={each.path for each in issued.examined},
-            standing={each.claim.fingerprint for each in issued.findings},
+            standing={finding.claim.fingerprint for finding in issued.findings},
         )
         if taken := issued.task.options.get(ACTION):
-            notes.close_gap(transaction, project_key, taken, still_open={gap_action(each) for each in issued.gaps})
+            notes.close_gap(transaction, project_key, taken, still_open={gap_action(gap) for gap in issued.gaps})
         notes.write(transaction, project_key, lessons(issued))
         session_search_index.write(transaction, run.session, issued.summary)
         row = session_row(RowKind.CERTIFIED), CertificateIssued(issued.id, digest)

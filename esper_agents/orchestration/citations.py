@@ -365,7 +365,7 @@ def _symbol(name: str, text: CitedText) -> CitedLines | None:
     if not found and "." in name:
         # The name may begin with the module.
         ends = [".".join(name.split(".")[start:]) for start in range(1, name.count(".") + 1)]
-        found = next(([text.symbols[each]] for each in ends if each in text.symbols), [])
+        found = next(([text.symbols[end]] for end in ends if end in text.symbols), [])
     return found[0] if len(found) == 1 else None
 
 
@@ -373,7 +373,7 @@ def _chosen(places: Sequence[CitedLines], cited: Sequence[CitedLines], symbol: C
     """Return the place nearest to the cited lines, else the first one in the named function, else the first one."""
     if cited:
         return min(places, key=lambda each: min(_distance(each, one) for one in cited))
-    inside = [each for each in places if symbol and symbol.first <= each.first <= symbol.last]
+    inside = [place for place in places if symbol and symbol.first <= place.first <= symbol.last]
     return (inside or list(places))[0]
 
 
@@ -386,7 +386,7 @@ def _told(
 ) -> Iterator[str]:
     how = "" if match is QuoteMatch.EXACT else f", {match}"
     if len(places) > 1:
-        shown = ", ".join(str(each) for each in places[:_MOST_PLACES])
+        shown = ", ".join(str(place) for place in places[:_MOST_PLACES])
         more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
         how += f"; it also stands elsewhere (lines {shown}{more})"
     said = reading.ranges[0] if reading.ranges else None
@@ -401,7 +401,7 @@ def _widened(cited: Sequence[CitedLines], text: CitedText, reading: _Reading, no
     first = cited[0]
     if len(cited) > 1:
         notes.append(f"lines {', '.join(map(str, cited))} are cited")
-    shown = [each for each in reading.hints if len("".join(each.split())) >= _SHORTEST * 2]
+    shown = [hint for hint in reading.hints if len("".join(hint.split())) >= _SHORTEST * 2]
     places = [place for each in shown for place in text.squeezed(each)]
     if any(_distance(place, one) == 0 for place in places for one in cited):
         return first
@@ -414,8 +414,8 @@ def _widened(cited: Sequence[CitedLines], text: CitedText, reading: _Reading, no
 
 def _hinted(hints: Sequence[str], text: CitedText) -> CitedLines | None:
     """Return the one line that the code in a finding's text stands at, the longest code first."""
-    for each in sorted(hints, key=len, reverse=True):
-        places = text.squeezed(each)
+    for hint in sorted(hints, key=len, reverse=True):
+        places = text.squeezed(hint)
         if len(places) == 1:
             return places[0]
     return None

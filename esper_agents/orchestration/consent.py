@@ -65,7 +65,7 @@ def consents(home: Path) -> tuple[Consent, ...]:
 
 def is_agreed(home: Path, host: str) -> bool:
     """Return whether a user consented to sending source to a server."""
-    return any(each.host == host and each.is_agreed for each in consents(home))
+    return any(consent.host == host and consent.is_agreed for consent in consents(home))
 
 
 def host_of(text: str) -> str:
@@ -93,7 +93,7 @@ def agree(home: Path, host: str, by: str, *, is_agreed: bool = True) -> Consent:
     """
     host = host_of(host)
     said = Consent(host, by, timestamp(time.time_ns() // 1_000_000), is_agreed)
-    _keep(home, (*(each for each in consents(home) if each.host != host), said))
+    _keep(home, (*(consent for consent in consents(home) if consent.host != host), said))
     return said
 
 

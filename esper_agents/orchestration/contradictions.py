@@ -56,12 +56,12 @@ def contradiction(claim: Diagnostic, evidence: Sequence[Evidence]) -> str:
         evidence: Completed calls of the session.
     """
     text = f"{claim.name.replace('-', ' ')}. {claim.message}"
-    for each in _OPPOSITES:
-        found = each.claimed.search(text)
+    for opposite in _OPPOSITES:
+        found = opposite.claimed.search(text)
         if found is None or _DENIED.search(text[: found.start()].rpartition(". ")[2][-_BEFORE:]):
             continue
         for call in evidence:
             is_about = any(file.path == claim.location.path for file in call.examined)
-            if call.tool == each.tool and is_about and str(call.output.get(each.member)) in each.results:
+            if call.tool == opposite.tool and is_about and str(call.output.get(opposite.member)) in opposite.results:
                 return f"a measurement says the opposite: {call.summary}"
     return ""

@@ -50,7 +50,7 @@ def keep_definition(services: ProjectServices, agent: Agent, reasoner: str = PLA
     """
     artifacts, playbooks = Artifacts(services.place.artifacts), Artifacts(playbooks_of(services))
     texts = [(artifacts, agent_text(agent), "agent.md", _MARKDOWN)]
-    texts += [(artifacts, skill_text(services, each), "SKILL.md", _MARKDOWN) for each in agent.skills]
+    texts += [(artifacts, skill_text(services, skill), "SKILL.md", _MARKDOWN) for skill in agent.skills]
     source = services.reasoner(agent.name, reasoner)
     is_run = source.rebuild is not None or source.kind == PLAYBOOK
     texts.append((playbooks if is_run else artifacts, source.source, *(_PLAYBOOK if is_run else _PROMPT)))

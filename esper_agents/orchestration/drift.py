@@ -76,7 +76,7 @@ class ChangedError(UsageError):
     """
 
     def __init__(self, session_id: str, drifts: Sequence[Drift], command: str) -> None:
-        some = [f"{each.change.kind} {each.change.name}" for each in drifts[:_MOST_NAMED]]
+        some = [f"{drift.change.kind} {drift.change.name}" for drift in drifts[:_MOST_NAMED]]
         more = f" and {len(drifts) - len(some)} more" if len(drifts) > len(some) else ""
         super().__init__(
             f"definitions changed since session {session_id} started: {', '.join(some)}{more}",
@@ -113,15 +113,15 @@ def accepted(services: ProjectServices, history: SessionProjection, drifts: Sequ
     Raises:
         UsageError: A participating agent is no longer installed.
     """
-    for each in drifts:
-        if each.change.kind is DriftKind.AGENT and not each.change.now:
+    for drift in drifts:
+        if drift.change.kind is DriftKind.AGENT and not drift.change.now:
             raise UsageError(
-                f"agent {each.change.name!r} of session {history.session} is no longer installed",
+                f"agent {drift.change.name!r} of session {history.session} is no longer installed",
                 remedy=f"reinstall it, or run `esper resume {history.session} --definitions recorded`",
             )
     known = _known(history).values()
     definitions = tuple(definition_of(services, services.agents.get(each.agent), each.reasoner) for each in known)
-    return Accepted(by, tuple(each.change for each in drifts), definitions, services.policy.sha256)
+    return Accepted(by, tuple(drift.change for drift in drifts), definitions, services.policy.sha256)
 
 
 def recorded_services(
@@ -138,8 +138,8 @@ def recorded_services(
     agents, playbooks = dict(services.agents.agents), dict(services.playbooks)
     known = {each.agent: each for each in _known(history).values() if not each.is_model}
     policy = services.policy
-    for each in drifts:
-        change = each.change
+    for drift in drifts:
+        change = drift.change
         name = change.name.partition(" of ")[2] or change.name
         match change.kind:
             case DriftKind.AGENT:
@@ -152,9 +152,9 @@ def recorded_services(
                 # The available skills are recorded; their texts do not influence a playbook's decisions.
                 continue
             case DriftKind.POLICY:
-                if each.before is None:
+                if drift.before is None:
                     raise _not_kept(change)
-                policy = load_policy(each.before)
+                policy = load_policy(drift.before)
     before = copy(services)
     registry: Registry = replace(services.agents, agents=MappingProxyType(agents))
     vars(before).update(agents=registry, playbooks=playbooks, policy=policy)
@@ -164,13 +164,13 @@ def recorded_services(
 
 def _known(history: SessionProjection) -> dict[tuple[str, bool], Definition]:
     """Return the last recorded definition of each participating agent: by playbook, by model, or both."""
-    opened = (each.opened.definition for each in history.frames)
-    later = (each for accepted in history.accepted for each in accepted.definitions)
+    opened = (frame.opened.definition for frame in history.frames)
+    later = (definition for accepted in history.accepted for definition in accepted.definitions)
     return {(each.agent, each.is_model): each for each in (*opened, *later)}
 
 
 def _recorded(history: SessionProjection, name: str) -> Agent:
-    return next(each.opened.agent for each in reversed(history.frames) if each.opened.agent.name == name)
+    return next(frame.opened.agent for frame in reversed(history.frames) if frame.opened.agent.name == name)
 
 
 def _of_agent(

@@ -208,7 +208,7 @@ def _changes(one: Decimal) -> tuple[Decimal, ...]:
 
 
 _FORMS: Mapping[tuple[_Kind, _Kind], Callable[[Decimal], tuple[Decimal, ...]]] = {
-    (_Kind.NONE, _Kind.TIME): lambda one: tuple(one * each for each in _TIMES),
+    (_Kind.NONE, _Kind.TIME): lambda one: tuple(one * time for time in _TIMES),
     (_Kind.NONE, _Kind.BYTES): _sizes,
     (_Kind.NONE, _Kind.COUNT): _counts,
     (_Kind.COUNT, _Kind.COUNT): _counts,

@@ -49,21 +49,21 @@ def _recorded(run: SessionRun, frame: FrameState, claims: Sequence[SupportedClai
     """Return the claims of an action as findings, each with the evidence that read its lines."""
     agent, evidence = frame.opened.agent.name, run.history.evidence()
     found = []
-    for each in claims:
-        standing, checks, named = each.standing, each.checks, each.evidence
+    for claim in claims:
+        standing, checks, named = claim.standing, claim.checks, claim.evidence
         if standing is not Standing.RECORDED and not any(
-            covering(one, each.claim.location) for one in evidence if one.id in named
+            covering(one, claim.claim.location) for one in evidence if one.id in named
         ):
-            opened = tuple(one.id for one in evidence if covering(one, each.claim.location))[-1:]
+            opened = tuple(one.id for one in evidence if covering(one, claim.claim.location))[-1:]
             named = (*named, *opened)
             if not opened and standing is not Standing.UNVERIFIED:
                 standing, checks = Standing.UNVERIFIED, (*checks, "no call of this session read these lines")
-        patch = _patch_of(run, each.patch)
+        patch = _patch_of(run, claim.patch)
         if patch:
-            named = tuple(dict.fromkeys((*named, each.patch)))
-        elif each.patch:
-            checks = (*checks, f"{each.patch[:60]!r} is not a drafted patch of this session")
-        found.append(Finding(new_id(Prefix.FINDING), each.claim, agent, named, standing, checks, patch))
+            named = tuple(dict.fromkeys((*named, claim.patch)))
+        elif claim.patch:
+            checks = (*checks, f"{claim.patch[:60]!r} is not a drafted patch of this session")
+        found.append(Finding(new_id(Prefix.FINDING), claim.claim, agent, named, standing, checks, patch))
     return tuple(found)
 
 
@@ -102,7 +102,7 @@ async def hand_off(run: SessionRun, frame: FrameState, move: HandOff) -> None:
         domain=move.domain,
         reason=move.reason,
         context=move.context,
-        findings=tuple(each.claim.fingerprint for each in history.findings(more=found)),
+        findings=tuple(finding.claim.fingerprint for finding in history.findings(more=found)),
         evidence=tuple(each.id for each in history.evidence()),
         open_parts=move.open_parts,
         do_not_repeat=tuple(dict.fromkeys(each.rerun for each in history.evidence())),
@@ -178,7 +178,9 @@ def _verdict(
     # The rationale of a model is recorded beside the verdict, as its own words.
     is_model = frame.opened.definition.is_model
     own = "" if is_model else move.rationale.strip()
-    conditions = tuple(f"the model's condition: {each}" for each in move.conditions) if is_model else move.conditions
+    conditions = (
+        tuple(f"the model's condition: {condition}" for condition in move.conditions) if is_model else move.conditions
+    )
     stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least, is_model=is_model)
     return apply_ceiling(
         allowed,

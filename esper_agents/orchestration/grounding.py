@@ -67,7 +67,7 @@ class Grounding:
     @property
     def marked(self) -> Conclude | HandOff:
         """The action as it stands if nothing is changed: with the ungrounded statements marked."""
-        told = tuple(f"Unverified: {each}." for each in self.caveats)
+        told = tuple(f"Unverified: {caveat}." for caveat in self.caveats)
         if isinstance(self.move, Conclude):
             return replace(self.move, caveats=(*told, *self.move.caveats))
         return replace(self.move, context=" ".join((self.move.context, *told)))
@@ -79,9 +79,9 @@ def ground(history: SessionProjection, frame: FrameState, move: Move, sources: C
         return None
     desk = _Desk(history, sources, move)
     claims = tuple(map(desk.checked, move.claims))
-    settled = tuple(_settled(history, each) for each in move.assumptions)
+    settled = tuple(_settled(history, assumption) for assumption in move.assumptions)
     caveats = tuple(desk.of_words(move))
-    unverified = [each for each in claims if each.standing is Standing.UNVERIFIED]
+    unverified = [claim for claim in claims if claim.standing is Standing.UNVERIFIED]
     problems = tuple(f"the finding {each.claim.name!r}: {each.checks[-1]}" for each in unverified)
     return Grounding(replace(move, claims=claims, assumptions=settled), (*problems, *caveats), caveats)
 
@@ -99,7 +99,7 @@ def retries_exhausted(frame: FrameState, move: Conclude | HandOff) -> bool:
 def kept_unverified(grounding: Grounding, why: str) -> Conclude | HandOff:
     """Return the well-formed parts of a refused conclusion, undecided, and each finding marked as unverified."""
     claims = tuple(
-        replace(each, standing=Standing.UNVERIFIED, checks=(*each.checks, why)) for each in grounding.move.claims
+        replace(claim, standing=Standing.UNVERIFIED, checks=(*claim.checks, why)) for claim in grounding.move.claims
     )
     marked = replace(grounding.marked, claims=claims)
     return replace(marked, stance=Stance.UNDECIDED, below_ceiling=why) if isinstance(marked, Conclude) else marked
@@ -121,7 +121,7 @@ class _Desk:
         self._files = {path for ranges in self._read.values() for path in ranges}
         begun, found = history.begun, history.findings()
         self._recorded = tuple(each for each in found if each.standing is Standing.RECORDED and each.claim.rule != RULE)
-        own = [each.claim.severity for each in move.claims]
+        own = [claim.claim.severity for claim in move.claims]
         known = [each.claim.severity for each in found]
         counts = {len(some) for some in (own, known, own + known)}
         counts |= {some.count(each) for each in Severity for some in (own, known, own + known)}
@@ -223,8 +223,8 @@ class _Desk:
 def unread_places(history: SessionProjection, claims: Sequence[SupportedClaim]) -> tuple[Location, ...]:
     """Return the places of a model's findings that no completed call of the session has read."""
     read = [lines_read(each) for each in history.evidence() if each.outcome is CallOutcome.COMPLETED]
-    places = (each.claim.location for each in claims if each.cited != ModelCitation() and each.claim.excerpt)
-    return tuple(dict.fromkeys(each for each in places if not any(_covers(ranges, each) for ranges in read)))
+    places = (claim.claim.location for claim in claims if claim.cited != ModelCitation() and claim.claim.excerpt)
+    return tuple(dict.fromkeys(place for place in places if not any(_covers(ranges, place) for ranges in read)))
 
 
 def covering(evidence: Evidence, location: Location) -> bool:
@@ -272,8 +272,8 @@ def _words(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
 
 def _proposals(move: Conclude | HandOff) -> Iterator[tuple[str, str]]:
     """Yield the proposed actions, each with its label."""
-    for each in move.claims:
-        yield f"the remedy of {each.claim.name!r}", each.claim.remedy
+    for claim in move.claims:
+        yield f"the remedy of {claim.claim.name!r}", claim.claim.remedy
     if isinstance(move, Conclude):
-        yield from (("a next step", each) for each in move.next_steps)
+        yield from (("a next step", next_step) for next_step in move.next_steps)
         yield from (("a mitigation", row.mitigation) for row in move.risks.rows)

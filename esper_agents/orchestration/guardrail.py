@@ -90,7 +90,7 @@ def cap_by_guardrail(
         least: Ceiling over the evidence that no model chose or that the user agreed to.
         is_model: Whether a language model concludes.
     """
-    limits = [(each.stance, each.below_ceiling) for each in _floors(history) if each.stance is not None]
+    limits = [(floor.stance, floor.below_ceiling) for floor in _floors(history) if floor.stance is not None]
     limits += [(Stance.UNDECIDED, why) for why in _unheard(history)]
     if worst(kind, best.stance, least.stance) is not best.stance:
         limits.append((least.stance, _CHOSEN))
@@ -113,7 +113,7 @@ def risks_of(history: SessionProjection, frame: FrameState, move: Conclude) -> R
     """Return the risk section of a conclusion: the worse of the model's and the playbooks' assessments."""
     if not frame.opened.definition.is_model:
         return move.risks
-    said = [move.risks, *(each.risks for each in _floors(history))]
+    said = [move.risks, *(floor.risks for floor in _floors(history))]
     return RiskAssessment(
         max((each.implementation_risk for each in said), key=_LEVELS.index),
         max((each.reversibility for each in said), key=_WAYS_BACK.index),

@@ -76,11 +76,11 @@ def handoff_sender(history: SessionProjection) -> str:
     Returning the task undoes a handoff: an agent that got it back still has it from its first sender.
     """
     givers: list[str] = []
-    for each in history.handoffs:
-        if givers and givers[-1] == each.receiver:
+    for handoff in history.handoffs:
+        if givers and givers[-1] == handoff.receiver:
             givers.pop()
         else:
-            givers.append(each.sender)
+            givers.append(handoff.sender)
     return givers[-1] if givers else ""
 
 
@@ -106,5 +106,5 @@ def _since_progress(history: SessionProjection, claimed: Collection[str]) -> lis
 
 def _marks(history: SessionProjection, before: int | None) -> set[tuple[str, ...]]:
     measured = {(each.tool, each.arguments_sha256, each.output_sha256) for each in history.evidence(before)}
-    found = {(each.claim.fingerprint,) for each in history.findings(before)}
+    found = {(finding.claim.fingerprint,) for finding in history.findings(before)}
     return measured | found

@@ -177,8 +177,8 @@ def _is_computed(value: Decimal, unit: str, sentence: str) -> bool:
     if not _BYTES.fullmatch(unit):
         return False
     shapes = (re.findall(r"\d[\d,]*", each[0]) for each in _SHAPE.finditer(sentence))
-    counts = [prod(int(each.replace(",", "")) for each in sizes) for sizes in shapes]
-    return bool(counts) and Quantities({"bytes": [each * size for each in counts for size in _ITEM_SIZES]}).has(
+    counts = [prod(int(siz.replace(",", "")) for siz in sizes) for sizes in shapes]
+    return bool(counts) and Quantities({"bytes": [count * size for count in counts for size in _ITEM_SIZES]}).has(
         value, unit
     )
 

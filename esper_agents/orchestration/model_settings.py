@@ -110,7 +110,7 @@ def _activity_member(member: str, value: Any, text: str, shown: str) -> Any:
             refuse(shown, line, f"{member} must be one of {len(values)} values", f"write one of {', '.join(values)}")
         return _CHOICES[member](value)
     if member not in _LEAST:
-        known = ", ".join(each.name for each in fields(ActivitySettings))
+        known = ", ".join(field.name for field in fields(ActivitySettings))
         refuse(shown, line, f"unknown member {member[:60]!r} of an activity", f"remove it; supported are {known}")
     return _tokens(member, value, _LEAST[member], shown, line)
 

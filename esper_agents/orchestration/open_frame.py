@@ -69,7 +69,7 @@ class FrameState:
         final = self.turns[-1].moved if self.turns else None
         move = final.move if final and isinstance(final.move, Conclude) else Conclude("")
         reports = [call.report for turn in self.turns for call in turn.calls.values() if call.report]
-        found = [each for report in reports for each in report.findings] + list(self.concluded.findings)
+        found = [finding for report in reports for finding in report.findings] + list(self.concluded.findings)
         return ConsultAnswer(
             self.opened.agent.name,
             self.concluded.problem or move.summary,

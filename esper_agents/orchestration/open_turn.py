@@ -125,7 +125,7 @@ class OpenTurn(_Rows):
     @property
     def questions(self) -> tuple[UserQuestion, ...]:
         """Open questions to the user."""
-        return tuple(each.question for each in self.calls.values() if each.question and each.answer is None)
+        return tuple(call.question for call in self.calls.values() if call.question and call.answer is None)
 
     @property
     def is_waiting(self) -> bool:
@@ -151,7 +151,7 @@ def _result(move: Move, turn: OpenTurn) -> TurnResult | None:
         case Consult():
             return turn.children[0].answer if turn.children else None
         case Panel():
-            answers = tuple(answer for each in turn.children if (answer := each.answer))
+            answers = tuple(answer for child in turn.children if (answer := child.answer))
             return answers if answers and len(answers) == len(move.consults) else None
         case HandOff() | Conclude():
             return None

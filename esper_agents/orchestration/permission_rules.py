@@ -60,7 +60,7 @@ class Permission:
     @property
     def because(self) -> str:
         """Sources of the decision as text; empty if no rule decided."""
-        said = dict.fromkeys(f"{each.source}: {each}" for each in self.rules)
+        said = dict.fromkeys(f"{rule.source}: {rule}" for rule in self.rules)
         return "; ".join(said)
 
 
@@ -136,10 +136,10 @@ def _is_like(action: PermissionDecision, pattern: str, call: ToolCallRequest, na
     texts = tuple(_texts(call.arguments[name], call.root)) if name in call.arguments else ()
     match action:
         case PermissionDecision.ALLOW:
-            return bool(texts) and all(fnmatchcase(each, pattern) for each in texts)
+            return bool(texts) and all(fnmatchcase(text, pattern) for text in texts)
         case PermissionDecision.ASK | PermissionDecision.DENY:
             folded = pattern.casefold()
-            return any(fnmatchcase(each, pattern) or fnmatchcase(each.casefold(), folded) for each in texts)
+            return any(fnmatchcase(text, pattern) or fnmatchcase(text.casefold(), folded) for text in texts)
 
 
 def _texts(value: object, root: str) -> Iterator[str]:
@@ -170,7 +170,7 @@ def allowed_names(rules: Sequence[PermissionRule], tool: str, risk: Risk) -> tup
     An exception counts only if a rule names it in full: a wildcard does not name a specific exception.
     """
     exceptions = dict.fromkeys(rule.tool for rule in rules if rule.tool.startswith(f"{tool}:"))
-    names = (tool, *(each for each in exceptions if not set(each) & set("*?[")))
+    names = (tool, *(exception for exception in exceptions if not set(exception) & set("*?[")))
     return tuple(
         name
         for name in names

@@ -89,8 +89,8 @@ def _refuse_unknown(known: Mapping[str, Tool], name: str) -> None:
     if tool not in known:
         raise NotFoundError("tool", tool, known, listing='esper submit --dry-run "review this"')
     ways = known[tool].exceptions.values()
-    shown = ", ".join(f"{tool}:{each.replace('*', 'PATH')}" for each in ways)
-    is_known = any(fnmatchcase(exception, each) for each in ways) and not set(exception) & set("*?[")
+    shown = ", ".join(f"{tool}:{way.replace('*', 'PATH')}" for way in ways)
+    is_known = any(fnmatchcase(exception, way) for way in ways) and not set(exception) & set("*?[")
     if colon and (not is_known or exception.endswith("=")):
         remedy = f"allow {tool}, or one of {shown}" if shown else f"allow {tool}: it has no exceptions"
         raise UsageError(f"{tool} has no exception {exception!r}", remedy=remedy)

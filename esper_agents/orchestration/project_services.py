@@ -253,7 +253,7 @@ class ProjectServices:
                 *(SECOND_OPINION, _SECOND_ROLE),
             ),
         )
-        return {each.kind: claude_source(each) for each in desks}
+        return {desk.kind: claude_source(desk) for desk in desks}
 
     def _may_send(self, server: ModelServer) -> None:
         """Raise unless the user consented to sending the project's source to the server."""

@@ -241,10 +241,10 @@ def _differences(row: LedgerRow, body: object) -> Iterator[str]:
 
 
 def _other_definition(then: FrameOpened, now: FrameOpened) -> Iterator[str]:
-    for each in fields(then.definition):
-        was, is_now = (getattr(opened.definition, each.name) for opened in (then, now))
+    for field in fields(then.definition):
+        was, is_now = (getattr(opened.definition, field.name) for opened in (then, now))
         if was != is_now:
-            yield f"{each.name} of {then.agent.name} was {_said(was)}; it is {_said(is_now)} now"
+            yield f"{field.name} of {then.agent.name} was {_said(was)}; it is {_said(is_now)} now"
 
 
 def _claims(found: Sequence[Finding]) -> list[Any]:

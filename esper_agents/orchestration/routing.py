@@ -90,7 +90,7 @@ def _alternatives(services: ProjectServices, task: Task) -> str:
     if request.wish is not Wish.COMPARE:
         return ""
     places = [root / path for path in task.paths]
-    symbols = tuple(f"{each.path}:{each.name}" for each in request.symbols)
+    symbols = tuple(f"{symbol.path}:{symbol.name}" for symbol in request.symbols)
     subject = InspectionSubject(("alternatives",), Wish.COMPARE, symbols)
     try:
         if len(discover(root, places)) > _MOST_COMPARED_FILES:
@@ -115,7 +115,7 @@ def _tests(_services: ProjectServices, task: Task) -> str:
     is_asked = task.kind is QuestionType.ADVICE and request.wish in {Wish.WRITE, Wish.PLAN, Wish.JUDGE}
     if not is_asked or task.change is not None or Material.TRACE in request.materials:
         return ""
-    words = next((each.words for each in request.topics if each.name == "tests"), ())
+    words = next((topic.words for topic in request.topics if topic.name == "tests"), ())
     return f"'{words[0]}' asks for a test" if words else ""
 
 

@@ -139,7 +139,7 @@ class SessionProjection:
         if not frame.opened.parent:
             return frame.number
         asked = self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step)
-        return min((each.number for each in asked.children), default=frame.number)
+        return min((child.number for child in asked.children), default=frame.number)
 
     @property
     def current(self) -> FrameState | None:
@@ -149,7 +149,7 @@ class SessionProjection:
     @property
     def conclusion(self) -> FrameState | None:
         """Frame that concluded the task, or None."""
-        return next((each for each in self.frames if each.concluded and each.concluded.verdict), None)
+        return next((frame for frame in self.frames if frame.concluded and frame.concluded.verdict), None)
 
     @property
     def handoffs(self) -> tuple[Handoff, ...]:
@@ -158,7 +158,7 @@ class SessionProjection:
 
     def handoffs_before(self, number: int) -> tuple[Handoff, ...]:
         """Return the handoffs before a frame was opened."""
-        return tuple(each.handed_off.handoff for each in self.frames[: number - 1] if each.handed_off)
+        return tuple(frame.handed_off.handoff for frame in self.frames[: number - 1] if frame.handed_off)
 
     @property
     def questions(self) -> tuple[UserQuestion, ...]:
@@ -195,10 +195,10 @@ class SessionProjection:
         if before is None:
             return self.frames
         within = {floor.floor.number} if floor and floor.floor else set()
-        for each in self.frames[before - 1 :]:
-            if each.opened.parent in within:
-                within.add(each.number)
-        return [each for each in self.frames if each.number < before or each.number in within]
+        for frame in self.frames[before - 1 :]:
+            if frame.opened.parent in within:
+                within.add(frame.number)
+        return [frame for frame in self.frames if frame.number < before or frame.number in within]
 
     def reports(
         self, before: int | None = None, floor: FrameState | None = None
@@ -260,18 +260,18 @@ class SessionProjection:
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return each claim once: its first finder, the highest confidence, and the evidence of all findings."""
     known: dict[str, Finding] = {}
-    for each in findings:
-        first = known.get(each.claim.fingerprint, each)
-        claim = min(first.claim, each.claim, key=lambda said: _FROM_SUREST.index(said.confidence))
-        evidence = tuple(dict.fromkeys((*first.evidence, *each.evidence)))
-        best = min(first, each, key=lambda said: _FROM_BEST.index(said.standing))
-        known[each.claim.fingerprint] = replace(
+    for finding in findings:
+        first = known.get(finding.claim.fingerprint, finding)
+        claim = min(first.claim, finding.claim, key=lambda said: _FROM_SUREST.index(said.confidence))
+        evidence = tuple(dict.fromkeys((*first.evidence, *finding.evidence)))
+        best = min(first, finding, key=lambda said: _FROM_BEST.index(said.standing))
+        known[finding.claim.fingerprint] = replace(
             first,
             claim=claim,
             evidence=evidence,
             standing=best.standing,
             checks=best.checks,
-            patch=first.patch or each.patch,
+            patch=first.patch or finding.patch,
         )
     return tuple(known.values())
 

@@ -222,9 +222,9 @@ class _HandOff:
             self.domain,
             self.reason,
             self.context,
-            claims=tuple(each.claim(speaker) for each in self.findings),
-            assumptions=tuple(each.assumption(speaker) for each in self.assumptions),
-            gaps=tuple(each.gap() for each in self.gaps),
+            claims=tuple(finding.claim(speaker) for finding in self.findings),
+            assumptions=tuple(assumption.assumption(speaker) for assumption in self.assumptions),
+            gaps=tuple(gap.gap() for gap in self.gaps),
             questions=self.questions,
         )
 
@@ -273,16 +273,16 @@ class _Conclude:
     risks: tuple[_Risk, ...] = ()
 
     def move(self, speaker: ActionContext) -> Conclude:
-        rows = tuple(RiskRow(each.risk, each.severity, each.likelihood, each.mitigation) for each in self.risks)
+        rows = tuple(RiskRow(risk.risk, risk.severity, risk.likelihood, risk.mitigation) for risk in self.risks)
         return Conclude(
             summary=self.summary,
             rationale=self.rationale,
             stance=self.stance,
             below_ceiling=self.below_ceiling,
             conditions=self.conditions,
-            claims=tuple(each.claim(speaker) for each in self.findings),
-            assumptions=tuple(each.assumption(speaker) for each in self.assumptions),
-            gaps=tuple(each.gap() for each in self.gaps),
+            claims=tuple(finding.claim(speaker) for finding in self.findings),
+            assumptions=tuple(assumption.assumption(speaker) for assumption in self.assumptions),
+            gaps=tuple(gap.gap() for gap in self.gaps),
             caveats=self.caveats,
             next_steps=self.next_steps,
             risks=RiskAssessment(self.implementation_risk, self.reversibility, rows),

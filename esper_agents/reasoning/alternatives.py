@@ -59,7 +59,7 @@ class AlternativePair:
     def names(self) -> tuple[str, str]:
         """Both names, with their file as far as that tells them apart."""
         targets = (self.baseline, self.candidate)
-        bare, with_file = ([each.rpartition(sign)[2] for each in targets] for sign in (":", "/"))
+        bare, with_file = ([target.rpartition(sign)[2] for target in targets] for sign in (":", "/"))
         one, other = next((each for each in (bare, with_file) if each[0] != each[1]), targets)
         return one, other
 
@@ -89,10 +89,10 @@ def asks_for_choice(brief: Brief) -> bool:
     Args:
         brief: Brief of the task.
     """
-    request, offered = brief.request, {each.name for each in brief.tools}
+    request, offered = brief.request, {tool.name for tool in brief.tools}
     if request is None or brief.task.change is not None or not {INSPECT, _COMPARE, _SCAFFOLD} <= offered:
         return False
-    topics = {each.name for each in request.topics}
+    topics = {topic.name for topic in request.topics}
     return request.wish is Wish.COMPARE or TOPIC in topics or (request.wish is Wish.WRITE and _SPEED in topics)
 
 
@@ -143,15 +143,15 @@ def pairs_about(
     if named := [each for each in pairs if symbols & {each.baseline, each.candidate}]:
         both = [each for each in named if symbols >= {each.baseline, each.candidate}]
         return tuple(both or named)
-    files = {each.path for each in request.files} or {each for each in paths if each.endswith(".py")}
+    files = {file.path for file in request.files} or {path for path in paths if path.endswith(".py")}
     inside = [each for each in pairs if _files(each) <= files]
     words = {word.lower() for word in _WORD.findall(_FILE.sub(" ", text)) if len(word) >= _SHORTEST}
     scores = {each: _shared(each, words) for each in inside or pairs}
     most = max(scores.values(), default=0)
     if most:
-        return tuple(each for each in scores if scores[each] == most)
+        return tuple(score for score in scores if scores[score] == most)
     # Without a word for it, a pair is meant only if the request speaks of two things, or of all that is there.
-    is_general = len(files) > 1 or request.wish is Wish.WRITE or any(each.name == TOPIC for each in request.topics)
+    is_general = len(files) > 1 or request.wish is Wish.WRITE or any(topic.name == TOPIC for topic in request.topics)
     across = [each for each in inside if len(_files(each)) == min(len(files), 2)]
     return tuple(across or inside) if is_general else ()
 
@@ -204,7 +204,7 @@ def compare_alternatives(
     )
     return Conclude(
         summary=" ".join(parts),
-        assumptions=ranked(each for one in measured for each in _hypotheses(one)),
+        assumptions=ranked(hypothese for one in measured for hypothese in _hypotheses(one)),
         gaps=(*(_gap(brief, each) for each in done), *seen.failed),
         caveats=caveats or ("From the code alone: nothing was run.",),
         next_steps=tuple(f"measure again: {each.measured.rerun}" for each in measured if each.measured is not None),
@@ -214,7 +214,7 @@ def compare_alternatives(
 
 def _facts(reports: Sequence[ToolReport]) -> list[JsonObject]:
     """Return the facts about pairs of definitions."""
-    done = [each.evidence for each in reports if each.evidence.tool == INSPECT and _is_done(each.evidence)]
+    done = [report.evidence for report in reports if report.evidence.tool == INSPECT and _is_done(report.evidence)]
     return [fact for each in done for query in each.output["queries"] for fact in query["facts"]]
 
 
@@ -291,7 +291,7 @@ def _result(done: PairComparison) -> str:
         return f"{lead}, and both return the same{rounding} on {kinds} kinds of input. {_advice(done.pair, output)}"
     # If they differ on every input, the first difference tells what all of them would.
     most = 1 if differs == kinds else _MOST_DIFFERENCES
-    shown = "; ".join(_short(each) for each in differences[:most])
+    shown = "; ".join(_short(difference) for difference in differences[:most])
     more = f"; and {len(differences) - most} more" if len(differences) > most else ""
     count = f"on {differs} of {kinds} kinds of input" if differs else "in their effects"
     return f"{lead}, but they differ {count}: {shown}{more}. {_advice_if_different(done.pair, output)}"
@@ -339,7 +339,7 @@ def _advice(pair_: AlternativePair, output: JsonObject) -> str:
 
 def _advice_if_different(pair_: AlternativePair, output: JsonObject) -> str:
     differences = [str(each) for each in output["alternatives"]["differences"]]
-    if any(each.startswith(f"{_REGULAR}: ") for each in differences):
+    if any(difference.startswith(f"{_REGULAR}: ") for difference in differences):
         return "Decide which result is right before the time counts."
     faster = _faster(pair_, output)
     if not faster:
@@ -349,7 +349,7 @@ def _advice_if_different(pair_: AlternativePair, output: JsonObject) -> str:
 
 def _with_names(pair_: AlternativePair, text: str) -> str:
     """Return a difference with the names of both sides."""
-    baseline, candidate = (f"`{each}`" for each in pair_.names)
+    baseline, candidate = (f"`{name}`" for name in pair_.names)
     kind, _, difference = text.partition(": ")
     shown = (
         (difference.partition(": ")[2] or difference)
@@ -369,9 +369,10 @@ def _side_by_side(done: PairComparison, facts: Sequence[JsonObject], findings: S
         if fact is None:
             continue
         inside = [
-            each
-            for each in findings
-            if each.claim.location.path == fact["path"] and fact["line"] <= each.claim.location.line <= fact["end_line"]
+            finding
+            for finding in findings
+            if finding.claim.location.path == fact["path"]
+            and fact["line"] <= finding.claim.location.line <= fact["end_line"]
         ]
         lines = number_of(int(fact["end_line"]) - int(fact["line"]) + 1, "line")
         found = ", ".join(

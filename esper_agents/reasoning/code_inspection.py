@@ -40,7 +40,7 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
         brief: Brief of the task.
         default: Topics of the agent, which a request without a topic that came to it is about.
     """
-    request, offered = brief.request, {each.name for each in brief.tools}
+    request, offered = brief.request, {tool.name for tool in brief.tools}
     if request is None or INSPECT not in offered or not brief.task.paths or brief.task.change:
         return ()
     # A stack trace says what is asked.
@@ -49,7 +49,7 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
     subject = subject_of(request, brief.task.paths)
     if not subject.topics and subject.wish is not Wish.EXPLAIN:
         subject = replace(subject, topics=tuple(default))
-    if not any(each.answers(subject) for each in fact_queries()):
+    if not any(fact_query.answers(subject) for fact_query in fact_queries()):
         return ()
     arguments = {
         "paths": list(brief.task.paths),
@@ -65,18 +65,18 @@ def subject_of(request: ParsedRequest, paths: Sequence[str] = ()) -> InspectionS
     """Return what an inspection is asked about by a request; `paths` decide between definitions of one name."""
     here = [each for each in request.ambiguous if each.path in paths]
     symbols = [*request.symbols, *(each for each in here if sum(one.words == each.words for one in here) == 1)]
-    versions = [each.text for each in request.observations if each.quantity is Quantity.VERSION]
+    versions = [observation.text for observation in request.observations if observation.quantity is Quantity.VERSION]
     return InspectionSubject(
-        topics=tuple(each.name for each in request.topics),
+        topics=tuple(topic.name for topic in request.topics),
         wish=request.wish,
-        symbols=tuple(f"{each.path}:{each.name}" for each in symbols),
+        symbols=tuple(f"{symbol.path}:{symbol.name}" for symbol in symbols),
         versions=tuple(dict.fromkeys(versions)),
     )
 
 
 def is_decided_by_reading(request: ParsedRequest | None) -> bool:
     """Return whether a request is only about topics that no run can decide."""
-    topics = {each.name for each in request.topics} if request else set()
+    topics = {topic.name for topic in request.topics} if request else set()
     return bool(topics) and topics <= _READ_TOPICS
 
 
@@ -90,12 +90,12 @@ def is_of_other_topics(brief: Brief, measured: Collection[str]) -> bool:
     request = brief.request
     if not measured or request is None or request.wish in {Wish.MEASURE, Wish.COMPARE} or not inspection_calls(brief):
         return False
-    return bool(request.topics) and not any(each.name in measured for each in request.topics)
+    return bool(request.topics) and not any(topic.name in measured for topic in request.topics)
 
 
 def is_of_query(rule: str) -> bool:
     """Return whether a finding's rule is a query: its inspection was made for the request."""
-    return any(each.name == rule for each in fact_queries())
+    return any(fact_query.name == rule for fact_query in fact_queries())
 
 
 def hypotheses_of(reports: Iterable[ToolReport]) -> Iterator[Hypothesis]:

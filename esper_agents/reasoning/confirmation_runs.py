@@ -59,7 +59,7 @@ def attempts(
     lines: list[str] = list(reviewed.evidence.output.get("shown_by_running", ()))
     if not lines or targets is None or targets.evidence.outcome is not CallOutcome.COMPLETED:
         return ()
-    if all(each.name != CONFIRMING for each in brief.tools):
+    if all(tool.name != CONFIRMING for tool in brief.tools):
         return ()
     arguments = reviewed.evidence.arguments
     paths = [*arguments["paths"], *(arguments.get("related") or ())]
@@ -108,7 +108,7 @@ def _outermost(ready: Sequence[JsonObject]) -> list[str]:
 
 def confirmed(findings: Sequence[Finding], runs: Iterable[ToolReport]) -> ConfirmedFindings:
     """Return the findings after the runs: confirmed ones have higher confidence, refuted ones are removed."""
-    known = {each.claim.fingerprint: each for each in findings}
+    known = {finding.claim.fingerprint: finding for finding in findings}
     done = [each for each in runs if each.evidence.tool == CONFIRMING]
     said = [(run, each) for run in done for each in run.evidence.output.get("settled", ())]
     marks: dict[str, set[str]] = {}

@@ -54,7 +54,7 @@ def parts_of(findings: Iterable[Finding], brief: Brief) -> tuple[OpenPart, ...]:
     """
     if brief.question or brief.task.change:
         return ()
-    asked = [each for each in findings if is_asked_about(brief, each)]
+    asked = [finding for finding in findings if is_asked_about(brief, finding)]
     weighty = [each for each in asked if each.claim.severity is not Severity.SUGGESTION]
     owned = Counter(owner(each.claim) for each in weighty)
     return tuple(
@@ -74,18 +74,18 @@ def my_part(brief: Brief) -> tuple[Finding, ...]:
     if brief.handoff is None or not brief.handoff.open_parts:
         return ()
     mine = set(brief.handoff.open_parts[0].findings)
-    return tuple(each for each in brief.findings if each.claim.fingerprint in mine)
+    return tuple(finding for finding in brief.findings if finding.claim.fingerprint in mine)
 
 
 def named(findings: Sequence[Finding], *, most: int = 3) -> str:
     """Return a description of the first findings with their locations."""
-    shown = "; ".join(f"{each.claim.name} at {each.claim.location}" for each in findings[:most])
+    shown = "; ".join(f"{finding.claim.name} at {finding.claim.location}" for finding in findings[:most])
     return shown + (f" and {len(findings) - most} more" if len(findings) > most else "")
 
 
 def failures(reports: Iterable[ToolReport]) -> tuple[ToolReport, ...]:
     """Return the reports of calls that did not complete."""
-    return tuple(each for each in reports if each.evidence.outcome is not CallOutcome.COMPLETED)
+    return tuple(report for report in reports if report.evidence.outcome is not CallOutcome.COMPLETED)
 
 
 def since_last(notes: Sequence[MemoryNote], findings: Iterable[Finding], evidence: Iterable[Evidence]) -> str:
@@ -97,16 +97,16 @@ def since_last(notes: Sequence[MemoryNote], findings: Iterable[Finding], evidenc
     """
     looked_at = {file.path for each in evidence for file in each.examined}
     before = {
-        each.subject: each.certificate
-        for each in notes
-        if each.kind is NoteKind.ACTION
-        and each.is_vouched_for
-        and each.sources
-        and {source.path for source in each.sources} <= looked_at
+        note.subject: note.certificate
+        for note in notes
+        if note.kind is NoteKind.ACTION
+        and note.is_vouched_for
+        and note.sources
+        and {source.path for source in note.sources} <= looked_at
     }
     if not before:
         return ""
-    now = {each.claim.fingerprint for each in findings}
+    now = {finding.claim.fingerprint for finding in findings}
     gone = len(before.keys() - now)
     return (
         f"Of {len(before)} findings remembered from {max(before.values())}, "

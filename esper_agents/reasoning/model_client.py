@@ -307,4 +307,4 @@ def _reply(message: Message, inputs: Mapping[int, str]) -> ModelReply:
 def _usage(message: Message) -> Usage:
     used = getattr(message, "usage", None)
     parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return Usage(*(getattr(used, each, None) or 0 for each in parts))
+    return Usage(*(getattr(used, part, None) or 0 for part in parts))

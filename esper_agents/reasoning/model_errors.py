@@ -104,4 +104,4 @@ def _said(error: BaseException) -> Mapping[str, object]:
 def line_of(error: BaseException) -> str:
     """Return an error as one printable line of limited length."""
     words = " ".join(str(_said(error).get("message") or str(error) or type(error).__name__).split())
-    return "".join(each if each.isprintable() else "?" for each in words)[:_MOST_SHOWN]
+    return "".join(word if word.isprintable() else "?" for word in words)[:_MOST_SHOWN]

@@ -130,7 +130,7 @@ class ModelTable:
             self.fallback if settings.fallback is None else settings.fallback,
             settings.activities,
         )
-        return replace(table, models={**self.models, **{each.name: each.of(table) for each in settings.models}})
+        return replace(table, models={**self.models, **{model.name: model.of(table) for model in settings.models}})
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,9 @@ def run_panel(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any,
     if not stated.keys() & refuted.keys():
         return PanelResult(answers, (), agreed, (), (), tuple(_silent(answers)))
     again = yield from _look_again(brief)
-    seen = {each.claim.fingerprint for report in again for each in report.findings}
+    seen = {finding.claim.fingerprint for report in again for finding in report.findings}
     marks = {mark for report in again for mark in report.evidence.refutes}
-    settled = confirmed([each for report in again for each in report.findings], again)
+    settled = confirmed([finding for report in again for finding in report.findings], again)
     conflicts = tuple(
         Conflict(mark, by, refuted[mark], _seen_again(mark, seen, marks))
         for mark, by in stated.items()
@@ -108,9 +108,11 @@ def run_panel(brief: Brief, consults: Sequence[Consult]) -> Generator[Move, Any,
 
 def conclusion(brief: Brief, heard: PanelResult) -> Conclude:
     """Return the conclusion of a panel: each member's answer under its own name, and every conflict."""
-    said = [f"{each.agent}: {each.answer}" for each in heard.answers]
-    places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in heard.findings}
-    differ = [each.sentence(places.get(each.fingerprint, "")) for each in heard.conflicts]
+    said = [f"{answer.agent}: {answer.answer}" for answer in heard.answers]
+    places = {
+        finding.claim.fingerprint: f"{finding.claim.name} at {finding.claim.location}" for finding in heard.findings
+    }
+    differ = [conflict.sentence(places.get(conflict.fingerprint, "")) for conflict in heard.conflicts]
     counts = f"{brief.agent.name} asked {len(heard.answers)} agents; {len(heard.agreed)} findings are shared"
     both = f"{counts} and {len(differ)} are in conflict." if heard.answers else "The panel could not be asked."
     again = f"Second check: {named(heard.findings)}." if heard.findings else ""
@@ -137,7 +139,7 @@ def _by_agent(answers: Sequence[ConsultAnswer], *, refuted: bool) -> Mapping[str
     """Return the agents that report each finding, or whose evidence refutes it, without duplicates."""
     found: dict[str, list[str]] = {}
     for answer in answers:
-        marks = answer.refuted if refuted else [each for each in answer.findings if each not in answer.refuted]
+        marks = answer.refuted if refuted else [finding for finding in answer.findings if finding not in answer.refuted]
         for mark in marks:
             found.setdefault(mark, []).append(answer.agent)
     return {mark: tuple(Counter(by)) for mark, by in found.items()}
@@ -145,7 +147,7 @@ def _by_agent(answers: Sequence[ConsultAnswer], *, refuted: bool) -> Mapping[str
 
 def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
     """Review the code again, and run what may settle a finding; empty if neither is possible here."""
-    offered = {each.name for each in brief.tools}
+    offered = {tool.name for tool in brief.tools}
     if _REVIEW not in offered or not brief.task.paths:
         return ()
     asked = measurement_options(brief.task.request)
@@ -159,17 +161,17 @@ def _look_again(brief: Brief) -> Generator[Move, Any, tuple[ToolReport, ...]]:
 
 
 def _silent(answers: Sequence[ConsultAnswer]) -> Generator[InformationGap, None, None]:
-    for each in answers:
-        yield from each.gaps
-        if each.problem:
-            what = f"what {each.agent} would have answered to: {each.question}"
-            yield InformationGap(what, each.problem, f"esper agents show {each.agent}")
+    for answer in answers:
+        yield from answer.gaps
+        if answer.problem:
+            what = f"what {answer.agent} would have answered to: {answer.question}"
+            yield InformationGap(what, answer.problem, f"esper agents show {answer.agent}")
 
 
 def _open(conflicts: Sequence[Conflict], findings: Sequence[Finding]) -> Generator[InformationGap, None, None]:
-    places = {each.claim.fingerprint: f"{each.claim.name} at {each.claim.location}" for each in findings}
-    for each in conflicts:
-        if each.seen_again is None:
-            place = places.get(each.fingerprint, each.fingerprint)
-            why = each.sentence(places.get(each.fingerprint, ""))
+    places = {finding.claim.fingerprint: f"{finding.claim.name} at {finding.claim.location}" for finding in findings}
+    for conflict in conflicts:
+        if conflict.seen_again is None:
+            place = places.get(conflict.fingerprint, conflict.fingerprint)
+            why = conflict.sentence(places.get(conflict.fingerprint, ""))
             yield InformationGap(f"whether {place} is so", why, "esper why latest", blocks_approval=True)

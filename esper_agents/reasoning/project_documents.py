@@ -62,8 +62,8 @@ def shown_documents(documents: Sequence[ContextDocument], request: str) -> tuple
 
 def _cut(document: ContextDocument, sections: Sequence[_Section], kept: set[_Section]) -> ContextDocument:
     """Return a document with the kept sections, and a remark about the others."""
-    text = "".join(each.text for each in sections if each in kept)
-    omitted = sum(each not in kept for each in sections)
+    text = "".join(section.text for section in sections if section in kept)
+    omitted = sum(section not in kept for section in sections)
     remark = f"({number_of(omitted, 'section')} omitted: read-file {document.path})" if omitted else ""
     return replace(document, text="\n".join(filter(None, (text.strip(), remark))))
 

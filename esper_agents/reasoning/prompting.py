@@ -66,7 +66,7 @@ def _own(brief: Brief) -> Iterator[str]:
 
 def _other_agents(brief: Brief) -> Iterator[str]:
     near = dict(brief.neighbours)
-    others = [each for each in brief.agents if each not in near and each != brief.agent.name]
+    others = [agent for agent in brief.agents if agent not in near and agent != brief.agent.name]
     if near or others:
         lines = [inert({name: purpose}) for name, purpose in near.items()]
         rest = [f"There {'are also' if near else 'are'} {', '.join(others)}."] if others else []
@@ -109,9 +109,9 @@ def _packet(brief: Brief) -> str:
         "domain": handed.domain,
         "reason": handed.reason,
         "found_so_far": handed.context,
-        "open_parts": [{"for": each.agent, "question": each.question} for each in handed.open_parts],
+        "open_parts": [{"for": open_part.agent, "question": open_part.question} for open_part in handed.open_parts],
         "questions": list(handed.questions),
-        "gaps": [each.what for each in handed.gaps],
+        "gaps": [gap.what for gap in handed.gaps],
         "need_not_be_done_again": list(handed.do_not_repeat[:_MOST_SHOWN]),
         "hop": handed.hop,
     }

@@ -108,7 +108,9 @@ def _distance(request: ParsedRequest, claim: Diagnostic) -> int:
     place = claim.location
     is_stated = is_of_query(claim.rule)
     is_on_topic = is_stated or any(claim.rule.startswith(rule) for topic in request.topics for rule in topic.rules)
-    inside = any(each.path == place.path and each.line <= place.line <= each.last_line for each in request.symbols)
+    inside = any(
+        symbol.path == place.path and symbol.line <= place.line <= symbol.last_line for symbol in request.symbols
+    )
     if inside or any(_is_near(reference, claim) for reference in request.files):
         return 0 if is_on_topic or not request.topics else 1
     if is_on_topic:
@@ -155,7 +157,7 @@ def _explains(request: ParsedRequest) -> str:
 
 def _subject(request: ParsedRequest) -> str:
     """Return the subject with the user's observations, such as `memory growth ("40 MB every epoch")`."""
-    seen = ", ".join(f'"{_words(each)}"' for each in request.observations[:_MOST_OBSERVATIONS])
+    seen = ", ".join(f'"{_words(observation)}"' for observation in request.observations[:_MOST_OBSERVATIONS])
     errors = str(request.errors[0]).partition(": ")[0] if request.errors else ""
     names = [*(topic.name for topic in request.topics[:2]), *([errors] if errors else [])]
     subject = " and ".join(names) or (request.symbols[0].name if request.symbols else "")

@@ -69,4 +69,4 @@ def salvage(turns: Sequence[Turn], content: Sequence[JsonObject], speaker: Actio
 def _conclusion(content: Sequence[JsonObject]) -> JsonObject | None:
     """Return the arguments of the conclusion in a message; None if it has none that can be read."""
     calls = (each for each in content if each.get("type") == "tool_use" and each.get("name") == CONCLUDE)
-    return next((each["input"] for each in calls if isinstance(each.get("input"), dict) and each["input"]), None)
+    return next((call["input"] for call in calls if isinstance(call.get("input"), dict) and call["input"]), None)

@@ -102,7 +102,7 @@ def look(
     paths = list(brief.task.paths)
     added = request_searches(brief, specialism.searches)
     calls = (
-        review_call(brief, paths, categories=[str(each) for each in specialism.categories]),
+        review_call(brief, paths, categories=[str(category) for category in specialism.categories]),
         *(ToolCall("search-code", {"text": text, "paths": paths}) for text in (_SCRIPT, *specialism.searches, *added)),
     )
     # A part that another agent handed off names its findings; the agent's own topics were not asked about.
@@ -111,12 +111,12 @@ def look(
     inspected = reports[len(reports) - len(inspections) :]
     looked, searched = reports[: len(calls)], reports[len(calls) - len(added) : len(calls)]
     mine = my_part(brief) or tuple(
-        each
+        finding
         for report in looked
-        for each in report.findings
-        if specialism.is_whole or owner(each.claim) == brief.agent.name
+        for finding in report.findings
+        if specialism.is_whole or owner(finding.claim) == brief.agent.name
     )
-    stated = tuple(each for report in inspected for each in report.findings)
+    stated = tuple(finding for report in inspected for finding in report.findings)
     # A rule's finding keeps the evidence of the review that reported it.
     known = {each.claim.fingerprint: each for each in (*stated, *mine)}
     mine = by_relevance(
@@ -196,14 +196,14 @@ def rest_of(
 def _script(search: ToolReport) -> str:
     """Return the first file that can be run as a script, or an empty string."""
     hits = search.evidence.output.get("hits", [])
-    return next((str(each["path"]) for each in hits if str(each.get("text", "")).startswith("if __name__")), "")
+    return next((str(hit["path"]) for hit in hits if str(hit.get("text", "")).startswith("if __name__")), "")
 
 
 def _around(findings: Sequence[Finding]) -> tuple[ToolCall, ...]:
     """Return calls that read the source around findings, without duplicate locations."""
     places = {
-        (each.claim.location.path, max(1, each.claim.location.line - _CONTEXT_LINES)): each.claim.location
-        for each in findings[:_MOST_PLACES]
+        (finding.claim.location.path, max(1, finding.claim.location.line - _CONTEXT_LINES)): finding.claim.location
+        for finding in findings[:_MOST_PLACES]
     }
     return tuple(
         ToolCall("read-file", {"path": place.path, "first_line": first, "last_line": place.line + _CONTEXT_LINES})
@@ -245,8 +245,10 @@ def _unmeasured(specialism: SpecialistProfile, path: str) -> tuple[InformationGa
 def failed_gaps(reports: Sequence[ToolReport]) -> tuple[InformationGap, ...]:
     """Return information gaps for calls that did not complete."""
     return tuple(
-        InformationGap(f"what {each.evidence.tool} would have said", each.evidence.summary, each.evidence.rerun)
-        for each in failures(reports)
+        InformationGap(
+            f"what {failure.evidence.tool} would have said", failure.evidence.summary, failure.evidence.rerun
+        )
+        for failure in failures(reports)
     )
 
 

@@ -81,8 +81,8 @@ def _about(brief: Brief) -> list[str]:
         return []
     words = (word.lower() for word in _WORD.findall(brief.task.request[:_MOST_CHARACTERS]))
     known = dict.fromkeys(word for word in words if len(word) >= _SHORTEST)
-    files = dict.fromkeys(each.path for each in request.files)
-    symbols = dict.fromkeys(f"{each.path}:{each.name.partition('.')[0]}" for each in request.symbols)
+    files = dict.fromkeys(file.path for file in request.files)
+    symbols = dict.fromkeys(f"{symbol.path}:{symbol.name.partition('.')[0]}" for symbol in request.symbols)
     return [*symbols, *files, *list(known)[:_MOST_WORDS]]
 
 
@@ -172,8 +172,8 @@ def _among(
 def _by_relevance(brief: Brief, missing: Sequence[JsonObject], kinds: Sequence[str]) -> list[JsonObject]:
     """Return targets that need arguments, those first that the request is about, then by kind."""
     request = brief.request
-    symbols = {(each.path, each.name.partition(".")[0]) for each in request.symbols} if request else set()
-    files = {each.path for each in request.files} if request else set()
+    symbols = {(symbol.path, symbol.name.partition(".")[0]) for symbol in request.symbols} if request else set()
+    files = {file.path for file in request.files} if request else set()
 
     def rank(entry: JsonObject) -> tuple[bool, bool, float, int]:
         path, _, name = str(entry["target"]).rpartition(":")
@@ -196,7 +196,7 @@ def _most_relevant(candidates: Sequence[JsonObject]) -> Sequence[JsonObject]:
 
 def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, Any, ChosenTarget | InformationGap]:
     """Return the first target for which arguments were found; a gap if there is none."""
-    if _SCAFFOLD not in {each.name for each in brief.tools}:
+    if _SCAFFOLD not in {tool.name for tool in brief.tools}:
         return _unrunnable(brief, missing)
     tried: list[str] = []
     # A measurement of code that the request is not about would answer another question.
@@ -249,8 +249,8 @@ def _target(asked: MeasurementRequest, name: str, kind: str, because: str) -> Ch
 
 def _outermost(candidates: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the targets that no other one uses; all of them if they use one another in a cycle."""
-    used = {name for each in candidates for name in each["uses"]}
-    return [each for each in candidates if each["target"] not in used] or list(candidates)
+    used = {name for candidate in candidates for name in candidate["uses"]}
+    return [candidate for candidate in candidates if candidate["target"] not in used] or list(candidates)
 
 
 def _unrunnable(brief: Brief, missing: Sequence[JsonObject]) -> InformationGap:

@@ -36,7 +36,7 @@ def tests_to_run(brief: Brief, around: Sequence[ToolReport], *, is_asked: bool) 
         around: Reports of earlier calls, including `related-code`.
         is_asked: Whether the request asks for tests, so that the user is asked for approval if necessary.
     """
-    is_offered = any(each.name == TESTING for each in brief.tools)
+    is_offered = any(tool.name == TESTING for tool in brief.tools)
     # A tool that the user allows on the command line is called anyway: a rule against it is then recorded.
     leave = (*brief.allowed, *brief.task.options.get("allow", "").split())
     is_wanted = is_asked or (TESTING in leave and brief.task.kind in _DECIDED)
@@ -87,7 +87,7 @@ def is_test_file(path: str) -> bool:
 
 def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     """Yield what is missing for an execution to decide, with the command that would provide it."""
-    runs = [each for each in reports if each.evidence.tool == TESTING]
+    runs = [report for report in reports if report.evidence.tool == TESTING]
     if not runs:
         has_tests = bool(_tests(brief, around))
         why = "no test ran in this session"
@@ -99,11 +99,11 @@ def testing_gaps(brief: Brief, around: Sequence[ToolReport], reports: Sequence[T
         if chosen := _change_tests(around):
             what, why = _offer(chosen)
         yield InformationGap(what, why, command)
-    for each in runs:
-        if each.evidence.outcome is CallOutcome.COMPLETED and "change" in each.evidence.output:
-            yield from _unexecuted(brief, each.evidence.output["change"])
-        elif each.evidence.outcome is CallOutcome.COMPLETED:
-            unread = {path: lines for path, lines, executed in coverage_rows(each.evidence) if lines and not executed}
+    for run in runs:
+        if run.evidence.outcome is CallOutcome.COMPLETED and "change" in run.evidence.output:
+            yield from _unexecuted(brief, run.evidence.output["change"])
+        elif run.evidence.outcome is CallOutcome.COMPLETED:
+            unread = {path: lines for path, lines, executed in coverage_rows(run.evidence) if lines and not executed}
             if unread:
                 named = ", ".join(unread)
                 yield InformationGap(

@@ -28,14 +28,14 @@ def tools_of(brief: Brief) -> list[dict[str, Any]]:
     """Return the tools that the agent may call and its actions in the format of the Messages API, in a fixed order."""
     full, listed = _parted(brief)
     general = [_call_tool(listed)] if listed else []
-    return [*map(_described, full), *general, *(dict(each) for each in move_tools())]
+    return [*map(_described, full), *general, *(dict(move_tool) for move_tool in move_tools())]
 
 
 def _parted(brief: Brief) -> tuple[tuple[ToolUse, ...], tuple[ToolUse, ...]]:
     """Return the tools to describe in full, and the others."""
     names = brief.agent.tools if brief.agent.tools is not None else _USUAL
     place = {name: number for number, name in enumerate(names)}
-    uses = sorted((each.use for each in brief.tools), key=lambda use: (place.get(use.name, len(place)), use.name))
+    uses = sorted((tool.use for tool in brief.tools), key=lambda use: (place.get(use.name, len(place)), use.name))
     full: list[ToolUse] = []
     left = _MOST_BYTES
     for use in uses:

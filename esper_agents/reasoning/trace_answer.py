@@ -69,7 +69,7 @@ def answer_first(
 
 def _is_about_an_error(brief: Brief) -> bool:
     """Return whether the request contains a trace or a known error, and the agent may call the tool."""
-    if brief.handoff is not None or brief.question or all(each.name != _TOOL for each in brief.tools):
+    if brief.handoff is not None or brief.question or all(tool.name != _TOOL for tool in brief.tools):
         return False
     traces = parse_traces(_bounded(brief.task.request))
     if any(trace.frames or classify_trace(trace) is not None for trace in traces):
@@ -89,7 +89,7 @@ def _bounded(text: str) -> str:
 def _repeated(brief: Brief, explained: JsonObject) -> Generator[Move, Any, _RepeatedError | None]:
     """Run the code at the innermost frame with synthetic inputs, and return whether the error occurs."""
     target, shape = str(explained.get("target", "")), str(explained.get("shape", ""))
-    if not target or all(each.name != _SCAFFOLD for each in brief.tools):
+    if not target or all(tool.name != _SCAFFOLD for tool in brief.tools):
         return None
     limits = {"runs": _MOST_RUNS, "seconds": _MOST_SECONDS}
     arguments = {"target": target, **limits, **({"shape": shape} if shape else {})}
@@ -128,7 +128,7 @@ def _conclusion(explained: JsonObject, repeated: _RepeatedError | None) -> Concl
     is_certain, place = bool(explained["is_certain"]), str(explained["location"])
     run = repeated.text if repeated is not None else ""
     parts = (explained["answer"], explained["fix"], run, f"Reason: {explained['why']}.")
-    summary = " ".join(str(each) for each in parts if each)
+    summary = " ".join(str(part) for part in parts if part)
     gap = InformationGap(
         "the line of this project that failed",
         "no frame of the trace is a line of these files",

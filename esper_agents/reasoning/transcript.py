@@ -78,10 +78,10 @@ def read_turn(
         )
     calls = [each for each in uses if each["name"] not in MOVES]
     if calls:
-        meant = {each["id"]: called_tool(each["name"], each["input"]) for each in calls}
+        meant = {call["id"]: called_tool(call["name"], call["input"]) for call in calls}
         wrong = {use: fault for use, (_, _, fault) in meant.items() if fault}
         named = {use: (tool, _with_full_names(given, speaker)) for use, (tool, given, _) in meant.items()}
-        made = [each for each in calls if each["id"] not in wrong]
+        made = [call for call in calls if call["id"] not in wrong]
         move = CallTools(tuple(ToolCall(*named[each["id"]]) for each in made))
         return ParsedTurn(move, _ids(made), {**_others(uses, calls), **wrong})
     first = uses[0]["name"]
@@ -104,12 +104,12 @@ def _with_full_names(arguments: JsonObject, speaker: ActionContext) -> JsonObjec
 
 
 def _ids(uses: Sequence[JsonObject]) -> tuple[str, ...]:
-    return tuple(each["id"] for each in uses)
+    return tuple(use["id"] for use in uses)
 
 
 def _others(uses: Sequence[JsonObject], chosen: Sequence[JsonObject]) -> dict[str, str]:
     done = set(_ids(chosen))
-    return {each["id"]: _ONE_KIND for each in uses if each["id"] not in done}
+    return {use["id"]: _ONE_KIND for use in uses if use["id"] not in done}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ class Conversation:
             self._tell(turns[number], number)
         self._told = len(turns)
         # By identity: a model that is told the same thing twice has equal messages.
-        kept = {id(each) for each in [each for each in self._messages if each.role == "user"][-2:]}
-        return f"[{','.join(each.kept if id(each) in kept else each.text for each in self._messages)}]"
+        kept = {id(each) for each in [message for message in self._messages if message.role == "user"][-2:]}
+        return f"[{','.join(message.kept if id(message) in kept else message.text for message in self._messages)}]"
 
     @property
     def sha256(self) -> str:
@@ -215,7 +215,7 @@ def _shortened(block: dict[str, Any], names: EvidenceNames) -> dict[str, Any]:
 def _floor(turn: Turn) -> str:
     """Return the results of the guardrail and of the program's own calls that preceded the model's first turn."""
     answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
-    told = (text for each in answers for text in _texts(each, is_short=False))
+    told = (text for answer in answers for text in _texts(answer, is_short=False))
     return "\n".join(("Before you were asked, the program did this itself:", *told))
 
 
@@ -239,7 +239,7 @@ def _answer(turn: Turn, *, is_short: bool) -> Iterator[dict[str, Any]]:
 
 
 def _result(use: str, texts: Sequence[str], *, is_error: bool) -> dict[str, Any]:
-    content = [{"type": "text", "text": each} for each in texts]
+    content = [{"type": "text", "text": text} for text in texts]
     return {"type": "tool_result", "tool_use_id": use, "content": content, "is_error": is_error}
 
 
@@ -252,7 +252,7 @@ def _texts(result: object, *, is_short: bool) -> tuple[str, ...]:
     """Return the texts of a result: a tool's record, and its findings separately."""
     if not isinstance(result, ToolReport) or is_short:
         return (cut(inert(_told(result)), MOST_SHOWN),)
-    found = [finding_text(each) for each in result.findings]
+    found = [finding_text(finding) for finding in result.findings]
     told = (cut(inert({"findings": found}), MOST_SHOWN, whole_of(result.evidence)),) if found else ()
     return (model_view(result.evidence), *told)
 
@@ -268,7 +268,7 @@ def _told(result: object) -> JsonObject:
                 "answer": result.problem or result.answer,
                 "findings": [finding_text(each) for each in result.reported] or list(result.findings),
                 "evidence": list(result.evidence),
-                "gaps": [each.what for each in result.gaps],
+                "gaps": [gap.what for gap in result.gaps],
             }
         case UserAnswer():
             return {"answer": result.text, "by": result.by}

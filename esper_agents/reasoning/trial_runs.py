@@ -28,11 +28,11 @@ def trial_calls(brief: Brief, targets: ToolReport | None) -> tuple[ToolCall, ...
         targets: Report of `torch-targets`; None if it was not called.
     """
     is_asked = brief.task.kind is QuestionType.APPROVAL and not brief.task.change and not brief.question
-    if not is_asked or brief.request is None or targets is None or _SCAFFOLD not in {each.name for each in brief.tools}:
+    if not is_asked or brief.request is None or targets is None or _SCAFFOLD not in {tool.name for tool in brief.tools}:
         return ()
     output = targets.evidence.output
     known = {each["target"] for each in (*output["runnable"], *output["missing"])}
-    named = [f"{each.path}:{each.name}" for each in brief.request.symbols]
+    named = [f"{symbol.path}:{symbol.name}" for symbol in brief.request.symbols]
     # A method is run by its class.
     wanted = [each for each in named if each in known or each.rpartition(".")[0] in known]
     return tuple(ToolCall(_SCAFFOLD, {"target": each}) for each in wanted[:_MOST])
@@ -40,8 +40,8 @@ def trial_calls(brief: Brief, targets: ToolReport | None) -> tuple[ToolCall, ...
 
 def trial_gaps(reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     """Yield what trial runs leave open: definitions for which no arguments were found."""
-    for each in reports:
-        evidence = each.evidence
+    for report in reports:
+        evidence = report.evidence
         is_done = evidence.tool == _SCAFFOLD and evidence.outcome is CallOutcome.COMPLETED
         if not is_done or evidence.output.get("runnable"):
             continue

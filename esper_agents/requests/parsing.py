@@ -134,14 +134,14 @@ def _bounded(request: str) -> str:
 
 def _without(words: str, mentions: Sequence[str]) -> str:
     """Return words without the names of definitions."""
-    for each in mentions:
-        words = re.sub(rf"\b{re.escape(each)}\b", " ", words)
+    for mention in mentions:
+        words = re.sub(rf"\b{re.escape(mention)}\b", " ", words)
     return words
 
 
 def _without_errors(words: str, errors: Sequence[ReportedError]) -> str:
     """Return the words without the lines of error messages: their numbers are not observations."""
-    return "\n".join(line for line in words.split("\n") if not any(each.type in line for each in errors))
+    return "\n".join(line for line in words.split("\n") if not any(error.type in line for error in errors))
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -81,7 +81,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
     """
     choices = _choices(prose)
     spoken = _spoken_names(root, prose)
-    names = tuple(dict.fromkeys((*_names(prose), *(name for each in choices for name in each), *spoken)))
+    names = tuple(dict.fromkeys((*_names(prose), *(name for choice in choices for name in choice), *spoken)))
     if not (names or _PATH.search(whole) or _FOLDER.search(prose) or _MODULE.search(prose) or _has_file_word(prose)):
         return ProjectNames()
     known = python_files(root, most=MOST_FILES)
@@ -90,7 +90,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
     unique = tuple(places[0] for places in found.values() if len(places) == 1)
     unique += tuple(_methods(root, unique, prose))
     several = tuple(place for places in found.values() if len(places) > 1 for place in places[:_MOST_AMBIGUOUS])
-    is_choice = any(all(side in found for side in each) for each in choices)
+    is_choice = any(all(side in found for side in choice) for choice in choices)
     mentions = tuple(dict.fromkeys(spoken.get(name, name) for name in found))
     return ProjectNames(files, unique[:_MOST_REFERENCES], several[:_MOST_REFERENCES], is_choice, mentions)
 
@@ -287,7 +287,7 @@ def _chosen(
     found: Mapping[str, list[SymbolReference]], choices: Sequence[tuple[str, str]], names: Sequence[str]
 ) -> dict[str, list[SymbolReference]]:
     """Return the definitions, those of a choice only if the project defines both sides of it."""
-    both = {name for each in choices if all(side in found for side in each) for name in each}
+    both = {name for choice in choices if all(side in found for side in choice) for name in choice}
     return {name: places for name, places in found.items() if name in names or name in both}
 
 
@@ -321,7 +321,7 @@ def _definitions(root: Path, names: Sequence[str], known: Sequence[str]) -> dict
 def _methods(root: Path, named: Sequence[SymbolReference], prose: str) -> Iterator[SymbolReference]:
     """Yield the methods of a named class that a word of the request means: `when does EMA update` is `EMA.update`."""
     words = {each.lower() for each in re.findall(r"[A-Za-z]\w+", prose)}
-    words |= {each.removesuffix(end) for each in words for end in ("s", "d", "ed", "ing") if each.endswith(end)}
+    words |= {word.removesuffix(end) for word in words for end in ("s", "d", "ed", "ing") if word.endswith(end)}
     owners = {each.name: each for each in named}
     for owner in owners.values():
         try:

@@ -84,7 +84,7 @@ def _at(origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:
     value, function = origin.value, origin.function
     if not isinstance(value, ast.Call):
         parts = parts_returned(value, function, origin.line, index) if steps > 0 else ()
-        found = [activated(each.value, each.function, each.line, index, steps - 1) for each in parts]
+        found = [activated(part.value, part.function, part.line, index, steps - 1) for part in parts]
         return found[0] if found and all(each is not None for each in found) else None
     kind = called_activation(value, function, index, origin.line)
     if kind is not None:
@@ -134,7 +134,7 @@ def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) 
     likely = likely_forward(call, index)
     for called in index.callees(call) or ((likely,) if likely is not None else ()):
         ends = list(_ends(called, index, steps))
-        if ends and all(each is not None for each in ends):
+        if ends and all(end is not None for end in ends):
             return ends[0]
     return None
 

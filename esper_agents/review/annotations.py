@@ -32,10 +32,10 @@ def as_annotations(outcome: ReviewOutcome, *, is_limited: bool = False) -> str:
     report = outcome.report
     lines: list[str] = []
     for severity in Severity:
-        claims = [each for each in report.claims if each.severity is severity]
-        lines += [_command(each) for each in claims[:most]]
+        claims = [claim for claim in report.claims if claim.severity is severity]
+        lines += [_command(claim) for claim in claims[:most]]
     # Unread files are warnings, too.
-    warnings = sum(each.severity is Severity.WARNING for each in report.claims)
+    warnings = sum(claim.severity is Severity.WARNING for claim in report.claims)
     unread = report.unreadable if most is None else report.unreadable[: max(0, most - warnings)]
     lines += [
         workflow_command(
@@ -45,7 +45,7 @@ def as_annotations(outcome: ReviewOutcome, *, is_limited: bool = False) -> str:
         )
         for each in unread
     ]
-    found = counted(each.severity for each in report.claims)
+    found = counted(claim.severity for claim in report.claims)
     return "\n".join([*lines, f"found {found} in {number_of(len(report.examined), 'file')}"]) + "\n"
 
 

@@ -71,7 +71,7 @@ def apply_baseline(
     """
     known_as = {each.fingerprint for each in baseline}
     claims = tuple(claims)
-    found = {each.fingerprint for each in claims}
+    found = {claim.fingerprint for claim in claims}
     stale = sorted(
         each
         for each in baseline
@@ -80,8 +80,8 @@ def apply_baseline(
         and (each.path in examined or not (root / each.path).exists())
     )
     return BaselineComparison(
-        tuple(each for each in claims if each.fingerprint not in known_as),
-        tuple(each for each in claims if each.fingerprint in known_as),
+        tuple(claim for claim in claims if claim.fingerprint not in known_as),
+        tuple(claim for claim in claims if claim.fingerprint in known_as),
         tuple(stale),
     )
 
@@ -90,13 +90,13 @@ def dump_baseline(claims: Iterable[Diagnostic]) -> str:
     """Return a baseline file for diagnostics; their order does not matter."""
     entries = sorted(
         {
-            BaselineEntry(each.location.path, each.rule, " ".join(each.excerpt.split()), each.fingerprint)
-            for each in claims
+            BaselineEntry(claim.location.path, claim.rule, " ".join(claim.excerpt.split()), claim.fingerprint)
+            for claim in claims
         }
     )
     findings = [
-        {"path": each.path, "rule": each.rule, "excerpt": each.excerpt, "fingerprint": each.fingerprint}
-        for each in entries
+        {"path": entry.path, "rule": entry.rule, "excerpt": entry.excerpt, "fingerprint": entry.fingerprint}
+        for entry in entries
     ]
     return json.dumps({"format": _FORMAT, "findings": findings}, indent=1, ensure_ascii=True) + "\n"
 

@@ -59,14 +59,21 @@ def changed_uses(file: FileTables, index: ProjectIndex) -> Iterator[tuple[ast.AS
 
     Code that asks for the version, or that binds or catches a missing name, is omitted.
     """
-    attributes = {name: each for each in behaviour_changes() if each.attribute for name in each.names}
-    for each in behaviour_changes():
-        for name in each.names if not each.attribute else ():
+    attributes = {
+        name: behaviour_change
+        for behaviour_change in behaviour_changes()
+        if behaviour_change.attribute
+        for name in behaviour_change.names
+    }
+    for behaviour_change in behaviour_changes():
+        for name in behaviour_change.names if not behaviour_change.attribute else ():
             for call in file.calls_to(name):
                 said = {one.arg for one in call.node.keywords}
-                is_said = each.absent and (said.intersection(each.absent.split()) or call.has_splat())
+                is_said = behaviour_change.absent and (
+                    said.intersection(behaviour_change.absent.split()) or call.has_splat()
+                )
                 if not is_said and not is_for_some_versions(call):
-                    yield call.node, call.name, each
+                    yield call.node, call.name, behaviour_change
     if any(tail_of(name) in file.text for name in attributes):
         guarded = guarded_nodes(file)
         nodes = [each for each in walk(file.tree) if isinstance(each, ast.Attribute) and each not in guarded]
@@ -81,6 +88,6 @@ def _bound(index: ProjectIndex) -> frozenset[str]:
     """Return the names of NumPy that a project binds, so that it has them: `np.float = np.float64`."""
     found = set[str]()
     for file in index.files.values():
-        paths = [path for each in file.functions for path in each.assignments if path.count(".") == 1]
+        paths = [path for function in file.functions for path in function.assignments if path.count(".") == 1]
         found.update(resolve(path, file.functions[0]) for path in paths)
     return frozenset(each for each in found if each.startswith("numpy."))

@@ -71,10 +71,10 @@ class _Pass(ExpressionPass):
 
     def _body(self, statements: Iterable[ast.stmt]) -> None:
         handlers = self.handlers
-        for each in statements:
-            if handler := handlers.get(each.__class__):
-                self.statement = each
-                handler(each)
+        for statement in statements:
+            if handler := handlers.get(statement.__class__):
+                self.statement = statement
+                handler(statement)
 
     def _nested(self, block: Block, statements: Sequence[ast.stmt]) -> None:
         outside, self.block = self.block, block
@@ -114,7 +114,7 @@ class _Pass(ExpressionPass):
             node=node,
             name=node.name,
             file=self.file,
-            bases=tuple(dotted(_generic(each)) for each in node.bases),
+            bases=tuple(dotted(_generic(base)) for base in node.bases),
             decorators=tuple(dotted(each) for each in node.decorator_list),
         )
         self.file.classes.append(found)
@@ -198,10 +198,10 @@ class _Pass(ExpressionPass):
             self.expression(child, node)
 
     def _import(self, node: ast.Import) -> None:
-        for each in node.names:
-            bound = each.asname or each.name.partition(".")[0]
-            self.file.imports[bound] = each.name if each.asname else bound
-        names = tuple(each.name for each in node.names)
+        for name in node.names:
+            bound = name.asname or name.name.partition(".")[0]
+            self.file.imports[bound] = name.name if name.asname else bound
+        names = tuple(name.name for name in node.names)
         self.file.import_statements.append(Import(node, names, self.block))
 
     def _import_from(self, node: ast.ImportFrom) -> None:

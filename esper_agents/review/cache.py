@@ -76,13 +76,13 @@ class Cache:
 
         if has_foreign_rules():
             return None
-        digests = {each.path: _digest_of(each.file) for each in candidates}
+        digests = {candidate.path: _digest_of(candidate.file) for candidate in candidates}
         choice = {
             "program": _program(),
             "python": sys.version,
             "categories": None if categories is None else sorted(set(categories)),
             "rules": None if rules is None else sorted(set(rules)),
-            "files": [(each.path, each.is_explicit, digests[each.path]) for each in candidates],
+            "files": [(candidate.path, candidate.is_explicit, digests[candidate.path]) for candidate in candidates],
             "unread": sorted((each.path, each.problem) for each in unread),
             "settings": _settings(root, candidates),
         }
@@ -198,7 +198,7 @@ def _shrink(folder: int, most_bytes: int) -> None:
 def _program() -> str:
     """Return a digest of the code of the review."""
     package = Path(__file__).parent
-    files = [each for folder in (package, package.parent / "domain") for each in folder.rglob("*") if each.is_file()]
+    files = [path for folder in (package, package.parent / "domain") for path in folder.rglob("*") if path.is_file()]
     digest = sha256()
     for file in sorted(each for each in files if each.suffix != ".pyc"):
         digest.update(file.relative_to(package.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
@@ -209,7 +209,7 @@ def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[st
     """Return the settings files that a review may read, with their digests."""
     from esper_agents.review.versions import settings_files
 
-    folders = {parent for each in candidates for parent in Path(each.path).parents}
+    folders = {parent for candidate in candidates for parent in Path(candidate.path).parents}
     return [(str(file), _digest_of(file)) for folder in sorted(folders) for file in settings_files(root / folder)]
 
 

@@ -28,7 +28,7 @@ def _names_behind(call: Call, loop: Block) -> set[str]:
         for each in group
         if each.block.within(loop) and each.statement is not loop.node
     ]
-    handed = (*call.node.args, *(each.value for each in call.node.keywords))
+    handed = (*call.node.args, *(keyword.value for keyword in call.node.keywords))
     read = {name for part in handed for name in names_in(part)}
     for _ in range(_STEPS):
         behind = {

@@ -84,7 +84,9 @@ def find(name: str, rules: Iterable[Rule]) -> Rule:
 
 @cache
 def _installed() -> tuple[Rule, ...]:
-    own = (import_module(f"{own_rules.__name__}.{each.name}") for each in iter_modules(own_rules.__path__))
+    own = (
+        import_module(f"{own_rules.__name__}.{iter_module.name}") for iter_module in iter_modules(own_rules.__path__)
+    )
     rules = tuple(rule for module in own for rule in _rules_of(module))
     if not rules:
         raise DefinitionError(
@@ -153,7 +155,7 @@ def _text(file: Path) -> bytes:
 
 
 def _rules_of(module: ModuleType) -> Iterator[Rule]:
-    for each in vars(module).values():
-        is_rule = inspect.isclass(each) and issubclass(each, Rule) and not inspect.isabstract(each)
-        if is_rule and each.__module__ == module.__name__:
-            yield each()
+    for var in vars(module).values():
+        is_rule = inspect.isclass(var) and issubclass(var, Rule) and not inspect.isabstract(var)
+        if is_rule and var.__module__ == module.__name__:
+            yield var()

@@ -283,7 +283,7 @@ class _FileEdits:
             if unit.is_import or is_within:
                 continue
             line = line_after(self.before, self.after, unit.line)
-            inside = [each for each in _children(was.units, number) if each in aligned.pairs]
+            inside = [child for child in _children(was.units, number) if child in aligned.pairs]
             if inside:
                 first = now.units[aligned.pairs[inside[0]]]
                 more = f" and {number_of(len(inside) - 1, 'more statement')}" if len(inside) > 1 else ""
@@ -299,7 +299,7 @@ class _FileEdits:
             is_within = unit.parent in aligned.come and not _has_kept(now.units, unit.parent, matched)
             if unit.is_import or is_within:
                 continue
-            inside = [each for each in _children(now.units, number) if each in matched]
+            inside = [child for child in _children(now.units, number) if child in matched]
             if inside:
                 first = now.units[inside[0]]
                 more = f" and {number_of(len(inside) - 1, 'more statement')}" if len(inside) > 1 else ""
@@ -340,11 +340,11 @@ def _children(units: Sequence[Unit], number: int) -> list[int]:
 
 
 def _has_kept(units: Sequence[Unit], number: int, kept: Mapping[int, int]) -> bool:
-    return any(each in kept for each in _children(units, number))
+    return any(child in kept for child in _children(units, number))
 
 
 def _body(units: Sequence[Unit], number: int) -> list[Unit]:
-    return [units[each] for each in _children(units, number)]
+    return [units[child] for child in _children(units, number)]
 
 
 def _whole(units: Sequence[Unit], number: int) -> str:
@@ -352,7 +352,7 @@ def _whole(units: Sequence[Unit], number: int) -> str:
     inside = _body(units, number)
     if not inside:
         return units[number].shown
-    more = " ..." if len(inside) > 1 or any(each.parent == units.index(inside[0]) for each in units) else ""
+    more = " ..." if len(inside) > 1 or any(unit.parent == units.index(inside[0]) for unit in units) else ""
     return f"{units[number].shown}: {inside[0].shown}{more}"
 
 

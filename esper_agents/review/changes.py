@@ -80,25 +80,29 @@ def review_change(  # noqa: PLR0913 - what a review can be limited to
     compared = compare_snapshots(TreeSnapshot(_texts(before), old.claims), TreeSnapshot(_texts(after), new.claims))
     found = compared.introduced
     missing = missing_companion_changes(companions, paths, _texts(after)) if CODE in chosen else ()
-    guards = [each for each in removed_guards(_texts(before), _texts(after), paths) if each.rule in chosen]
+    guards = [
+        removed_guard
+        for removed_guard in removed_guards(_texts(before), _texts(after), paths)
+        if removed_guard.rule in chosen
+    ]
     claims = sorted((*found, *missing, *guards), key=lambda each: (each.location.path, each.location.line, each.rule))
     unreadable = tuple(each for each in new.unreadable if each not in old.unreadable or each.path in paths)
     brought = {id(each) for each in found}
     described = describe_change(_texts(before), _texts(after), paths)
-    named = {(each.location.path, each.location.line) for each in guards}
-    edits = tuple(each for each in described.edits if (each.path, each.line) not in named)
+    named = {(guard.location.path, guard.location.line) for guard in guards}
+    edits = tuple(edit for edit in described.edits if (edit.path, edit.line) not in named)
     return DiffReview(
         replace(new, claims=tuple(claims), unreadable=unreadable),
         len(new.claims) - len(found),
         compared.worsened,
         compared.fixed,
-        tuple(each for each in new.claims if id(each) not in brought),
+        tuple(claim for claim in new.claims if id(claim) not in brought),
         replace(described, edits=edits, named=len(described.edits) - len(edits)),
     )
 
 
 def _texts(sources: Sequence[ReviewSource | Unreadable]) -> dict[str, str]:
-    return {each.record.path: _as_in_file(each) for each in sources if isinstance(each, ReviewSource)}
+    return {source.record.path: _as_in_file(source) for source in sources if isinstance(source, ReviewSource)}
 
 
 def _as_in_file(source: ReviewSource) -> str:

@@ -65,10 +65,10 @@ def missing_companion_changes(
         texts: Sources by path, for the excerpt of a diagnostic.
     """
     found = []
-    for each in companions:
-        changed = sorted(path for path in paths if matches(path, each.when))
-        if changed and not any(matches(path, each.then) for path in paths):
-            found.append(_claim(each, changed, texts or {}))
+    for companion in companions:
+        changed = sorted(path for path in paths if matches(path, companion.when))
+        if changed and not any(matches(path, companion.then) for path in paths):
+            found.append(_claim(companion, changed, texts or {}))
     return tuple(found)
 
 

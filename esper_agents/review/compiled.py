@@ -219,9 +219,9 @@ def compiled_called(call: Call, index: ProjectIndex) -> tuple[Function, Compiled
 
 
 def _compiled_there(node: ast.Call, function: Function, index: ProjectIndex) -> Iterator[Function]:
-    for each in function.calls:
-        if each.node is node:
-            yield from _functions_compiled(each, index)
+    for call in function.calls:
+        if call.node is node:
+            yield from _functions_compiled(call, index)
 
 
 def traced_function(call: Call, index: ProjectIndex) -> Function | None:

@@ -59,7 +59,7 @@ def _follows(found: Assignment, loop: Block, counters: Callable[[Block], set[str
 def _of(owner: Class | None, readers: list[_Read], index: ProjectIndex) -> list[_Read]:
     """Return the first of the readers that belongs to a class."""
     classes = index.lineage(owner).classes if owner is not None else []
-    return [each for each in readers if owner_of(each[0]) in classes][:1]
+    return [reader for reader in readers if owner_of(reader[0]) in classes][:1]
 
 
 def _read(index: ProjectIndex) -> dict[str, list[_Read]]:

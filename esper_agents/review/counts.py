@@ -60,7 +60,7 @@ def _by_sum(division: Division, index: ProjectIndex) -> Quotient | None:
     if mask is None or call is None or isinstance(mask, ast.Constant):
         return None
     name = ast.unparse(bare(mask))
-    tops = [each.value for each in index.origins(division.divided, division.function, division.line)]
+    tops = [origin.value for origin in index.origins(division.divided, division.function, division.line)]
     is_test = isinstance(mask, ast.Compare)
     for top in (division.divided, *tops):
         node = top.operand if isinstance(top, ast.UnaryOp) else top
@@ -123,11 +123,11 @@ def _leaves(node: ast.expr, sign: int = 1) -> Iterator[tuple[ast.expr, int]]:
 
 def _are_tensors(leaves: list[tuple[ast.expr, int]], division: Division, index: ProjectIndex) -> bool:
     """Return whether what is added up shows itself to be tensors: parts of one, or what a method of one gives."""
-    values = [each.value for leaf, _ in leaves for each in _parts(leaf, division, index)]
+    values = [part.value for leaf, _ in leaves for part in _parts(leaf, division, index)]
     return any(
-        (isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant | ast.Tuple | ast.Name))
-        or (isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _OF_TENSORS)
-        for each in values
+        (isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant | ast.Tuple | ast.Name))
+        or (isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _OF_TENSORS)
+        for value in values
     )
 
 
@@ -156,8 +156,8 @@ def _by_kept(division: Division, index: ProjectIndex) -> Quotient | None:
         isinstance(division.divided, ast.BinOp) and isinstance(division.divided.op, ast.Sub)
     ):
         return None
-    for each in index.origins(division.divisor, division.function, division.line):
-        value = each.value
+    for origin in index.origins(division.divisor, division.function, division.line):
+        value = origin.value
         if not isinstance(value, ast.Call) or tail_of(dotted(value.func)) not in _SPREADS:
             return None
         return Quotient(

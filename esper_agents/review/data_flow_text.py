@@ -85,14 +85,14 @@ def condensed(steps: Sequence[FlowStep], most: int) -> tuple[FlowStep, ...]:
 def _joined(steps: Sequence[FlowStep], *, only_blocks: bool) -> tuple[FlowStep, ...]:
     """Return steps with neighbours under the same conditions in one, as far as they fit."""
     found: list[FlowStep] = []
-    for each in steps:
+    for step in steps:
         last = found[-1] if found else None
-        is_joinable = last is not None and last.inside == each.inside and bool(each.inside or not only_blocks)
-        text = _chained(last.text, each.text) if last is not None else ""
+        is_joinable = last is not None and last.inside == step.inside and bool(step.inside or not only_blocks)
+        text = _chained(last.text, step.text) if last is not None else ""
         if last is not None and is_joinable and len(text) + len(last.whole) - len(last.text) <= _LONGEST_STEP:
-            found[-1] = replace(last, text=text, weight=max(last.weight, each.weight))
+            found[-1] = replace(last, text=text, weight=max(last.weight, step.weight))
         else:
-            found.append(each)
+            found.append(step)
     return tuple(found)
 
 
@@ -115,7 +115,7 @@ def _steps(body: Sequence[ast.stmt], around: tuple[str, ...], writer: _Writer) -
             case ast.While(test=test, body=inner):
                 yield from _within(inner, (*around, f"while `{_source(test)}`"), statement, writer)
             case ast.With(items=items, body=inner) | ast.AsyncWith(items=items, body=inner):
-                head = "under " + ", ".join(f"`{_source(each.context_expr)}`" for each in items)
+                head = "under " + ", ".join(f"`{_source(item.context_expr)}`" for item in items)
                 yield from _within(inner, (*around, head), statement, writer)
             case ast.Try(body=inner, orelse=other, finalbody=last):
                 yield from _steps((*inner, *other, *last), around, writer)
@@ -164,12 +164,12 @@ class _Writer:
     def weight(self, statement: ast.stmt) -> int:
         """Return how much a statement says about the data flow: 0 to 3."""
         paths = [dotted(each.func) for each in walk(statement) if isinstance(each, ast.Call)]
-        if any(each in self._leading for each in paths):
+        if any(path in self._leading for path in paths):
             return 3
         if isinstance(statement, ast.Return):
             return 2 if statement.value else 1
-        names = {each.rpartition(".")[2] for each in paths}
-        if names & _TRAINING or any(self._label(each) or _LOSS.search(each) for each in paths):
+        names = {path.rpartition(".")[2] for path in paths}
+        if names & _TRAINING or any(self._label(path) or _LOSS.search(path) for path in paths):
             return 2
         return int(bool(names - _CHORES))
 
@@ -217,7 +217,7 @@ class _Writer:
         if kind or path.startswith("self.") or not isinstance(node.func, ast.Attribute) or self._is_module(node.func):
             return self._from_arguments(node, path, kind)
         # A method of a tensor: the value before the dot goes through it.
-        rest = [*map(ast.unparse, node.args), *(_keyword(each) for each in node.keywords)]
+        rest = [*map(ast.unparse, node.args), *(_keyword(keyword) for keyword in node.keywords)]
         return f"{self.value(node.func.value)}{_ARROW}`.{node.func.attr}({_cut(', '.join(rest), 32)})`"
 
     def _is_module(self, node: ast.Attribute) -> bool:
@@ -230,10 +230,10 @@ class _Writer:
         name = name.replace("[]", "[...]")
         operation = f"{name} ({kind})" if kind else name
         if not node.args:
-            given = ", ".join(_keyword(each) for each in node.keywords)
+            given = ", ".join(_keyword(keyword) for keyword in node.keywords)
             return f"`{_cut(path or ast.unparse(node.func))}({_cut(given, 60)})`" if not kind else f"{operation}"
         first, *others = node.args
-        more = [*map(ast.unparse, others), *(_keyword(each) for each in node.keywords)]
+        more = [*map(ast.unparse, others), *(_keyword(keyword) for keyword in node.keywords)]
         extra = f" with `{_cut(', '.join(more), 48)}`" if more else ""
         chained = self.value(first.value if isinstance(first, ast.Starred) else first)
         return f"{chained}{_ARROW}{operation}{extra}"

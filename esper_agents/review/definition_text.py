@@ -38,7 +38,7 @@ def main_method(owner: Class, index: ProjectIndex) -> Function | None:
         return found or usual[0]
     if (inherited := inherited_entry(owner, index)) is not None:
         # A base class runs the object, and calls what this class defines.
-        called = [each for each in path_of_calls(inherited, owner, index) if each.owner is owner]
+        called = [of_call for of_call in path_of_calls(inherited, owner, index) if of_call.owner is owner]
         return max(called, key=length_of, default=None)
     own = set(owner.methods.values())
     entries = [
@@ -100,7 +100,7 @@ def _methods_called(name: str, owner: Class, index: ProjectIndex) -> list[Functi
     assigned = (one for base in index.lineage(owner).classes for one in base.attributes.get(f"self.{name}", ()))
     paths = (dotted(value) for one in assigned for value in alternatives_of(one.value))
     methods = (index.method(owner, path.removeprefix("self.")) for path in paths if path.startswith("self."))
-    return [each for each in methods if each is not None]
+    return [method for method in methods if method is not None]
 
 
 def _is_stub(function: Function) -> bool:
@@ -137,7 +137,7 @@ def signature_of(function: Function) -> str:
     node = function.node
     if isinstance(node, ast.Module):
         return function.name
-    names = [each for each in function.parameters if each not in {"self", "cls"}]
+    names = [parameter for parameter in function.parameters if parameter not in {"self", "cls"}]
     return f"{function.name}({shortened(', '.join(names), _LONGEST_VALUE)})"
 
 
@@ -229,7 +229,7 @@ def shortened(text: str, most: int) -> str:
 
 def listed(names: Sequence[str], most: int = 4) -> str:
     """Return names in code marks, and how many more there are."""
-    shown = ", ".join(f"`{each}`" for each in names[:most])
+    shown = ", ".join(f"`{name}`" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -239,8 +239,10 @@ def named_definition(symbol: str, index: ProjectIndex) -> Class | Function | Non
     file = index.files.get(path)
     if file is None:
         return None
-    found: list[Class | Function] = [each for each in file.classes if each.name == name]
-    found += [each for each in file.functions if each.qualname == name or each.qualname.endswith(f".{name}")]
+    found: list[Class | Function] = [cls for cls in file.classes if cls.name == name]
+    found += [
+        function for function in file.functions if function.qualname == name or function.qualname.endswith(f".{name}")
+    ]
     return found[0] if found else None
 
 

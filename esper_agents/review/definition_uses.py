@@ -64,7 +64,7 @@ def inherited_work(owner: Class, index: ProjectIndex) -> Iterator[Fact]:
 
 def _calls_to(methods: Collection[Function], owner: Class, index: ProjectIndex) -> set[str]:
     """Return the calls by which methods are reached, such as `self.loss`; of a method that an attribute holds, too."""
-    names = {f"self.{each.name}" for each in methods}
+    names = {f"self.{method.name}" for method in methods}
     attributes = [pair for base in index.lineage(owner).classes for pair in attributes_of(base)]
     held = {path for path, each in attributes if {dotted(one) for one in alternatives_of(each.value)} & names}
     return names | held
@@ -74,7 +74,7 @@ def _construction(owner: Class) -> Iterator[Fact]:
     """Yield what a constructor passes to that of its base class, without what it only passes on."""
     init = owner.methods.get("__init__")
     for call in init.calls if init is not None else ():
-        if call.path == "super().__init__" and (call.node.args or any(each.arg for each in call.node.keywords)):
+        if call.path == "super().__init__" and (call.node.args or any(keyword.arg for keyword in call.node.keywords)):
             yield described(owner.file, call.line, f"its constructor calls `{ast.unparse(call.node)}`")
 
 
@@ -99,7 +99,9 @@ def used_elsewhere(found: Class | Function, index: ProjectIndex) -> Iterator[Fac
         for call in function.calls:
             made = index.class_called(call.node, function)
             # A layer that runs stands for its class.
-            called = [each.owner if each.name == "forward" and each.owner else each for each in index.callees(call)]
+            called = [
+                callee.owner if callee.name == "forward" and callee.owner else callee for callee in index.callees(call)
+            ]
             used |= dict.fromkeys([made] if made is not None else called)
     lineage = index.lineage(found).classes if isinstance(found, Class) else ()
     others = [each for each in used if _is_elsewhere(each, found) and _owner(each) not in lineage]

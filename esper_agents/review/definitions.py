@@ -59,8 +59,8 @@ class Definitions:
         """Classes of all files, by name."""
         found: dict[str, list[Class]] = {}
         for file in self.files.values():
-            for each in file.classes:
-                found.setdefault(each.name, []).append(each)
+            for cls in file.classes:
+                found.setdefault(cls.name, []).append(cls)
         return found
 
     @cached_property
@@ -190,7 +190,7 @@ class Definitions:
 
     def method(self, owner: Class, name: str) -> Function | None:
         """Return the method a class has, its own or inherited from these files."""
-        return next((each.methods[name] for each in self.lineage(owner).classes if name in each.methods), None)
+        return next((cls.methods[name] for cls in self.lineage(owner).classes if name in cls.methods), None)
 
     def is_module(self, owner: Class) -> bool:
         """Return whether a class is surely a `torch.nn.Module`."""

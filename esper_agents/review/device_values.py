@@ -57,7 +57,7 @@ class DeviceValues:
             case ast.IfExp():
                 return self.holds(value.body, line, steps) and self.holds(value.orelse, line, steps)
             case _:
-                return any(self.holds(each, line, steps) for each in _operands(value))
+                return any(self.holds(operand, line, steps) for operand in _operands(value))
 
     def _held(self, value: ast.Name | ast.Attribute, line: int, steps: int) -> bool:
         path = dotted(value)
@@ -78,7 +78,7 @@ class DeviceValues:
         if name.startswith("torch.nn.functional.") or tail in _NORMS:
             return True
         if name.startswith("torch."):
-            return tail in _MATH and any(self.holds(each, line, steps) for each in _parts(value))
+            return tail in _MATH and any(self.holds(part, line, steps) for part in _parts(value))
         if tail in _MATH and isinstance(value.func, ast.Attribute):
             return self.holds(value.func.value, line, steps)
         if tail == "to" and isinstance(value.func, ast.Attribute):
@@ -110,8 +110,8 @@ def _operands(value: ast.expr) -> list[ast.expr]:
 
 def _parts(call: ast.Call) -> list[ast.expr]:
     parts: list[ast.expr] = []
-    for each in call.args:
-        parts += each.elts if isinstance(each, ast.List | ast.Tuple) else [each]
+    for arg in call.args:
+        parts += arg.elts if isinstance(arg, ast.List | ast.Tuple) else [arg]
     return parts
 
 

@@ -47,7 +47,7 @@ def moves(function: Function, index: ProjectIndex) -> tuple[Call, ...]:
 
 def _find_moves(function: Function) -> Iterator[Call]:
     for call in function.calls:
-        told = [*call.node.args, *(each.value for each in call.node.keywords)] if call.tail == "to" else []
+        told = [*call.node.args, *(keyword.value for keyword in call.node.keywords)] if call.tail == "to" else []
         text = " ".join(map(ast.unparse, told))
         if call.receiver and (call.tail == "cuda" or re.search(r"device|cuda|rank|gpu", text.lower())):
             yield call
@@ -67,7 +67,7 @@ def is_moved(model: ast.expr, function: Function, index: ProjectIndex, line: int
     origins = index.origins(model, function, line) if "(" not in path else ()
     is_named = _NAMED.search(path) is not None
     return bool(origins) and all(
-        _moves_what_it_makes(each.value, each.function, index, each.line, is_named=is_named) for each in origins
+        _moves_what_it_makes(origin.value, origin.function, index, origin.line, is_named=is_named) for origin in origins
     )
 
 
@@ -116,8 +116,7 @@ def _made_as(path: str, function: Function, index: ProjectIndex) -> list[Assignm
 def _is_made_with_parameters(value: ast.Call, function: Function) -> bool:
     if made_by(value, function) == "torch.nn.Sequential":
         return any(
-            isinstance(each, ast.Call) and _WITH_PARAMETERS.fullmatch(made_by(each, function))
-            for each in value.args[:1]
+            isinstance(arg, ast.Call) and _WITH_PARAMETERS.fullmatch(made_by(arg, function)) for arg in value.args[:1]
         )
     return _WITH_PARAMETERS.fullmatch(made_by(value, function)) is not None
 
@@ -167,7 +166,7 @@ def _handled_by(maker: Call, index: ProjectIndex, hops: int = 3) -> Iterator[Fun
 
 def _names_of(call: Call) -> set[str]:
     targets = call.statement.targets if isinstance(call.statement, ast.Assign) else []
-    return {dotted(call.node), *(dotted(each) for each in targets if isinstance(each, ast.Name))}
+    return {dotted(call.node), *(dotted(target) for target in targets if isinstance(target, ast.Name))}
 
 
 def _text_around(function: Function) -> str:
@@ -184,8 +183,8 @@ def registered(owner: Class, index: ProjectIndex) -> frozenset[str]:
         ("registered", owner),
         lambda: frozenset(
             str(call.node.args[0].value)
-            for each in index.lineage(owner).classes
-            for method in each.methods.values()
+            for cls in index.lineage(owner).classes
+            for method in cls.methods.values()
             for call in method.calls
             if call.tail in {"register_buffer", "register_parameter"}
             and call.node.args
@@ -196,7 +195,7 @@ def registered(owner: Class, index: ProjectIndex) -> frozenset[str]:
 
 def moves_itself(owner: Class, index: ProjectIndex) -> bool:
     """Return whether a class moves its plain tensors along by a method of its own."""
-    return any({"to", "_apply", "cuda", "__getattr__"} & each.methods.keys() for each in index.lineage(owner).classes)
+    return any({"to", "_apply", "cuda", "__getattr__"} & cls.methods.keys() for cls in index.lineage(owner).classes)
 
 
 def moved_attributes(index: ProjectIndex) -> frozenset[str]:

@@ -85,9 +85,9 @@ def compare_snapshots(before: TreeSnapshot, after: TreeSnapshot) -> SnapshotComp
     worse = {id(each) for each in worsened} & brought
     removed = {id(each) for each in (*fixed, *(place.claim for place in gone))}
     return SnapshotComparison(
-        tuple(each for each in after.claims if id(each) in brought),
-        tuple(each for each in after.claims if id(each) in worse),
-        tuple(each for each in before.claims if id(each) in removed),
+        tuple(claim for claim in after.claims if id(claim) in brought),
+        tuple(claim for claim in after.claims if id(claim) in worse),
+        tuple(claim for claim in before.claims if id(claim) in removed),
     )
 
 
@@ -112,8 +112,8 @@ class _Place:
     def surroundings(self) -> tuple[list[str], list[str]]:
         """Return the nearest non-empty lines above and below."""
         place = self.claim.location.line - 1
-        above = [each for each in reversed(self.lines[max(0, place - 8) : place]) if each]
-        below = [each for each in self.lines[place + 1 : place + 9] if each]
+        above = [line for line in reversed(self.lines[max(0, place - 8) : place]) if line]
+        below = [line for line in self.lines[place + 1 : place + 9] if line]
         return above[:_NEIGHBOURS], below[:_NEIGHBOURS]
 
 
@@ -130,7 +130,7 @@ def _match(old: _File, new: _File) -> _Matched:
     old_lines, new_lines = _normalised(old.text), _normalised(new.text)
     steps = _steps(old_lines, new_lines)
     waiting = list(old.claims)
-    left = [each for each in new.claims if not _take(waiting, each, _carried(steps, each.location.line))]
+    left = [claim for claim in new.claims if not _take(waiting, claim, _carried(steps, claim.location.line))]
     left = [each for each in left if not _take_edited(waiting, each, steps)]
     # Whatever pairs now without regard to the severity has become worse.
     worsened = [
@@ -159,7 +159,7 @@ def _take_edited(
     waiting: list[Diagnostic], claim: Diagnostic, steps: Sequence[_Step], *, may_be_worse: bool = False
 ) -> bool:
     """Pair with the old diagnostic on the line that was edited into this one."""
-    block = next((each for each in steps if each.new_start < claim.location.line <= each.new_end), None)
+    block = next((step for step in steps if step.new_start < claim.location.line <= step.new_end), None)
     if block is None or block.is_equal:
         return False
     for each in waiting:
@@ -186,7 +186,7 @@ def _not_moved(old: list[_Place], new: list[_Place]) -> tuple[list[_Place], list
     left = []
     for place in new:
         candidates = waiting.get((place.claim.rule, place.line), [])
-        moved = next((each for each in candidates if _was_moved(each, place)), None)
+        moved = next((candidate for candidate in candidates if _was_moved(candidate, place)), None)
         if moved is None:
             left.append(place)
         else:
@@ -236,20 +236,20 @@ def _equal_length(old: list[str], new: list[str]) -> int:
 
 def _carried(steps: Sequence[_Step], line: int) -> int | None:
     """Return the old line that became a line of the new file; None if there is none."""
-    for each in steps:
-        if each.is_equal and each.new_start < line <= each.new_end:
-            return line - each.new_start + each.old_start
+    for step in steps:
+        if step.is_equal and step.new_start < line <= step.new_end:
+            return line - step.new_start + step.old_start
     return None
 
 
 def _is_still_there(steps: Sequence[_Step], line: int) -> bool:
-    return any(each.is_equal and each.old_start < line <= each.old_end for each in steps)
+    return any(step.is_equal and step.old_start < line <= step.old_end for step in steps)
 
 
 def _by_path(claims: Iterable[Diagnostic]) -> dict[str, list[Diagnostic]]:
     found: dict[str, list[Diagnostic]] = defaultdict(list)
-    for each in claims:
-        found[each.location.path].append(each)
+    for claim in claims:
+        found[claim.location.path].append(claim)
     return dict(found)
 
 
@@ -269,10 +269,10 @@ def line_after(before: str, after: str, line: int) -> int:
         after: The new text.
         line: Line of the old text, from 1.
     """
-    for each in _steps(_normalised(before), _normalised(after)):
-        if each.old_start < line <= each.old_end:
+    for step in _steps(_normalised(before), _normalised(after)):
+        if step.old_start < line <= step.old_end:
             # A replaced block is followed line by line as far as it reaches; a deleted one is at the line after it.
-            return each.new_start + min(line - each.old_start, max(1, each.new_end - each.new_start))
+            return step.new_start + min(line - step.old_start, max(1, step.new_end - step.new_start))
     return 1
 
 

@@ -58,10 +58,10 @@ def discover(
     suffixes = (".py", NOTEBOOK) if notebooks else (".py",)
     found: dict[str, DiscoveredFile] = {}
     for given in paths:
-        for each in _candidates(root, given, suffixes, {} if unread is None else unread):
-            known = found.get(each.path)
-            if known is None or each.is_explicit:
-                found[each.path] = each
+        for candidate in _candidates(root, given, suffixes, {} if unread is None else unread):
+            known = found.get(candidate.path)
+            if known is None or candidate.is_explicit:
+                found[candidate.path] = candidate
     return tuple(found[path] for path in sorted(found))
 
 

@@ -37,7 +37,7 @@ def division_around(call: Call) -> ast.BinOp | None:
         right = division.right
         is_product = isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult)
         parts = [right.left, right.right] if is_product and isinstance(right, ast.BinOp) else [right]
-        if any(bare(each) is call.node for each in parts):
+        if any(bare(part) is call.node for part in parts):
             return division
     return None
 
@@ -78,12 +78,14 @@ def division_by_sums(call: Call) -> ast.BinOp | None:
     whole = next((each for each in _sums(call.statement, call.function) if _first(each) is call.node), None)
     if whole is None:
         return None
-    direct = next((each for each in _divisions(call.statement) if each.right is whole), None)
+    direct = next((division for division in _divisions(call.statement) if division.right is whole), None)
     if direct is not None or not isinstance(call.statement, ast.Assign) or call.statement.value is not whole:
         return direct
     name = dotted(call.statement.targets[0])
-    later = [each for each in _statements(call.function) if each.lineno > call.line]
-    return next((each for one in later for each in _divisions(one) if dotted(each.right) == name != ""), None)
+    later = [statement for statement in _statements(call.function) if statement.lineno > call.line]
+    return next(
+        (division for one in later for division in _divisions(one) if dotted(division.right) == name != ""), None
+    )
 
 
 def _sums(statement: ast.stmt, function: Function) -> Iterator[ast.BinOp]:
@@ -91,7 +93,7 @@ def _sums(statement: ast.stmt, function: Function) -> Iterator[ast.BinOp]:
     for node in walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
             leaves = list(_leaves(node))
-            if len(leaves) > 1 and all(_is_sum(each, function) for each in leaves):
+            if len(leaves) > 1 and all(_is_sum(leaf, function) for leaf in leaves):
                 yield node
 
 
@@ -121,6 +123,6 @@ def _is_sum_call(node: ast.expr) -> bool:
 
 def _statements(function: Function) -> list[ast.stmt]:
     """Return the statements of a function that make or return values, in order."""
-    made = [each.statement for assignments in function.assignments.values() for each in assignments]
+    made = [assignment.statement for assignments in function.assignments.values() for assignment in assignments]
     found = [each for each in made if isinstance(each, ast.Assign | ast.AugAssign)]
     return sorted([*found, *(each for each, _ in function.returns)], key=lambda each: each.lineno)

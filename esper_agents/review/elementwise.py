@@ -59,7 +59,7 @@ class Work:
             return self._in_comprehension()
         body: list[ast.stmt] = self._block.node.body  # type: ignore[attr-defined]
         results = [self._statement(each) for each in body]
-        return all(each is not None for each in results) and any(results) and not self._reads_a_sum()
+        return all(result is not None for result in results) and any(results) and not self._reads_a_sum()
 
     def _reads_a_sum(self) -> bool:
         """Return whether the loop reads what it adds up, so that a round needs the rounds before it."""
@@ -77,9 +77,9 @@ class Work:
         counted = [each for each in self.over.all if each.counter]
         subscripts = [each for each in walk(self._block.node) if isinstance(each, ast.Subscript)]
         return any(
-            (_base(each) == over.path and (picks(each, over.counter, over.axis) or _slides(each, over)))
-            or (isinstance(each.ctx, ast.Store) and picks(each, over.counter))
-            for each in subscripts
+            (_base(subscript) == over.path and (picks(subscript, over.counter, over.axis) or _slides(subscript, over)))
+            or (isinstance(subscript.ctx, ast.Store) and picks(subscript, over.counter))
+            for subscript in subscripts
             for over in counted
         )
 
@@ -95,7 +95,7 @@ class Work:
                 computes = self._named(name, value, node)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
                 parts = [self._named(dotted(name), value, node) for name, value in zip(names, values, strict=True)]
-                computes = None if any(each is None for each in parts) else any(parts)
+                computes = None if any(part is None for part in parts) else any(parts)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 computes = self._added(name, value)
             case ast.If():
@@ -112,7 +112,7 @@ class Work:
         self.depth += 1
         self.over.counters.add(counter)
         parts = [self._statement(each) for each in node.body]
-        return None if any(each is None for each in parts) else any(parts)
+        return None if any(part is None for part in parts) else any(parts)
 
     def _branch(self, node: ast.If) -> bool | None:
         if not self._is_arithmetic(node.test):
@@ -120,7 +120,7 @@ class Work:
         outside, self._is_chosen = self._is_chosen, self._is_chosen or self._reads(node.test)
         parts = [self._statement(each) for each in (*node.body, *node.orelse)]
         self._is_chosen = outside
-        return None if any(each is None for each in parts) else any(parts)
+        return None if any(part is None for part in parts) else any(parts)
 
     def _named(self, name: str, value: ast.expr, node: ast.stmt) -> bool | None:
         match value:
@@ -141,7 +141,7 @@ class Work:
 
     def _stored(self, target: ast.Subscript, value: ast.expr, *, is_augmented: bool = False) -> bool | None:
         store = _base(target)
-        by_counter = any(isinstance(each, ast.Name) and each.id in self.over.counters for each in indices(target))
+        by_counter = any(isinstance(index, ast.Name) and index.id in self.over.counters for index in indices(target))
         is_whole = self._is_arithmetic(value) and not any(_is_cut(each) for each in walk(target))
         is_made = makes_tensor(store, self._function, target.lineno) or self._is_changed_in_place(target, value)
         if not by_counter or not is_whole or not is_made:
@@ -149,7 +149,7 @@ class Work:
         if store in names_in(value) and not self._is_changed_in_place(target, value):
             return None
         picked = [
-            each for each in indices(target) if not (isinstance(each, ast.Name) and each.id in self.over.counters)
+            index for index in indices(target) if not (isinstance(index, ast.Name) and index.id in self.over.counters)
         ]
         is_scattered = any(self._reads(each) for each in picked)
         return True if self._reads(value) or is_augmented or is_scattered or self._is_chosen else None

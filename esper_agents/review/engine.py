@@ -78,7 +78,7 @@ def review(
     run.on_file, run.on_progress = on_file, on_progress
     run.unreadable += unread.values()
     for part in (parts := divide(candidates)):
-        run.add(_read(each, run) for each in part.candidates)
+        run.add(_read(candidate, run) for candidate in part.candidates)
         if len(parts) > 1:
             run.parts.append(part.name)
             gc.collect()
@@ -234,8 +234,8 @@ class _Run:
             unreadable=tuple(sorted(self.unreadable, key=lambda each: (each.path, each.line or 0, each.problem))),
             rules=tuple(rule.code for rule in self.rules),
             suppressed=self.suppressed,
-            lines=sum(each.lines for each in self.sizes),
-            torch_files=sum(each.imports_torch for each in self.sizes),
+            lines=sum(siz.lines for siz in self.sizes),
+            torch_files=sum(siz.imports_torch for siz in self.sizes),
             generated=tuple(sorted(self.generated)),
             parts=tuple(self.parts),
             silenced=tuple(sorted(self.silenced, key=lambda each: each.claim.location.path)),

@@ -95,9 +95,9 @@ def _goes_over_data(call: Call, loop: Block | None) -> bool:
     if any(each.tail in _MEASURING | _KEEPING and each.block.within(loop) for each in call.function.calls):
         return True
     return not _is_trained_in(loop, call.function) and any(
-        _adds_up(each) and each.block.within(loop)
+        _adds_up(assignment) and assignment.block.within(loop)
         for path, assignments in call.function.assignments.items()
-        for each in assignments
+        for assignment in assignments
         if path.isidentifier()
     )
 
@@ -107,7 +107,7 @@ def _cuts_batches(loop: Block) -> bool:
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     sizes = ("len(", ".shape", ".size(")
     is_stepped = isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3  # noqa: PLR2004 - start, end, step
-    return is_stepped and isinstance(over, ast.Call) and any(each in ast.unparse(over.args[1]) for each in sizes)
+    return is_stepped and isinstance(over, ast.Call) and any(siz in ast.unparse(over.args[1]) for siz in sizes)
 
 
 def _adds_up(found: Assignment) -> bool:
@@ -117,7 +117,7 @@ def _adds_up(found: Assignment) -> bool:
     if found.is_augmented:
         return True
     parts = [found.value.left, found.value.right] if isinstance(found.value, ast.BinOp) else []
-    return any(dotted(each) == found.target for each in parts)
+    return any(dotted(part) == found.target for part in parts)
 
 
 def _is_shown(call: Call, index: ProjectIndex) -> bool:
@@ -129,11 +129,11 @@ def _is_shown(call: Call, index: ProjectIndex) -> bool:
     if any(_HELD_OUT.search(each) for each in given):
         return True
     if _SHOWING.search(function.name):
-        return not any(_is_step(each) for each in index.callers(function) if each.block.loop)
+        return not any(_is_step(caller) for caller in index.callers(function) if caller.block.loop)
     if _is_error(function):
-        return not any(_is_step(each) for each in index.callers(function) if each.block.loop)
+        return not any(_is_step(caller) for caller in index.callers(function) if caller.block.loop)
     comes_after = bool(backward_calls_in(function)) and not any(
-        _is_trained_in(each, function) for each in call.block.loops()
+        _is_trained_in(loop, function) for loop in call.block.loops()
     )
     return comes_after and any(
         each.tail in _MEASURING and each.block.within(_unbranched(call.block)) and each.line >= call.line
@@ -175,7 +175,7 @@ def _is_step(call: Call) -> bool:
     backwards = [each for each in backward_calls_in(call.function) if each.block.loop is call.block.loop]
     if not backwards or is_now_and_then(call.block, around):
         return False
-    if is_switched(call.block) and all(any(tests_around(each.block, around)) for each in backwards):
+    if is_switched(call.block) and all(any(tests_around(backward.block, around)) for backward in backwards):
         return False
     given = {name for each in (*call.node.args, *call.node.keywords) for name in names_in(each)}
     return not any(_HELD_OUT.search(each) for each in given)
@@ -184,7 +184,9 @@ def _is_step(call: Call) -> bool:
 def _is_called_to_train(call: Call, index: ProjectIndex) -> bool:
     """Return whether what a function makes of a model is for training, or is asked for in training steps."""
     function = call.function
-    return _FOR_TRAINING.search(function.name) is not None or any(_is_step(each) for each in index.callers(function))
+    return _FOR_TRAINING.search(function.name) is not None or any(
+        _is_step(caller) for caller in index.callers(function)
+    )
 
 
 def is_switched(block: Block) -> bool:
@@ -200,15 +202,15 @@ def is_switched(block: Block) -> bool:
 
 def _repeats_itself(call: Call, loop: Block) -> bool:
     """Return whether a loop gives a model the same again and again: what differs is the noise, and that is wanted."""
-    given = [*call.node.args, *(each.value for each in call.node.keywords)]
+    given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
     if _is_trained_in(loop, call.function) or any(
         isinstance(each, ast.Call) for value in given for each in walk(value)
     ):
         return False
-    bound = {root_of(each) for each in loop.targets} | {
+    bound = {root_of(target) for target in loop.targets} | {
         root_of(path)
         for path, assignments in call.function.assignments.items()
-        if any(each.block.within(loop) for each in assignments)
+        if any(assignment.block.within(loop) for assignment in assignments)
     }
     return not any(root_of(name) in bound for value in given for name in names_in(value))
 
@@ -221,7 +223,7 @@ def parts_run_by(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
             continue
         for call in function.calls:
             is_part = call.path.startswith("self.") and not call.path.endswith(")") and call.path.count(".") == 1
-            if is_part and any(each.name == "forward" for each in index.callees(call)):
+            if is_part and any(callee.name == "forward" for callee in index.callees(call)):
                 yield call
 
 

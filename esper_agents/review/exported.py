@@ -51,12 +51,14 @@ def made_by(value: ast.expr, function: Function, line: int, index: ProjectIndex,
     if not path or not found.is_whole or not found.assignments or path.startswith("self."):
         return []
     made: list[Made] = []
-    for each in found.assignments:
-        inside = each.block.function in {function, function.file.functions[0]} and not each.is_unpacked
-        before = made_by(each.value, each.block.function, each.line, index, steps - 1) if inside else []
+    for assignment in found.assignments:
+        inside = assignment.block.function in {function, function.file.functions[0]} and not assignment.is_unpacked
+        before = (
+            made_by(assignment.value, assignment.block.function, assignment.line, index, steps - 1) if inside else []
+        )
         if not before:
             return []
-        made += [_since(one, path, range(each.line + 1, line), function, index) for one in before]
+        made += [_since(one, path, range(assignment.line + 1, line), function, index) for one in before]
     return made
 
 
@@ -94,9 +96,9 @@ def _argument(returned: ast.expr | None, call: ast.Call, called: Function) -> as
     if name not in called.parameters or name in called.assignments:
         return None
     place = called.parameters.index(name)
-    if place < len(call.args) and not any(isinstance(each, ast.Starred) for each in call.args):
+    if place < len(call.args) and not any(isinstance(arg, ast.Starred) for arg in call.args):
         return call.args[place]
-    return next((each.value for each in call.keywords if each.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _mode_by(call: ast.Call) -> bool | None:
@@ -109,19 +111,19 @@ def _mode_by(call: ast.Call) -> bool | None:
 
 def _since(made: Made, path: str, lines: range, function: Function, index: ProjectIndex) -> Made:
     """Return a module after what a function does with it on these lines."""
-    switched = [each for each in switches(function) if each.path == path and each.call.line in lines]
+    switched = [switch for switch in switches(function) if switch.path == path and switch.call.line in lines]
     if switched:
         last = switched[-1]
         return replace(made, is_training=last.to_training is True and last.call.block is function.block)
-    calls = [each for each in function.calls if each.line in lines]
-    return replace(made, is_training=False) if any(_may_switch(each, path, index) for each in calls) else made
+    calls = [call for call in function.calls if call.line in lines]
+    return replace(made, is_training=False) if any(_may_switch(call, path, index) for call in calls) else made
 
 
 def is_exported_in_training(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether a module that minds the mode is surely in training mode where a call is handed it."""
     made = made_by(value, call.function, call.line, index)
     path = dotted(value)
-    switched = [each for each in switches(call.function) if each.path == path and each.call.line < call.line]
+    switched = [switch for switch in switches(call.function) if switch.path == path and switch.call.line < call.line]
     if not made and switched and switched[-1].to_training is True and switched[-1].call.block in call.block.chain():
         owner = index.class_of(value, call.function, call.line)
         # Whoever switches to training right before an export means layers that mind it, as far as nothing else is seen.
@@ -153,8 +155,8 @@ def _may_be_evaluated(path: str, holder: Class, index: ProjectIndex) -> bool:
         is_elsewhere = root_of(each.receiver) == "self" and owner_of(each.function) not in classes
         if tail_of(each.receiver) in {tail_of(path), "self"} and not is_elsewhere:
             return True
-    methods = [each for base in classes for each in base.methods.values()]
-    return any({".eval", "eval"} & index.reached(each) for each in methods)
+    methods = [method for base in classes for method in base.methods.values()]
+    return any({".eval", "eval"} & index.reached(method) for method in methods)
 
 
 def _minds(made: Made, index: ProjectIndex) -> bool:
@@ -167,8 +169,8 @@ def _minds(made: Made, index: ProjectIndex) -> bool:
 def _is_moded_call(node: ast.Call, name: str) -> bool:
     if name.startswith(_WHOLE_MODELS):
         return True
-    parts = [dotted(each.func) for each in node.args if isinstance(each, ast.Call)]
-    return name == "torch.nn.Sequential" and any(_MODED.fullmatch(tail_of(each)) for each in parts)
+    parts = [dotted(arg.func) for arg in node.args if isinstance(arg, ast.Call)]
+    return name == "torch.nn.Sequential" and any(_MODED.fullmatch(tail_of(part)) for part in parts)
 
 
 def _has_moded_layer(owner: Class, index: ProjectIndex) -> bool:
@@ -195,7 +197,7 @@ def _may_switch(call: Call, path: str, index: ProjectIndex) -> bool:
     """Return whether a call may switch a module: by its name, or as a helper that is handed it."""
     if call.tail in _SWITCHES:
         return bool(call.receiver) and (path.startswith(call.receiver) or call.receiver.startswith(path))
-    handed = any(dotted(each) == path for each in (*call.node.args, *(each.value for each in call.node.keywords)))
+    handed = any(dotted(each) == path for each in (*call.node.args, *(keyword.value for keyword in call.node.keywords)))
     if call.receiver == path or handed:
         called = index.possible_callees(call)
         is_unknown = handed and not call.name.startswith("torch.") and not called

@@ -136,11 +136,11 @@ class ExpressionPass:
 
     def _comprehension(self, node: Comprehension) -> None:
         outside = self.block
-        for each in node.generators:
-            self.expression(each.iter, node)
+        for generator in node.generators:
+            self.expression(generator.iter, node)
             self.block = self.open_block(node, BlockKind.COMPREHENSION)
-            self.block.targets = tuple(bound(each.target))
-            for condition in each.ifs:
+            self.block.targets = tuple(bound(generator.target))
+            for condition in generator.ifs:
                 self.expression(condition, node)
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self.expression(part, node)
@@ -180,7 +180,7 @@ def _parts(target: ast.Tuple | ast.List, value: ast.expr) -> list[ast.expr] | No
 def bound(target: ast.expr) -> list[str]:
     """Return the paths that a target binds."""
     if isinstance(target, ast.Tuple | ast.List):
-        return [name for each in target.elts for name in bound(each)]
+        return [name for elt in target.elts for name in bound(elt)]
     if isinstance(target, ast.Starred):
         return bound(target.value)
     return [dotted(target)]

@@ -93,8 +93,8 @@ def draws(call: Call) -> bool:
 
 def shown(call: Call) -> Iterator[ast.expr]:
     """Yield the values that a printing or logging call reads, those in f-strings and dicts one by one."""
-    for each in call.node.args:
-        yield from _values(each)
+    for arg in call.node.args:
+        yield from _values(arg)
     for keyword in call.node.keywords:
         yield from _values(keyword.value)
 
@@ -112,7 +112,7 @@ def _inside(node: ast.expr) -> list[ast.expr] | None:
     """Return what a text or a collection is made of; None for a value of its own."""
     match node:
         case ast.JoinedStr():
-            return [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+            return [value.value for value in node.values if isinstance(value, ast.FormattedValue)]
         case ast.Dict(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
             return parts
         case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()) | ast.BinOp(op=ast.Mod(), right=ast.Tuple()):
@@ -136,7 +136,7 @@ def _made(function: Function, index: ProjectIndex) -> frozenset[str]:
     made = {
         target
         for target, assignments in function.assignments.items()
-        if any(each.value in outputs and not each.is_augmented for each in assignments)
+        if any(assignment.value in outputs and not assignment.is_augmented for assignment in assignments)
     }
     return frozenset((losses | made) - {""})
 

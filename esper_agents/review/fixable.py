@@ -75,9 +75,9 @@ def _calls_at(file: FileTables, claim: Diagnostic) -> list[Call]:
     """Return the calls that start where a claim points, the longest first."""
     place = (claim.location.line, claim.location.column - 1)
     there = [
-        each
-        for each in file.calls
-        if each.line == place[0] and _column(file, each.line, each.node.col_offset) == place[1]
+        call
+        for call in file.calls
+        if call.line == place[0] and _column(file, call.line, call.node.col_offset) == place[1]
     ]
     return sorted(there, key=lambda each: (-(each.node.end_lineno or 0), -(each.node.end_col_offset or 0)))
 

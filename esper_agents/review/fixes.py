@@ -128,7 +128,7 @@ def _proposed(
             return _patch(path, claims, held, rules, mending)
         except ValueError as error:
             problem = str(error)
-    mending.left += [UnfixedDiagnostic(each, problem) for each in claims]
+    mending.left += [UnfixedDiagnostic(claim, problem) for claim in claims]
     return None
 
 
@@ -141,7 +141,7 @@ def _patch(
     kept = _imported_elsewhere(path, wanted, held)
     rewritten = rewrite(text, {span: each.order for span, each in wanted.items()}, kept_imports=kept)
     done = [each.claim for span, each in wanted.items() if span in rewritten.done]
-    mending.left += [UnfixedDiagnostic(each, "no safe fix; edit it by hand") for each in claims if each not in done]
+    mending.left += [UnfixedDiagnostic(claim, "no safe fix; edit it by hand") for claim in claims if claim not in done]
     if not done or rewritten.text == text:
         return None
     after = (_BOM if has_mark else b"") + rewritten.text.encode(encoding)
@@ -182,7 +182,7 @@ def _keep_sound(proposed: list[Patch], check: _Check, mending: FixPlan) -> None:
             mending.patches.append(patch)
         else:
             why = "the review reports other problems in the fixed source"
-            mending.left += [UnfixedDiagnostic(each, why) for each in patch.claims]
+            mending.left += [UnfixedDiagnostic(claim, why) for claim in patch.claims]
 
 
 class _Check:
@@ -204,8 +204,8 @@ class _Check:
         before, after = self._before, self._reviewed({each.path: each.after for each in patches})
         if not after.problems <= before.problems:
             return False
-        meant = {each.fingerprint for patch in patches for each in patch.claims}
-        places = {(each.location.path, each.location.line) for patch in patches for each in patch.claims}
+        meant = {claim.fingerprint for patch in patches for claim in patch.claims}
+        places = {(claim.location.path, claim.location.line) for patch in patches for claim in patch.claims}
         gone = introduced_by_change(after.side, before.side)
         # A second rule's diagnostic on the same line may disappear too: two rules report an old name.
         beyond = [each for each in gone if (each.location.path, each.location.line) not in places]
@@ -218,7 +218,7 @@ class _Check:
     def _reviewed(self, changed: Mapping[str, bytes]) -> _Reviewed:
         sources = [from_bytes(changed.get(path, content), path) for path, content in self._held.items()]
         report = review_read(sources, root=self._root, extra=self._extra)
-        texts = {each.record.path: each.text for each in sources if isinstance(each, ReviewSource)}
+        texts = {source.record.path: source.text for source in sources if isinstance(source, ReviewSource)}
         problems = frozenset((each.path, each.problem) for each in report.unreadable)
         return _Reviewed(TreeSnapshot(texts, report.claims), problems)
 
@@ -238,10 +238,10 @@ def write(root: Path, patches: Iterable[Patch]) -> list[UnfixedDiagnostic]:
         try:
             _write(root / patch.path, patch)
         except _ChangedError:
-            left += [UnfixedDiagnostic(each, "the file has changed since it was reviewed") for each in patch.claims]
+            left += [UnfixedDiagnostic(claim, "the file has changed since it was reviewed") for claim in patch.claims]
         except OSError as error:
             problem = f"the file cannot be written: {error.strerror}"
-            left += [UnfixedDiagnostic(each, problem) for each in patch.claims]
+            left += [UnfixedDiagnostic(claim, problem) for claim in patch.claims]
     return left
 
 

@@ -116,8 +116,8 @@ class Flow:
     def _placed(self, events: Iterable[Event]) -> dict[int, list[Event]]:
         """Return events by their place, in the order in which they happen there."""
         found: dict[int, list[Event]] = {}
-        for each in events:
-            found.setdefault(self._place(each), []).append(each)
+        for event in events:
+            found.setdefault(self._place(event), []).append(event)
         for group in found.values():
             group.sort(key=_order)
         return found
@@ -149,8 +149,10 @@ class Flow:
 
         Where none is open, nothing runs that follows.
         """
-        for each in statements:
-            ends = self._compound(each, ends) if isinstance(each, _COMPOUND) else self._simple(each, ends)
+        for statement in statements:
+            ends = (
+                self._compound(statement, ends) if isinstance(statement, _COMPOUND) else self._simple(statement, ends)
+            )
         return ends
 
     def _compound(self, statement: ast.stmt, ends: list[int]) -> list[int]:

@@ -98,7 +98,7 @@ def _keeps(value: ast.expr, function: Function, line: int, names: frozenset[str]
         case ast.Call(func=ast.Attribute(value=receiver, attr=name)) if name in _KEEPING:
             return _keeps(_shaped(value, receiver, function), function, line, names, steps)
         case _:
-            return any(_keeps(each, function, line, names, steps) for each in _parts(value))
+            return any(_keeps(part, function, line, names, steps) for part in _parts(value))
 
 
 def _shaped(call: ast.Call, receiver: ast.expr, function: Function) -> ast.expr:

@@ -79,7 +79,7 @@ class Gone:
         self._function: Function = block.function
         self._line: int = block.node.lineno  # type: ignore[attr-defined]
         loops = [block, *(each for each in block.loops() if each is not block)]
-        found = [[each for each in overs(loop) if self._is_tensor(each)] for loop in loops]
+        found = [[over for over in overs(loop) if self._is_tensor(over)] for loop in loops]
         self.inner: list[Over] = found[0]
         self.all = [each for group in found for each in group]
         self.depth = sum(1 for group in found if group)
@@ -115,14 +115,14 @@ class Gone:
     def _fills_a_tensor(self) -> bool:
         """Return whether the loop writes into a tensor that the function made."""
         return any(
-            target.endswith("[]") and any(each.block.within(self._block) for each in assignments)
+            target.endswith("[]") and any(assignment.block.within(self._block) for assignment in assignments)
             for target, assignments in self._function.assignments.items()
             if makes_tensor(target.rstrip("[]"), self._function, 1 << 30)
         )
 
     def _asks_for_item(self, element: str) -> bool:
         """Return whether the loop turns its element into a number by `.item()`, and gathers no list, as lists do."""
-        inside = [each for each in self._function.calls if each.block.within(self._block)]
+        inside = [call for call in self._function.calls if call.block.within(self._block)]
         asks = any(each.receiver == element and each.tail == "item" for each in inside)
         return asks and not any(each.tail in {"append", "extend"} for each in inside)
 
@@ -161,7 +161,7 @@ class Gone:
             return True
         if tail_of(annotation_of(path, self._function)) == "Tensor":
             return True
-        uses = {each.tail for each in self._function.calls if each.receiver == path}
+        uses = {call.tail for call in self._function.calls if call.receiver == path}
         if uses & (_TENSOR_USES - {"to", "cuda"}):
             return True
         # The text first: to read all paths of a function takes long.
@@ -195,7 +195,7 @@ class Gone:
         handed = [argument for call in takers for argument in call.node.args]
         if any(dotted(argument) == path for argument in handed):
             return True
-        if is_array and any(dotted(each) == f"{path}[]" for argument in handed for each in _operands(argument)):
+        if is_array and any(dotted(operand) == f"{path}[]" for argument in handed for operand in _operands(argument)):
             return True
         if is_array and self._is_gathered_to_a_tensor():
             return True
@@ -206,9 +206,9 @@ class Gone:
     def _is_gathered_to_a_tensor(self) -> bool:
         """Return whether the loop appends to a list that torch then joins to one tensor."""
         calls = self._function.calls
-        lists = {each.receiver for each in calls if each.tail == "append" and each.block.within(self._block)}
+        lists = {call.receiver for call in calls if call.tail == "append" and call.block.within(self._block)}
         return any(
-            each.name in _JOINING and dotted(argument) in lists for each in calls for argument in each.node.args[:1]
+            call.name in _JOINING and dotted(argument) in lists for call in calls for argument in call.node.args[:1]
         )
 
 

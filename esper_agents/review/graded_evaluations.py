@@ -122,7 +122,7 @@ def _before_caller(caller: Call, function: Function, parameter: str) -> Call | N
 
 def last_switch(call: Call, path: str) -> Call | None:
     """Return the last call above another that switches a model, unless a variable or a branch decides there."""
-    above = [each for each in switches(call.function) if each.path == path and each.call.line <= call.line]
+    above = [switch for switch in switches(call.function) if switch.path == path and switch.call.line <= call.line]
     if not above or above[-1].to_training is None or not call.block.within(above[-1].call.block):
         return None
     return above[-1].call
@@ -133,10 +133,10 @@ def is_explained(call: Call, index: ProjectIndex) -> bool:
     function = call.function
     if provides_evaluation(function, index) or _gradients_handled(function):
         return True
-    if any(each.decorators and gradients_off_around(each.block, index) for each in index.callees(call)):
+    if any(callee.decorators and gradients_off_around(callee.block, index) for callee in index.callees(call)):
         return True
     callers = [call for each in callers_around(function, index) for call in index.callers(each)]
-    return any(gradients_off_around(each.block, index) or _gradients_handled(each.function) for each in callers)
+    return any(gradients_off_around(caller.block, index) or _gradients_handled(caller.function) for caller in callers)
 
 
 def _is_of_module(call: Call, index: ProjectIndex) -> bool:
@@ -159,7 +159,7 @@ def _gradients_handled(function: Function) -> bool:
 def _deals_with_gradients(function: Function) -> bool:
     module = function.file.functions[0]
     return any(
-        call.tail in _TURNS_OFF or "requires_grad" in {each.arg for each in call.node.keywords}
+        call.tail in _TURNS_OFF or "requires_grad" in {keyword.arg for keyword in call.node.keywords}
         for each in (function, module)
         for call in each.calls
     ) or any(target.endswith(".requires_grad") for target in function.assignments)

@@ -35,7 +35,7 @@ def is_short(loop: Block) -> bool:
     if loop.function.owner is not None and loop.function.name.startswith("forward") and rounds is not None:
         return any(path.startswith("self.") for path in names_in(rounds))
     is_range = isinstance(rounds, ast.Call) and dotted(rounds.func) == "range"
-    return is_range and all(_is_small(each) for each in rounds.args)  # type: ignore[union-attr]
+    return is_range and all(_is_small(arg) for arg in rounds.args)  # type: ignore[union-attr]
 
 
 def _calls_its_element(loop: Block) -> bool:
@@ -111,7 +111,7 @@ def frees_what_it_takes(loop: Block) -> bool:
         return True
     return any(
         target.endswith("[]")
-        and any(each.block.within(loop) and _is_nothing(each.value) for each in assignments)
+        and any(assignment.block.within(loop) and _is_nothing(assignment.value) for assignment in assignments)
         and root_of(target) in names_in(loop.node)
         for target, assignments in loop.function.assignments.items()
     )

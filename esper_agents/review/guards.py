@@ -240,7 +240,7 @@ def guards_of(scope: ast.AST, lines: Sequence[str]) -> Iterator[GuardUse]:
         lines: Lines of the file.
     """
     seen: dict[tuple[str, str], int] = {}
-    for use in _uses(scope, [plain(each) for each in lines]):
+    for use in _uses(scope, [plain(line) for line in lines]):
         number = seen.get(use.key, 0)
         seen[use.key] = number + 1
         yield replace(use, number=number)
@@ -322,18 +322,20 @@ def _exit_of(statement: ast.If) -> str:
 
 
 def _freezes(statement: ast.Assign) -> bool:
-    is_of_grad = any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
+    is_of_grad = any(
+        isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in statement.targets
+    )
     return is_of_grad and _is_false(statement.value)
 
 
 def _of_keywords(node: ast.Call, scope: str) -> Iterator[GuardUse]:
     function = ast.unparse(node.func)
-    for each in node.keywords:
-        guard = _KEYWORDS.get(each.arg or "", "")
-        is_none = isinstance(each.value, ast.Constant) and each.value.value in (None, False)
+    for keyword in node.keywords:
+        guard = _KEYWORDS.get(keyword.arg or "", "")
+        is_none = isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False)
         if guard and not is_none:
-            text = _short(ast.unparse(each))
-            yield GuardUse(guard, each.value.lineno, text, scope, function, keyword=each.arg or "")
+            text = _short(ast.unparse(keyword))
+            yield GuardUse(guard, keyword.value.lineno, text, scope, function, keyword=keyword.arg or "")
 
 
 def _of_expression(node: ast.AST, scope: str, statement: str) -> GuardUse | None:
@@ -377,8 +379,8 @@ def _epsilon(node: ast.expr, scope: str, statement: str, is_constant: Callable[[
 
 def _bound(node: ast.Call, scope: str, statement: str) -> GuardUse | None:
     """Return the bound that `max(x, 1)` or `torch.maximum(x, eps)` sets; a maximum over values is none."""
-    bounds = [each for each in node.args if _is_number(each) or _is_small(each)]
-    others = [each for each in node.args if each not in bounds]
+    bounds = [arg for arg in node.args if _is_number(arg) or _is_small(arg)]
+    others = [arg for arg in node.args if arg not in bounds]
     if len(node.args) != 2 or len(bounds) != 1:  # noqa: PLR2004 - a value and its bound
         return None
     is_dimension = isinstance(node.func, ast.Attribute) and _called(node.func) in {"max", "min"}
@@ -403,7 +405,7 @@ def _call(node: ast.Call, guard: str, scope: str, statement: str) -> GuardUse | 
 
 def _mode(node: ast.Call, called: str, scope: str) -> GuardUse | None:
     """Return the switch of a module's mode; `DataFrame.eval("...")` and the like have other arguments."""
-    values = [*node.args, *(each.value for each in node.keywords)]
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
     receiver = ast.unparse(node.func)
     if len(values) > 1 or (called == "eval" and values) or _TRAINERS.search(receiver):
         return None
@@ -452,13 +454,13 @@ def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         if isinstance(child, ast.expr):
             yield child
         elif isinstance(child, ast.withitem | ast.keyword):
-            yield from (each for each in ast.iter_child_nodes(child) if isinstance(each, ast.expr))
+            yield from (child_node for child_node in ast.iter_child_nodes(child) if isinstance(child_node, ast.expr))
 
 
 def _block(body: Sequence[ast.stmt], lines: Sequence[str]) -> tuple[str, ...]:
     if not body:
         return ()
-    return tuple(each for each in lines[body[0].lineno - 1 : body[-1].end_lineno] if each)
+    return tuple(line for line in lines[body[0].lineno - 1 : body[-1].end_lineno] if line)
 
 
 def _short(text: str) -> str:

@@ -94,10 +94,10 @@ class HeldFunctions(Objects):
     def _makers(self) -> frozenset[str]:
         """The names of functions that hand back one they define, and of what compiles a function."""
         return frozenset(
-            each.name
+            function.name
             for file in self.files.values()
-            for each in file.functions
-            if each.inner and any(self._made_in(each))
+            for function in file.functions
+            if function.inner and any(self._made_in(function))
         ) | {"compile"}
 
     def _made_in(self, maker: Function) -> Iterator[Function]:
@@ -105,7 +105,7 @@ class HeldFunctions(Objects):
         for statement, _ in maker.returns:
             value = statement.value
             parts = value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
-            held = [wrapped(each) or each for each in parts]
+            held = [wrapped(part) or part for part in parts]
             yield from (inner[each.id] for each in held if isinstance(each, ast.Name) and each.id in inner)
 
     def _bound_by(self, call: Call) -> Iterator[Assignment]:

@@ -43,7 +43,7 @@ def gathering_lambdas(file: FileTables) -> Iterator[tuple[Call, frozenset[str]]]
     for call in file.calls_ending("register_forward_hook"):
         hook = call.argument(0, "hook")
         if isinstance(hook, ast.Lambda):
-            names = frozenset(each.arg for each in hook.args.args[1:])
+            names = frozenset(arg.arg for arg in hook.args.args[1:])
             gather = next((each for each in call.function.calls if each.node is hook.body), None)
             if gather is not None and gather.tail in {"append", "extend"}:
                 yield gather, names

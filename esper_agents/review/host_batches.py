@@ -48,8 +48,8 @@ def _is_plain_loader(over: ast.expr, function: Function, line: int, index: Proje
         over = over.args[0]
     origins = index.origins(over, function, line)
     return bool(origins) and all(
-        isinstance(each.value, ast.Call)
-        and made_by(each.value, each.function) == "torch.utils.data.DataLoader"
-        and not {"collate_fn", None} & {keyword.arg for keyword in each.value.keywords}
-        for each in origins
+        isinstance(origin.value, ast.Call)
+        and made_by(origin.value, origin.function) == "torch.utils.data.DataLoader"
+        and not {"collate_fn", None} & {keyword.arg for keyword in origin.value.keywords}
+        for origin in origins
     )

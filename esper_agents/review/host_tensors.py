@@ -50,7 +50,10 @@ def _helpers(index: ProjectIndex) -> frozenset[Function]:
     return index.once(
         "makers of tensors on the host",
         lambda: frozenset(
-            each for file in index.files.values() for each in making_calls(file) if each.returns and not each.is_module
+            making_call
+            for file in index.files.values()
+            for making_call in making_calls(file)
+            if making_call.returns and not making_call.is_module
         ),
     )
 
@@ -62,11 +65,11 @@ def _helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[
 
 def _find_helper_calls(file: FileTables, index: ProjectIndex) -> dict[Function, list[ast.Call]]:
     helpers = _helpers(index)
-    names = index.once("names of makers", lambda: frozenset(each.name for each in helpers))
+    names = index.once("names of makers", lambda: frozenset(helper.name for helper in helpers))
     found: dict[Function, list[ast.Call]] = {}
     for tail in sorted(names & file.by_tail.keys()):
         for call in file.calls_ending(tail):
-            if any(each in helpers for each in index.callees(call)):
+            if any(callee in helpers for callee in index.callees(call)):
                 found.setdefault(call.function, []).append(call.node)
     return found
 
@@ -115,8 +118,9 @@ def _drawing(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, 
         names = {
             path
             for path, assignments in function.assignments.items()
-            for each in assignments
-            if isinstance(each.statement, ast.For | ast.AsyncFor) and is_drawn_on_host(each, function, index)
+            for assignment in assignments
+            if isinstance(assignment.statement, ast.For | ast.AsyncFor)
+            and is_drawn_on_host(assignment, function, index)
         }
         if names:
             yield function, names
@@ -125,7 +129,7 @@ def _drawing(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Function, 
 def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
     """Return the paths that may hold what comes from some calls and names."""
     read = function.file.once(("what is read into what", function), lambda: _read_into(function))
-    names = {each for each in seeds if isinstance(each, str)}
+    names = {seed for seed in seeds if isinstance(seed, str)}
     size = -1
     while size != len(names):
         size = len(names)
@@ -137,13 +141,13 @@ def holding(function: Function, seeds: frozenset[object]) -> frozenset[str]:
 def _read_into(function: Function) -> list[tuple[str, frozenset[object]]]:
     """Return the paths that a function binds or appends to, each with the calls and paths that it is made of."""
     found = [
-        (path, frozenset(_read(each.value)))
+        (path, frozenset(_read(assignment.value)))
         for path, assignments in function.assignments.items()
-        for each in assignments
+        for assignment in assignments
         if not path.endswith("[]")
     ]
     found += [
-        (call.receiver, frozenset(part for each in call.node.args for part in _read(each)))
+        (call.receiver, frozenset(part for arg in call.node.args for part in _read(arg)))
         for call in function.calls
         if call.tail == "append"
     ]
@@ -174,13 +178,13 @@ def mixing_nodes(function: Function, seeds: frozenset[object]) -> list[ast.AST]:
 
 def _lines_that_read(function: Function, names: Iterable[object]) -> list[int]:
     """Return the lines of a function on which one of the names, or of the calls, may stand."""
-    words = [each for each in names if isinstance(each, str) and each]
-    found = {each.lineno for each in names if isinstance(each, ast.Call)}
+    words = [name for name in names if isinstance(name, str) and name]
+    found = {name.lineno for name in names if isinstance(name, ast.Call)}
     if words:
         node = function.node
         first, last = (1, len(function.file.lines)) if isinstance(node, ast.Module) else (node.lineno, node.end_lineno)
         lines = function.file.lines[first - 1 : last]
-        found |= {first + place for place, line in enumerate(lines) if any(_is_word(each, line) for each in words)}
+        found |= {first + place for place, line in enumerate(lines) if any(_is_word(word, line) for word in words)}
     return sorted(found)
 
 
@@ -213,9 +217,9 @@ def _statements_on(body: Iterable[ast.stmt], lines: list[int]) -> Iterator[ast.s
 
 def _heads(statement: ast.stmt) -> Iterator[ast.stmt]:
     """Yield what a compound statement reads itself, as a statement of its own."""
-    for each in ast.iter_child_nodes(statement):
-        if isinstance(each, ast.expr):
-            yield ast.copy_location(ast.Expr(each), each)
+    for child_node in ast.iter_child_nodes(statement):
+        if isinstance(child_node, ast.expr):
+            yield ast.copy_location(ast.Expr(child_node), child_node)
 
 
 def _collect(node: ast.AST, names: Collection[object], found: list[ast.AST]) -> bool:

@@ -133,7 +133,9 @@ def _asks_whether_set(test: ast.expr) -> bool:
     if isinstance(test, ast.UnaryOp):
         return _asks_whether_set(test.operand)
     if isinstance(test, ast.Compare):
-        is_fixed = all(isinstance(each, ast.Constant) and each.value in {0, None} for each in test.comparators)
+        is_fixed = all(
+            isinstance(comparator, ast.Constant) and comparator.value in {0, None} for comparator in test.comparators
+        )
         return is_fixed and _asks_whether_set(test.left)
     return isinstance(test, ast.Name | ast.Attribute) and _SETTING.search(dotted(test)) is not None
 
@@ -183,7 +185,7 @@ def _step_loops(backward: Call, index: ProjectIndex) -> Iterator[Block]:
 def _is_epoch(loop: Block, backwards: list[Call]) -> bool:
     """Return whether each round of a loop is an epoch whose only step is its own."""
     named = any(name.lower().strip("_").startswith(("epoch", "ep", "iteration_of_epoch")) for name in loop.targets)
-    return named and all(each.block.loop is loop for each in backwards)
+    return named and all(backward.block.loop is loop for backward in backwards)
 
 
 def _go_up(start: Function, index: ProjectIndex, found: dict[Block, Hot]) -> None:

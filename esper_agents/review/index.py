@@ -101,13 +101,13 @@ class ProjectIndex(HeldFunctions):
         found = self.bindings(path, function, before)
         if not found.assignments:
             return self._handed_over(path, function, steps) or here
-        if any(each.is_unpacked or each.is_augmented for each in found.assignments):
+        if any(assignment.is_unpacked or assignment.is_augmented for assignment in found.assignments):
             return here
         outside = () if found.is_whole else self._handed_over(path, function, steps) or here
         inside = [
             origin
-            for each in found.assignments[:_BRANCHES]
-            for origin in self.origins(each.value, each.block.function, each.line, steps - 1)
+            for assignment in found.assignments[:_BRANCHES]
+            for origin in self.origins(assignment.value, assignment.block.function, assignment.line, steps - 1)
         ]
         return tuple(dict.fromkeys((*inside, *outside)))
 
@@ -176,7 +176,7 @@ class ProjectIndex(HeldFunctions):
         """Return the class that `super()` means in a call: the nearest base in these files that has the method."""
         owner = owner_of(call.function) if call.receiver == "super()" else None
         bases = self.lineage(owner).classes[1:] if owner is not None else []
-        return next((each for each in bases if call.tail in each.methods), None)
+        return next((base for base in bases if call.tail in base.methods), None)
 
     def possible_callees(self, call: Call) -> tuple[Function, ...]:
         """Return what a call may reach: what it surely reaches, else the methods of that name where they are few."""
@@ -186,7 +186,7 @@ class ProjectIndex(HeldFunctions):
         """Return the functions that callers hand to the parameter that a call runs."""
         if call.path not in call.function.parameters:
             return ()
-        handed = ((each, argument_for(each, call.function, call.path)) for each in self.callers(call.function))
+        handed = ((caller, argument_for(caller, call.function, call.path)) for caller in self.callers(call.function))
         found = [self.function_meant(value, each.function) for each, value in handed if value is not None]
         return tuple(dict.fromkeys(each for each in found if each is not None)) if None not in found else ()
 
@@ -197,7 +197,7 @@ class ProjectIndex(HeldFunctions):
     def _rare_methods(self) -> dict[str, tuple[Function, ...]]:
         """Methods by name, of names that few methods have."""
         named = {
-            name: tuple(each for each in functions if each.owner is not None)
+            name: tuple(function for function in functions if function.owner is not None)
             for name, functions in self.functions.items()
         }
         return {name: methods for name, methods in named.items() if len(methods) <= _NAMESAKES}
@@ -254,7 +254,7 @@ class ProjectIndex(HeldFunctions):
     def _possibly_called(self, function: Function) -> tuple[Function, ...]:
         """Return the functions that one may call itself, and those defined in it."""
         if function not in self._called_by:
-            called = (each for call in function.calls for each in self.possible_callees(call))
+            called = (possible_callee for call in function.calls for possible_callee in self.possible_callees(call))
             self._called_by[function] = tuple(dict.fromkeys((*called, *function.inner)))
         return self._called_by[function]
 

@@ -56,7 +56,7 @@ def _takes_inputs(function: Function, index: ProjectIndex) -> bool:
     if {"staticmethod", "classmethod"} & set(function.decorators):
         return False
     callers = [call.function for call in index.callers(function)]
-    return not callers or not all(_SETTING_UP.match(each.name) for each in callers)
+    return not callers or not all(_SETTING_UP.match(caller.name) for caller in callers)
 
 
 def _is_metric(owner: Class, index: ProjectIndex) -> bool:
@@ -86,7 +86,7 @@ def _follows_inputs(function: Function, index: ProjectIndex) -> bool:
     if _DATA.search(function.file.path.lower()):
         return False
     return index.once(
-        "follows inputs", lambda: any(_FOLLOWING.search(each.text) is not None for each in index.files.values())
+        "follows inputs", lambda: any(_FOLLOWING.search(file.text) is not None for file in index.files.values())
     )
 
 
@@ -105,13 +105,15 @@ def is_tensor(parameter: str, function: Function, index: ProjectIndex) -> bool:
 def is_said_to_be_tensor(parameter: str, function: Function) -> bool:
     """Return whether a parameter is annotated as a tensor."""
     return any(
-        each.arg == parameter and each.annotation is not None and _TENSOR.fullmatch(ast.unparse(each.annotation))
-        for each in _arguments(function)
+        argument.arg == parameter
+        and argument.annotation is not None
+        and _TENSOR.fullmatch(ast.unparse(argument.annotation))
+        for argument in _arguments(function)
     )
 
 
 def _tensors(function: Function) -> Iterator[str]:
-    told = {each.arg: each.annotation for each in _arguments(function)}
+    told = {argument.arg: argument.annotation for argument in _arguments(function)}
     read = frozenset(dotted(each) for each in walk(function.node) if isinstance(each, ast.Attribute))
     sliced = frozenset(
         dotted(each.value)
@@ -137,4 +139,4 @@ def _uses_as_tensor(call: Call, parameter: str) -> bool:
     if call.receiver == parameter and call.tail in _OF_TENSORS:
         return True
     takes = call.path.startswith("self.") or (call.name.startswith("torch.") and call.name not in MAKING)
-    return takes and any(isinstance(each, ast.Name) and each.id == parameter for each in call.node.args)
+    return takes and any(isinstance(arg, ast.Name) and arg.id == parameter for arg in call.node.args)

@@ -101,7 +101,10 @@ class Inspection:
 @cache
 def fact_queries() -> tuple[FactQuery, ...]:
     """Return one instance of every fact query, by name."""
-    modules = (import_module(f"{own_queries.__name__}.{each.name}") for each in iter_modules(own_queries.__path__))
+    modules = (
+        import_module(f"{own_queries.__name__}.{iter_module.name}")
+        for iter_module in iter_modules(own_queries.__path__)
+    )
     found = {
         kind.name: kind()
         for module in modules
@@ -118,7 +121,7 @@ def queries_for(subject: InspectionSubject, names: Iterable[str] = ()) -> tuple[
         NotFoundError: No query has one of the names.
         UsageError: No query belongs to the subject.
     """
-    known = {each.name: each for each in fact_queries()}
+    known = {fact_query.name: fact_query for fact_query in fact_queries()}
     wanted = tuple(names)
     for name in wanted:
         if name not in known:
@@ -155,7 +158,7 @@ def inspect(
     unread: dict[str, Unreadable] = {}
     named = discover(root, paths, notebooks=True, unread=unread)
     own = {each.path for each in named}
-    others = [each for each in project_sources(root, {}) if each.path not in own]
+    others = [project_source for project_source in project_sources(root, {}) if project_source.path not in own]
     if sum(map(size_of, (*named, *others))) > most_bytes:
         others = []
     sources = [read(each.file, each.path) for each in (*named, *others)]
@@ -224,7 +227,7 @@ def _inspected(
 
 def _of_program(files: Sequence[FileTables]) -> list[FileTables]:
     """Return files without tests and generated code, unless there is nothing else."""
-    program = [each for each in files if each.purpose in {Purpose.CODE, Purpose.EXAMPLE}]
+    program = [file for file in files if file.purpose in {Purpose.CODE, Purpose.EXAMPLE}]
     return program or list(files)
 
 
@@ -260,7 +263,7 @@ def _result(
     except Exception as error:  # noqa: BLE001 - one query's mistake must not cost what the others found
         own, problem = [], f"failed with {type(error).__name__}: {error}"[:300]
     of_rules = [_of_rule(each, query) for code in query.rules for each in by_rule.get(code, ())]
-    taken = {(each.path, each.line) for each in of_rules}
+    taken = {(rule.path, rule.line) for rule in of_rules}
     own = [_placed(replace(each, name=query.name), notebooks) for each in own]
     # A rule's diagnostic judges its line with a severity and a page of its own; a query may only describe it.
     kept = [each for each in own if each.assessment is Assessment.DESCRIPTION or (each.path, each.line) not in taken]
@@ -328,7 +331,7 @@ def _assumption_of(claim: Diagnostic, query: FactQuery) -> str:
 
 
 def _state(facts: Sequence[Fact], query: FactQuery) -> ClaimState:
-    assessed = {each.assessment for each in facts}
+    assessed = {fact.assessment for fact in facts}
     if Assessment.MUST_CHANGE in assessed:
         return ClaimState.CONFIRMED
     is_undecided = bool(assessed & {Assessment.OPEN, Assessment.SHOULD_CHECK}) or Assessment.FINE not in assessed

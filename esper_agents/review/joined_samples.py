@@ -95,11 +95,11 @@ def _is_of_a_tensor(device: ast.expr, call: Call) -> bool:
 def _holds_several(rounds: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether what a loop goes over holds values of several devices, by what fills it."""
     parts = rounds.args if isinstance(rounds, ast.Call) and dotted(rounds.func) in {"zip", "enumerate"} else [rounds]
-    for each in parts:
-        path = dotted(each)
+    for part in parts:
+        path = dotted(part)
         if _RESULTS.fullmatch(tail_of(path)) or _MANY.search(tail_of(path)):
             return True
-        if any(_is_gathered(one.value) for one in index.origins(each, call.function, call.line)):
+        if any(_is_gathered(one.value) for one in index.origins(part, call.function, call.line)):
             return True
         filling = [one for one in call.function.calls if any(path and dotted(given) == path for given in one.node.args)]
         if any(_GATHERING.fullmatch(one.tail) for one in filling):
@@ -114,7 +114,7 @@ def _is_gathered(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return _GATHERING.fullmatch(tail_of(dotted(value.func))) is not None
     if isinstance(value, ast.ListComp):
-        drawn = {name for each in value.generators for name in _names(each.target)}
+        drawn = {name for generator in value.generators for name in _names(generator.target)}
         return _runs_or_sends(value.elt, drawn)
     return False
 
@@ -131,7 +131,7 @@ def _runs_or_sends(value: ast.expr, drawn: set[str]) -> bool:
         return False
     if isinstance(value.func, ast.Name) and value.func.id in drawn:
         return True
-    return is_move(value) and any(names_in(each) & drawn for each in destinations(value))
+    return is_move(value) and any(names_in(destination) & drawn for destination in destinations(value))
 
 
 def _is_path(node: ast.AST) -> bool:
@@ -227,7 +227,7 @@ def _is_host_sample(call: Call, targets: tuple[str, ...]) -> bool:
         return value.id in targets and _RESULTS.fullmatch(value.id) is None
     if isinstance(value, ast.Call):
         is_loaded = _LOADING.fullmatch(tail_of(dotted(value.func))) is not None
-        return is_loaded and any(root_of(name) in targets for each in value.args for name in names_in(each))
+        return is_loaded and any(root_of(name) in targets for arg in value.args for name in names_in(arg))
     is_read = isinstance(value, ast.Subscript) and any(
         isinstance(each, ast.Name) and each.id in targets for each in walk(value.slice)
     )
@@ -270,8 +270,8 @@ def takes_one_out(call: Call) -> bool:
     value = func.value.func.value if _is_unsqueezed(func.value) else func.value  # type: ignore[attr-defined]
     return (
         any(
-            (each.is_tensor or each.has_shape) and each.counter and picks(value, each.counter, each.axis)
-            for each in overs(loop)
+            (over.is_tensor or over.has_shape) and over.counter and picks(value, over.counter, over.axis)
+            for over in overs(loop)
         )
         and isinstance(value, ast.Subscript)
         and _RESULTS.fullmatch(tail_of(dotted(value.value)) or "x") is None

@@ -124,9 +124,9 @@ class _FileJudge:
 
     def _is_silenced(self, rule: Rule, hit: RuleMatch) -> bool:
         by = [
-            each
-            for each in self.file.suppressions
-            if each.counts and rule.code in each.codes and each.covers(hit.line, hit.end_line)
+            suppression
+            for suppression in self.file.suppressions
+            if suppression.counts and rule.code in suppression.codes and suppression.covers(hit.line, hit.end_line)
         ]
         self.used.update((each, rule.code) for each in by)
         self.judged.suppressed += bool(by)

@@ -25,13 +25,13 @@ _DRAWN = ("", ".values()", ".items()")
 def losses_in_loops(file: FileTables, index: ProjectIndex) -> dict[Block, set[str]]:
     """Return the losses that each loop sends backward, itself or in a step function that hands the loss back."""
     found = {
-        loop: {path for each in backwards for path in losses_of(each)}
+        loop: {path for backward in backwards for path in losses_of(backward)}
         for loop, backwards in innermost_training_loops(file).items()
     }
     steps = index.once("functions that hand back their loss", lambda: _hands_back(index))
-    for tail in sorted({each.name for each in steps} & file.by_tail.keys()):
+    for tail in sorted({step.name for step in steps} & file.by_tail.keys()):
         for call in file.calls_ending(tail):
-            parts = [part for each in index.callees(call) for part in steps.get(each, ())]
+            parts = [part for callee in index.callees(call) for part in steps.get(callee, ())]
             if call.block.loop is not None and parts:
                 found.setdefault(call.block.loop, set()).update(_received(call, parts))
     return found
@@ -54,7 +54,7 @@ def _received(call: Call, parts: Collection[object]) -> set[str]:
         if isinstance(target, ast.Tuple | ast.List):
             names |= {dotted(each) for place, each in enumerate(target.elts) if place in parts}
         elif isinstance(target, ast.Name):
-            names |= {target.id} if _WHOLE in parts else {f"{target.id}[{each!r}]" for each in parts}
+            names |= {target.id} if _WHOLE in parts else {f"{target.id}[{part!r}]" for part in parts}
     return names - {""}
 
 
@@ -62,7 +62,7 @@ def losses_of_steps(file: FileTables, index: ProjectIndex) -> dict[Function, set
     """Return the losses of the functions that send one backward outside loops, and that a loop calls."""
     found: dict[Function, set[str]] = {}
     for call in backward_calls(file):
-        if call.block.loop is None and any(each.block.loop is not None for each in index.callers(call.function)):
+        if call.block.loop is None and any(caller.block.loop is not None for caller in index.callers(call.function)):
             found.setdefault(call.function, set()).update(losses_of(call))
     return found
 
@@ -146,8 +146,10 @@ def _parts_of_sums(function: Function, loop: Block, losses: Collection[str]) -> 
             isinstance(made.value, _STORES) and made.block.within(loop) for made in function.assignments.get(name, ())
         )
     }
-    drawn = [each for each in function.blocks if each.targets and isinstance(each.node, ast.For) and each.within(loop)]
-    return {f"{each}[]" for each in stores} | {
+    drawn = [
+        block for block in function.blocks if block.targets and isinstance(block.node, ast.For) and block.within(loop)
+    ]
+    return {f"{store}[]" for store in stores} | {
         each.targets[-1]
         for each in drawn
         if isinstance(each.node, ast.For) and dotted(each.node.iter) in {f"{s}{end}" for s in stores for end in _DRAWN}

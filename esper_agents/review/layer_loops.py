@@ -59,7 +59,7 @@ def _guards(loop: ast.For, line: int) -> Iterator[ast.expr]:
 def _asks(test: ast.expr, path: str, function: Function, index: ProjectIndex) -> bool:
     """Return whether a test that holds says that a path is a layer."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(_asks(each, path, function, index) for each in test.values)
+        return any(_asks(value, path, function, index) for value in test.values)
     if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) < 2:  # noqa: PLR2004 - what, and of which kind
         return False
     return dotted(test.args[0]) == path and _are_layers(test.args[1], function, test.lineno, index)
@@ -67,12 +67,12 @@ def _asks(test: ast.expr, path: str, function: Function, index: ProjectIndex) ->
 
 def _are_layers(kinds: ast.expr, function: Function, line: int, index: ProjectIndex) -> bool:
     if isinstance(kinds, ast.Tuple):
-        return bool(kinds.elts) and all(_are_layers(each, function, line, index) for each in kinds.elts)
+        return bool(kinds.elts) and all(_are_layers(elt, function, line, index) for elt in kinds.elts)
     if isinstance(kinds, ast.BinOp):
         return all(_are_layers(each, function, line, index) for each in (kinds.left, kinds.right))
     if LAYERS.fullmatch(resolve(dotted(kinds), function)):
         return True
-    made = [each for each in index.origins(kinds, function, line) if each.value is not kinds]
+    made = [origin for origin in index.origins(kinds, function, line) if origin.value is not kinds]
     return bool(made) and all(_are_layers(each.value, each.function, each.line, index) for each in made)
 
 
@@ -100,7 +100,7 @@ def _picks(origin: Origin, place: int | None, index: ProjectIndex, steps: int) -
             tests = [test for each in drawn for test in each.ifs]
             return _is_tested(given, place, tests, function, index)
         case ast.Call(func=ast.Name(id="filter"), args=[ast.Lambda() as picking, _]):
-            names = [each.arg for each in picking.args.args]
+            names = [arg.arg for arg in picking.args.args]
             return place is None and bool(names) and _asks(picking.body, names[0], function, index)
         case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _AS_IT_IS:
             return _picks(Origin(inner, function, line), place, index, steps - 1)
@@ -123,12 +123,12 @@ def _is_tested(
     if (place is None) is isinstance(given, ast.Tuple) or (place or 0) >= len(parts):
         return False
     path = dotted(parts[place or 0])
-    return bool(path) and any(_asks(each, path, function, index) for each in tests)
+    return bool(path) and any(_asks(test, path, function, index) for test in tests)
 
 
 def _gathers(path: str, place: int | None, function: Function, index: ProjectIndex) -> bool:
     """Return whether only layers are appended to a list."""
-    added = [each for each in function.calls if each.receiver == path and each.tail == "append" and each.node.args]
+    added = [call for call in function.calls if call.receiver == path and call.tail == "append" and call.node.args]
     return bool(added) and all(
         _is_tested(each.node.args[0], place, tests_around(each.block, function.block), function, index)
         for each in added

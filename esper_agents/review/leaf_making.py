@@ -26,7 +26,7 @@ def makes_leaf(value: ast.expr, function: Function) -> bool:
     if not isinstance(value, ast.Call):
         return False
     name = resolve(dotted(value.func), function)
-    wanted = {each.arg: each.value for each in value.keywords}.get("requires_grad")
+    wanted = {keyword.arg: keyword.value for keyword in value.keywords}.get("requires_grad")
     if name.endswith("nn.Parameter") or name == "torch.nn.parameter.Parameter":
         return wanted is None
     if _MAKING.fullmatch(name):
@@ -47,7 +47,7 @@ def asks_gradients(value: ast.expr) -> bool:
     """Return whether an expression ends in `.requires_grad_()`, whatever it asks that of."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
-    given = [*value.args, *(each.value for each in value.keywords)]
+    given = [*value.args, *(keyword.value for keyword in value.keywords)]
     return value.func.attr == "requires_grad_" and (not given or is_true(given[0]))
 
 

@@ -114,7 +114,7 @@ def _is_optimized(event: Event, function: Function) -> bool:
 def _was_made_here(path: str, function: Function) -> bool:
     """Return whether a path holds a leaf whether or not it required gradients before: made, detached or cloned so."""
     values = [each.value for each in function.assignments.get(path, ()) if not each.is_augmented]
-    return bool(values) and all(was_made(each, function) for each in values)
+    return bool(values) and all(was_made(value, function) for value in values)
 
 
 def _was_leaf(path: str, function: Function) -> bool:
@@ -148,8 +148,8 @@ def _is_parameter_of_class(path: str, function: Function, index: ProjectIndex, *
 
 def _is_switched_on(path: str, owner: Class, index: ProjectIndex) -> bool:
     """Return whether the constructor asks gradients of an attribute: `self.x.requires_grad_()`."""
-    for each in index.lineage(owner).classes:
-        made = each.methods.get("__init__")
+    for cls in index.lineage(owner).classes:
+        made = cls.methods.get("__init__")
         flags = made.assignments.get(f"{path}.requires_grad", ()) if made is not None else ()
         if any(is_true(one.value) for one in flags):
             return True
@@ -168,8 +168,8 @@ def _registered_parameters(owner: Class, index: ProjectIndex) -> set[str]:
     """Return the names of the parameters that a class registers by `register_parameter`, with a value."""
     return {
         str(call.node.args[0].value)
-        for each in index.lineage(owner).classes
-        for method in each.methods.values()
+        for cls in index.lineage(owner).classes
+        for method in cls.methods.values()
         for call in method.calls
         if call.tail == "register_parameter"
         and len(call.node.args) > 1
@@ -188,9 +188,9 @@ def _is_layer(holder: ast.expr, block: Block, line: int, index: ProjectIndex) ->
         return True
     origins = index.origins(holder, block.function, line)
     return bool(origins) and all(
-        isinstance(each.value, ast.Call)
-        and LAYERS.fullmatch(resolve(dotted(each.value.func), each.function)) is not None
-        for each in origins
+        isinstance(origin.value, ast.Call)
+        and LAYERS.fullmatch(resolve(dotted(origin.value.func), origin.function)) is not None
+        for origin in origins
     )
 
 
@@ -234,7 +234,7 @@ def _goes_over_parameters(found: Assignment, index: ProjectIndex) -> bool:
     if _COPIES.search(text + function.name):
         return not any(freezes(file) for file in index.files.values())
     holders = {dotted(each.func).rpartition(".")[0] for each in over if _holds_it(each, found)}
-    return not any(may_freeze(each, function) for each in holders)
+    return not any(may_freeze(holder, function) for holder in holders)
 
 
 def _holds_it(call: ast.Call, found: Assignment) -> bool:
@@ -266,5 +266,5 @@ def _names(target: ast.expr) -> Iterator[str]:
     if parts is None:
         yield dotted(target)
     else:
-        for each in parts:
-            yield from _names(each)
+        for part in parts:
+            yield from _names(part)

@@ -60,7 +60,7 @@ def purpose_of(path: str, text: str = "") -> Purpose:
         return Purpose.TEST
     if stem.startswith(("bench_", "benchmark")) or stem.endswith("_benchmark"):
         return Purpose.BENCHMARK
-    return next((_FOLDERS[each] for each in reversed(folders) if each in _FOLDERS), Purpose.CODE)
+    return next((_FOLDERS[folder] for folder in reversed(folders) if folder in _FOLDERS), Purpose.CODE)
 
 
 def is_generated(purpose: Purpose) -> bool:

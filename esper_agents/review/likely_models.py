@@ -33,13 +33,15 @@ def likely_forward(call: Call, index: ProjectIndex) -> Function | None:
 
 
 def _whole(file: FileTables, index: ProjectIndex) -> list[Class]:
-    modules = [each for each in file.classes if index.is_module(each) and not _NO_MODEL.search(each.name)]
+    modules = [cls for cls in file.classes if index.is_module(cls) and not _NO_MODEL.search(cls.name)]
     parts = {
         call.tail
-        for each in modules
-        for method in each.methods.values()
+        for module in modules
+        for method in module.methods.values()
         for call in method.calls
         if call.tail[:1].isupper()
     }
-    bases = {base.rpartition(".")[2] for each in modules for base in each.bases}
-    return [each for each in modules if each.name not in parts | bases and index.method(each, "forward") is not None]
+    bases = {base.rpartition(".")[2] for module in modules for base in module.bases}
+    return [
+        module for module in modules if module.name not in parts | bases and index.method(module, "forward") is not None
+    ]

@@ -80,8 +80,8 @@ def _of_call(value: ast.Call, function: Function, line: int, index: ProjectIndex
     ):
         yield from _sources(value.func.value, function, line, index, steps)
     elif value.args:
-        for each in value.args[:1]:
-            yield from _sources(each, function, line, index, steps)
+        for arg in value.args[:1]:
+            yield from _sources(arg, function, line, index, steps)
     else:
         yield Source.UNKNOWN
 
@@ -113,11 +113,11 @@ def _is_empty(value: ast.expr) -> bool:
 def _filled(path: str, function: Function, index: ProjectIndex, steps: int) -> Iterator[Source]:
     """Yield where the values come from that are put into a dictionary one by one."""
     stores = function.assignments.get(f"{path}[]", ())
-    for each in stores:
-        loop = each.block.loop.node if each.block.loop is not None else None
+    for store in stores:
+        loop = store.block.loop.node if store.block.loop is not None else None
         if isinstance(loop, ast.For) and steps:
             yield from _sources(loop.iter, function, loop.lineno, index, steps - 1)
-        elif isinstance(each.node, ast.Subscript) and isinstance(each.node.slice, ast.Constant):
+        elif isinstance(store.node, ast.Subscript) and isinstance(store.node.slice, ast.Constant):
             yield Source.SAID
         else:
             yield Source.UNKNOWN

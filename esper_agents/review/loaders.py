@@ -58,9 +58,9 @@ def _find(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:
 def _gone_over(loop: Block, index: ProjectIndex) -> Iterator[ast.Call]:
     """Yield the `DataLoader` calls that a loop goes over."""
     parts = [loop.node] if isinstance(loop.node, ast.For | ast.AsyncFor) else getattr(loop.node, "generators", ())
-    for each in parts:
-        if not _is_no_loader(each.iter):
-            yield from dict.fromkeys(_loaders(Origin(each.iter, loop.function, each.iter.lineno), index, WRAPPINGS))
+    for part in parts:
+        if not _is_no_loader(part.iter):
+            yield from dict.fromkeys(_loaders(Origin(part.iter, loop.function, part.iter.lineno), index, WRAPPINGS))
 
 
 def _is_no_loader(rounds: ast.expr) -> bool:
@@ -113,7 +113,7 @@ def _unpacked(origin: Origin, index: ProjectIndex, wrappings: int) -> Iterator[a
     if found is None or not isinstance(statement, ast.Assign) or not isinstance(found.value, ast.Call):
         return
     target = statement.targets[0]
-    names = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+    names = [dotted(elt) for elt in target.elts] if isinstance(target, ast.Tuple) else []
     for called, end in _returned(found.value, found.block.function, index):
         if path in names and isinstance(end, ast.Tuple) and len(end.elts) == len(names):
             yield from _loaders(Origin(end.elts[names.index(path)], called, end.lineno + 1), index, wrappings - 1)
@@ -131,7 +131,7 @@ def _returned(value: ast.Call, function: Function, index: ProjectIndex) -> Itera
 def trains(loop: Block, index: ProjectIndex) -> bool:
     """Return whether a loop sends losses backward, itself or through what it calls."""
     return any(
-        call.tail in _BACKWARD or any(_BACKWARD & index.reached(each) for each in index.callees(call))
+        call.tail in _BACKWARD or any(_BACKWARD & index.reached(callee) for callee in index.callees(call))
         for call in loop.function.calls
         if call.block.within(loop)
     )

@@ -58,10 +58,10 @@ def loss_calls(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
 def _names_of_losses(index: ProjectIndex) -> frozenset[str]:
     """Return the last names of what losses are assigned or handed to."""
     found = {"criterion", "loss_fn", "loss_func", "loss_function", "self.criterion"}
-    for call in index.calls_ending(*(each for each in _LOSSES if each[0].isupper())):
+    for call in index.calls_ending(*(loss for loss in _LOSSES if loss[0].isupper())):
         statement = call.statement
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        found |= {tail_of(dotted(each)) for each in targets}
+        found |= {tail_of(dotted(target)) for target in targets}
     return frozenset(found - {""})
 
 
@@ -111,7 +111,7 @@ def is_output(node: ast.expr, call: Call, index: ProjectIndex, shapes: Interpret
     """Return whether a value is what a model gave, as it was, and not a column that somebody made on purpose."""
     for origin in index.origins(node, call.function, call.line):
         value = _inner(origin.value)
-        if isinstance(value, ast.Call) and any(each.arg == "reduction" for each in value.keywords):
+        if isinstance(value, ast.Call) and any(keyword.arg == "reduction" for keyword in value.keywords):
             return True
         if isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _PRODUCTS):
             return True

@@ -34,7 +34,7 @@ def target_by_key(node: ast.expr, call: Call, index: ProjectIndex) -> Tensor | N
     key = _key(node, call, index)
     stored = index.once("stored by key", lambda: _stored(index)).get(key, []) if key else []
     columns = [_column(value, function, index) for value, function in stored]
-    return columns[0] if columns and all(each is not None for each in columns) else None
+    return columns[0] if columns and all(column is not None for column in columns) else None
 
 
 def _key(node: ast.expr, call: Call, index: ProjectIndex) -> str:
@@ -74,7 +74,7 @@ def _puts(function: Function) -> Iterator[tuple[str, ast.expr]]:
             part = each.node.slice if isinstance(each.node, ast.Subscript) else None
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and not each.is_augmented:
                 yield part.value, each.value
-    values = [each.value for assignments in function.assignments.values() for each in assignments]
+    values = [assignment.value for assignments in function.assignments.values() for assignment in assignments]
     for value in (*values, *(each.value for each, _ in function.returns)):
         if isinstance(value, ast.Dict):
             for key, one in zip(value.keys, value.values, strict=True):
@@ -108,9 +108,9 @@ def squeezed_elsewhere(node: ast.expr, target: ast.expr, call: Call, index: Proj
     The prediction itself is not squeezed, and nobody changes the shape of its target.
     """
     models = {
-        dotted(each.value.func)
-        for each in index.origins(node, call.function, call.line)
-        if isinstance(each.value, ast.Call) and each.function is call.function
+        dotted(origin.value.func)
+        for origin in index.origins(node, call.function, call.line)
+        if isinstance(origin.value, ast.Call) and origin.function is call.function
     } - {""}
     if len(models) != 1 or _is_shaped(target, call, index):
         return None
@@ -118,7 +118,7 @@ def squeezed_elsewhere(node: ast.expr, target: ast.expr, call: Call, index: Proj
     others = [each for each in call.function.file.calls_ending(tail_of(path)) if each.path == path]
     uses = [(each, squeezed) for each in others if each.line != call.line and (squeezed := _squeezed(each)) is not None]
     # What the function itself does with the model says more than another that may have other data.
-    near = [each for each in uses if each[0].function is call.function] or uses
+    near = [use for use in uses if use[0].function is call.function] or uses
     return near[0][0] if near and all(_is_set_against(squeezed, each) for each, squeezed in near) else None
 
 
@@ -126,7 +126,7 @@ def _is_shaped(target: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether a target was given another shape, here or where it was made."""
     name = dotted(target)
     made = [each.value for each in call.function.assignments.get(name, ())] if name else []
-    origins = (each.value for each in index.origins(target, call.function, call.line))
+    origins = (origin.value for origin in index.origins(target, call.function, call.line))
     return any(
         (isinstance(each, ast.Attribute) and each.attr in _SHAPING)
         or (isinstance(each, ast.Subscript) and "None" in ast.unparse(each.slice))
@@ -148,7 +148,7 @@ def _squeezed(call: Call) -> ast.AST | None:
     if not (isinstance(around, ast.Attribute) and isinstance(parents.get(around), ast.Call)):
         return None
     outer = parents[around]
-    is_flat = around.attr in {"view", "reshape"} and [ast.unparse(each) for each in outer.args] == ["-1"]
+    is_flat = around.attr in {"view", "reshape"} and [ast.unparse(arg) for arg in outer.args] == ["-1"]
     return outer if around.attr in _FLATTENING or is_flat else None
 
 

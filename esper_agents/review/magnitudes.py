@@ -60,7 +60,7 @@ def operand(node: ast.Call, function: Function) -> ast.expr | None:
     """Return the tensor that a call works on: before `.sum()`, or the first argument of `torch.sum`."""
     name = resolve(dotted(node.func), function)
     if is_function(name):
-        named = (each.value for each in node.keywords if each.arg in {"input", "x", "self"})
+        named = (keyword.value for keyword in node.keywords if keyword.arg in {"input", "x", "self"})
         return node.args[0] if node.args else next(named, None)
     if name.startswith(("numpy.", "math.", "scipy.", "tensorflow.", "jax.", "pandas.", "mlx.")):
         return None
@@ -145,7 +145,7 @@ def _sum_of(node: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> 
 
 
 def _first(origins: Iterable[Origin], index: ProjectIndex, steps: int) -> Origin | None:
-    return next((found for each in origins if (found := sum_of_squares(each, index, steps)) is not None), None)
+    return next((found for origin in origins if (found := sum_of_squares(origin, index, steps)) is not None), None)
 
 
 def _summed_by_call(node: ast.Call, origin: Origin, index: ProjectIndex, steps: int) -> Origin | None:
@@ -162,7 +162,7 @@ def _summed_by_call(node: ast.Call, origin: Origin, index: ProjectIndex, steps: 
         return _sum_of(inner, origin, index, steps)
     if tail == "var" and inner is not None:
         return Origin(inner, origin.function, origin.line)
-    pair = [each for each in node.args if not isinstance(each, ast.Constant)]
+    pair = [arg for arg in node.args if not isinstance(arg, ast.Constant)]
     pair = [inner, *pair] if inner is not None and len(pair) == 1 and inner is not pair[0] else pair
     if (_PRODUCT.search(tail) or tail == "einsum") and len(pair) == _TWO and _same(pair[0], pair[1]):
         return Origin(pair[0], origin.function, origin.line)
@@ -188,10 +188,10 @@ def cut_at_zero(value: ast.expr, origin: Origin, index: ProjectIndex) -> str:
         return "a `relu`"
     rest = later_arguments(value, origin.function)
     if tail in _CLAMPS:
-        floors = [each.value for each in value.keywords if each.arg == "min"] or rest
+        floors = [keyword.value for keyword in value.keywords if keyword.arg == "min"] or rest
         return f"a `{tail}` at 0" if floors and is_number(floors[0], 0) else ""
     is_maximum = name in {"torch.maximum", "torch.max"} and len(value.args) == _TWO
-    if is_maximum and any(tail_of(dotted(each)) in {"zeros", "zeros_like", "new_zeros"} for each in value.args):
+    if is_maximum and any(tail_of(dotted(arg)) in {"zeros", "zeros_like", "new_zeros"} for arg in value.args):
         return "a maximum with 0"
     return ""
 

@@ -46,13 +46,13 @@ def _by_function(calls: Iterator[Call]) -> dict[Function, list[Call]]:
 
 def _making(file: FileTables) -> Iterator[Call]:
     for call in (*file.calls_to(*sorted(MAKING)), *file.calls_ending("generate_square_subsequent_mask")):
-        if not any(each.arg in {"device", "out", "generator", None} for each in call.node.keywords):
+        if not any(keyword.arg in {"device", "out", "generator", None} for keyword in call.node.keywords):
             yield call
 
 
 def made_place(node: ast.Call, name: str, function: Function) -> Place:
     """Return where a call puts the tensor that it makes."""
-    keywords = {each.arg: each.value for each in node.keywords}
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
     if {None, "out", "generator"} & keywords.keys():
         return UNKNOWN
     first = node.args[0] if node.args else keywords.get("size", keywords.get("data"))
@@ -109,4 +109,4 @@ def has_rows(node: ast.expr | None) -> bool:
         return False
     first = node.args[0]
     sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
-    return not any(isinstance(each, ast.Starred) for each in sizes) and len(sizes) > 1
+    return not any(isinstance(siz, ast.Starred) for siz in sizes) and len(sizes) > 1

@@ -67,14 +67,14 @@ def _indexed(node: ast.Subscript, places: Places) -> Meeting | None:
     """Return the meeting of a tensor on the host with the tensor on the device that indexes it."""
     whole = places.of(node.value, node.lineno)
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    parts = [each for each in parts if not isinstance(each, ast.Slice | ast.Constant)]
+    parts = [part for part in parts if not isinstance(part, ast.Slice | ast.Constant)]
     if whole.where is Where.DEVICE:
-        kept = [places.of(each, node.lineno) for each in parts if dotted(each).startswith("self.")]
+        kept = [places.of(part, node.lineno) for part in parts if dotted(part).startswith("self.")]
         host = next((each for each in kept if each.where is Where.HOST), None)
         return Meeting(host, whole, Effect.COPIES) if host is not None else None
     if whole.where is not Where.HOST or isinstance(whole.source, ast.Name):
         return None
-    found = [places.of(each, node.lineno) for each in parts]
+    found = [places.of(part, node.lineno) for part in parts]
     index = next((each for each in found if each.where is Where.DEVICE), None)
     return Meeting(whole, index) if index is not None else None
 
@@ -97,7 +97,7 @@ def _stored(
 
 
 def _takes_device(node: ast.Call, places: Places) -> bool:
-    return any(places.of(each, node.lineno).where is Where.DEVICE for each in node.args)
+    return any(places.of(arg, node.lineno).where is Where.DEVICE for arg in node.args)
 
 
 def _handed_back(value: ast.expr, places: Places, function: Function, index: ProjectIndex) -> Meeting | None:
@@ -124,9 +124,10 @@ def _is_sized_by_input(source: ast.expr | None, function: Function, index: Proje
     if not isinstance(source, ast.Call) or resolve(dotted(source.func), function) not in SIZED:
         return False
     inputs = [
-        each
-        for each in function.parameters
-        if is_said_to_be_tensor(each, function) or (takes_inputs(function, index) and is_tensor(each, function, index))
+        parameter
+        for parameter in function.parameters
+        if is_said_to_be_tensor(parameter, function)
+        or (takes_inputs(function, index) and is_tensor(parameter, function, index))
     ]
     return _tells_size(source, inputs, function, 2)
 

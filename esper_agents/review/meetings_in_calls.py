@@ -116,11 +116,14 @@ def meeting_in_call(node: ast.Call, places: Places, function: Function, index: P
     if not _may_mix(node, function):
         return None
     line = node.lineno
-    arguments = [part for each in node.args for part in _parts(each)]
+    arguments = [part for arg in node.args for part in _parts(arg)]
     arguments += [
-        part for each in node.keywords for part in _parts(each.value) if not _GIVEN_ON_HOST.fullmatch(each.arg or "")
+        part
+        for keyword in node.keywords
+        for part in _parts(keyword.value)
+        if not _GIVEN_ON_HOST.fullmatch(keyword.arg or "")
     ]
-    found = [places.of(each, line) for each in arguments if not _is_sent_to_host(each)]
+    found = [places.of(argument, line) for argument in arguments if not _is_sent_to_host(argument)]
     path, tail = dotted(node.func), tail_of(dotted(node.func))
     if isinstance(node.func, ast.Attribute) and tail in MIXING:
         found.insert(0, places.of(node.func.value, line))
@@ -159,13 +162,13 @@ def _is_sent_to_host(node: ast.expr) -> bool:
 
 
 def _without_dimensions(node: ast.Call, device: Place, function: Function) -> Meeting | None:
-    for each in node.args[1:]:
+    for arg in node.args[1:]:
         if (
-            isinstance(each, ast.Call)
-            and resolve(dotted(each.func), function) == "torch.tensor"
-            and not any(keyword.arg in {"device", None} for keyword in each.keywords)
+            isinstance(arg, ast.Call)
+            and resolve(dotted(arg.func), function) == "torch.tensor"
+            and not any(keyword.arg in {"device", None} for keyword in arg.keywords)
         ):
-            return Meeting(type(device)(Where.HOST, each, function), device)
+            return Meeting(type(device)(Where.HOST, arg, function), device)
     return None
 
 
@@ -185,7 +188,7 @@ def _needs_one_place(node: ast.Call, met: Meeting, function: Function, index: Pr
 
 def _is_loss_of_torch(node: ast.Call, function: Function, index: ProjectIndex) -> bool:
     origins = index.origins(node.func, function, node.lineno)
-    return bool(origins) and all(made_by(each.value, each.function).startswith("torch.nn.") for each in origins)
+    return bool(origins) and all(made_by(origin.value, origin.function).startswith("torch.nn.") for origin in origins)
 
 
 def _weight_on_host(node: ast.Call, device: Place, function: Function, index: ProjectIndex) -> Meeting | None:
@@ -198,7 +201,7 @@ def _weight_on_host(node: ast.Call, device: Place, function: Function, index: Pr
         is_module = owner is not None and index.is_module(owner)
         if is_module or not made_by(made, origin.function).startswith("torch.nn.") or not isinstance(made, ast.Call):
             continue
-        weights = [each.value for each in made.keywords if each.arg in {"weight", "pos_weight"}]
+        weights = [keyword.value for keyword in made.keywords if keyword.arg in {"weight", "pos_weight"}]
         for each in (*weights, *made.args[:1]):
             place = places_of(origin.function, index).of(each, made.lineno)
             if place.where is Where.HOST:
@@ -218,9 +221,9 @@ def _is_mixed_inside(node: ast.Call, function: Function, index: ProjectIndex) ->
         if call is None or any(each.tail in _MOVING for each in called.calls):
             return False
         given = {
-            each: places.of(value, node.lineno).where
-            for each in called.parameters
-            if (value := argument_for(call, called, each)) is not None
+            parameter: places.of(value, node.lineno).where
+            for parameter in called.parameters
+            if (value := argument_for(call, called, parameter)) is not None
         }
         hosts = {each for each, where in given.items() if where is Where.HOST and each not in called.assignments}
         others = {each for each, where in given.items() if where is Where.DEVICE}
@@ -247,11 +250,11 @@ def _calculates(called: Function, hosts: set[str], others: set[str]) -> bool:
 def _feeds_layer(called: Function, hosts: set[str], index: ProjectIndex) -> bool:
     """Return whether a function feeds one of its parameters to a layer of torch, as it is."""
     return any(
-        dotted(each) in hosts and holds_parameters(call.node, called, index)
+        dotted(arg) in hosts and holds_parameters(call.node, called, index)
         for call in (called.calls if hosts else ())
-        for each in call.node.args
+        for arg in call.node.args
     )
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
-    return [part for each in node.elts for part in _parts(each)] if isinstance(node, ast.Tuple | ast.List) else [node]
+    return [part for elt in node.elts for part in _parts(elt)] if isinstance(node, ast.Tuple | ast.List) else [node]

@@ -33,7 +33,7 @@ def names_inside(call: Call, called: Function, value: ast.expr) -> list[str]:
     arguments = getattr(called.node, "args", None)
     if found or not isinstance(arguments, ast.arguments):
         return found
-    is_named = any(each.value is value and each.arg is not None for each in call.node.keywords)
+    is_named = any(keyword.value is value and keyword.arg is not None for keyword in call.node.keywords)
     gathering = arguments.kwarg if is_named else arguments.vararg if value in call.node.args else None
     return [gathering.arg] if gathering is not None else []
 
@@ -49,20 +49,20 @@ def drawn_from(function: Function, parameter: str) -> Iterator[str]:
 def _keeps(function: Function, parameter: str) -> bool:
     """Return whether a method adds a parameter to what its object holds, and never lets go of its graph."""
     names = {parameter, f"{parameter}[]", *drawn_from(function, parameter)}
-    names -= {each for each in names if any(not _is_drawn(one) for one in function.assignments.get(each, ()))}
+    names -= {name for name in names if any(not _is_drawn(one) for one in function.assignments.get(name, ()))}
     if parameter not in names:
         return False
     sums = [
-        each
+        assignment
         for path, assignments in function.assignments.items()
         if path.startswith("self.")
-        for each in assignments
-        if _adds(each, path, names)
+        for assignment in assignments
+        if _adds(assignment, path, names)
     ]
     stores = any(
         call.receiver.startswith("self.")
         and tail_of(call.path) in _GROWING
-        and any(keeps_graph(each, names) for each in call.node.args)
+        and any(keeps_graph(arg, names) for arg in call.node.args)
         and not without_gradients(call.block)
         for call in function.calls
     )

@@ -36,10 +36,10 @@ def mode_changes_something(owner: Class, index: ProjectIndex) -> bool:
     parts = [owner]
     for part in parts:
         lineage = index.lineage(part)
-        calls = [call for each in lineage.classes for method in each.methods.values() for call in method.calls]
+        calls = [call for cls in lineage.classes for method in cls.methods.values() for call in method.calls]
         made = [call for call in calls if call.function.name == "__init__" and not _makes_no_layer(call)]
         inner = [index.class_named(call.name, call.function.file) for call in made]
-        asks = any("self.training" in each.file.text for each in lineage.classes)
+        asks = any("self.training" in cls.file.text for cls in lineage.classes)
         is_foreign = any(tail_of(base) != "Module" for base in lineage.foreign)
         if asks or is_foreign or None in inner or any(_is_moded(call) for call in calls):
             return True
@@ -61,7 +61,7 @@ def holds_moded_layer(owner: Class, index: ProjectIndex) -> bool:
 
 def _is_moded(call: Call) -> bool:
     if call.tail in _MODED_BY:
-        given = {each.arg for each in call.node.keywords}
+        given = {keyword.arg for keyword in call.node.keywords}
         return None in given or _MODED_BY[call.tail] in given or len(call.node.args) > _POSITIONAL
     return call.tail.startswith(_MODED) or call.tail in {"dropout", "batch_norm", "dropout2d", "instance_norm"}
 
@@ -106,5 +106,5 @@ def _is_plain_layer(value: ast.expr, function: Function) -> bool:
         return False
     last = tail_of(dotted(value.func))
     if last == "Sequential":
-        return bool(value.args) and all(_is_plain_layer(each, function) for each in value.args)
+        return bool(value.args) and all(_is_plain_layer(arg, function) for arg in value.args)
     return last[:1].isupper() and not last.startswith((*_MODED, *_MODED_BY, "Module", "DataParallel"))

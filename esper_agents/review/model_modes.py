@@ -52,7 +52,7 @@ def modes_before(point: Call, path: str, index: ProjectIndex, hops: int = _HOPS)
     inside = [block for block in point.block.chain() if block.kind is BlockKind.WITH]
     if any(_may_evaluate_in(context, function, index) for block in inside for context in block.contexts):
         return frozenset({Mode.UNKNOWN})
-    if any(_may_evaluate_in(each, function, index) for each in function.decorators):
+    if any(_may_evaluate_in(decorator, function, index) for decorator in function.decorators):
         return frozenset({Mode.UNKNOWN})
     events = mode_events(function, path, index, hops)
     reach = index.flow(function).last_before(point, events)
@@ -71,7 +71,7 @@ def modes_after(function: Function, path: str, index: ProjectIndex, hops: int = 
 def _left_by(function: Function, path: str, index: ProjectIndex, hops: int) -> frozenset[Mode]:
     if hops <= 0 or not path:
         return frozenset({Mode.UNKNOWN} if ".eval" in index.reached(function) else {Mode.AS_FOUND})
-    if any(_may_evaluate_in(each, function, index) for each in function.decorators):
+    if any(_may_evaluate_in(decorator, function, index) for decorator in function.decorators):
         return frozenset({Mode.UNKNOWN})
     events = mode_events(function, path, index, hops)
     reach = index.flow(function).last_at_end(events)
@@ -117,10 +117,10 @@ def _hands_to(call: Call, path: str) -> bool:
 def _left_out_of_sight(called: Function, path: str, index: ProjectIndex) -> frozenset[Mode]:
     """Return what a function may do to a model that it is not handed in sight: it may hold it in an object."""
     evaluates = any(
-        each.receiver and each.tail == "eval" and not is_another(each.receiver, path)
+        call.receiver and call.tail == "eval" and not is_another(call.receiver, path)
         for function in index.closure(called)
-        for each in function.calls
-        if not each.node.args
+        for call in function.calls
+        if not call.node.args
     )
     return frozenset({Mode.UNKNOWN} if evaluates and called.owner is not None else {Mode.AS_FOUND})
 
@@ -204,20 +204,22 @@ def _handed_over(called: Function, name: str, index: ProjectIndex, hops: int) ->
 def _is_set_up_for_evaluation(function: Function, path: str, index: ProjectIndex) -> bool:
     """Return whether a class is given, or makes, its model in evaluation mode."""
     classes = index.lineage(function.owner).classes if function.owner is not None else ()
-    makers = [each.methods["__init__"] for each in classes if "__init__" in each.methods]
+    makers = [cls.methods["__init__"] for cls in classes if "__init__" in cls.methods]
     texts = [ast.unparse(each.value) for one in classes for each in one.attributes.get(path, ())]
     return any(re.search(r"\.eval\(|from_pretrained", text) for text in texts) or any(
-        call.tail == "eval" and call.receiver and is_same(call.receiver, path) for each in makers for call in each.calls
+        call.tail == "eval" and call.receiver and is_same(call.receiver, path)
+        for maker in makers
+        for call in maker.calls
     )
 
 
 def _is_switched_in_class(owner: Class, path: str, index: ProjectIndex) -> bool:
     """Return whether a method of a class may put what a path holds back into training mode, or switches it often."""
-    methods = [each for one in index.lineage(owner).classes for each in one.methods.values()]
+    methods = [method for one in index.lineage(owner).classes for method in one.methods.values()]
     return any(
         call.tail == "train" and (is_same(call.receiver, path) or call.receiver == "self")
-        for each in methods
-        for call in each.calls
+        for method in methods
+        for call in method.calls
     )
 
 

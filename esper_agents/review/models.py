@@ -184,17 +184,17 @@ def _is_part(path: str, function: Function, index: ProjectIndex) -> bool:
     if owner is not None and index.is_module(owner):
         return False
     used = {call.tail for call in function.calls if call.receiver == path}
-    texts = {dotted(each) for call in function.calls if call.path == path for each in call.node.args}
-    return not used & _CODING and not any(_TEXT.search(each) for each in texts)
+    texts = {dotted(arg) for call in function.calls if call.path == path for arg in call.node.args}
+    return not used & _CODING and not any(_TEXT.search(text) for text in texts)
 
 
 def _is_handed(path: str, function: Function, known: Collection[str], index: ProjectIndex) -> bool:
     """Return whether a parameter is handed a model by each of its callers."""
     if path not in function.parameters or path == "self":
         return False
-    handed = [argument_for(each, function, path) for each in index.callers(function)]
+    handed = [argument_for(caller, function, path) for caller in index.callers(function)]
     names = [tail_of(dotted(each)) if isinstance(each, ast.Name | ast.Attribute) else "" for each in handed]
-    return bool(names) and all(_NAMED.fullmatch(each) or each in known for each in names)
+    return bool(names) and all(_NAMED.fullmatch(name) or name in known for name in names)
 
 
 def is_loss(path: str) -> bool:
@@ -236,13 +236,16 @@ def _find_names_of_modules(index: ProjectIndex) -> Iterator[str]:
             owner = call.function.owner
             targets = call.statement.targets if isinstance(call.statement, ast.Assign) else []
             if owner is None or not index.is_module(owner):
-                yield from (tail_of(dotted(each)) for each in targets if isinstance(each, ast.Name | ast.Attribute))
+                yield from (
+                    tail_of(dotted(target)) for target in targets if isinstance(target, ast.Name | ast.Attribute)
+                )
 
 
 def happens_in(block: Block, tails: frozenset[str], index: ProjectIndex) -> bool:
     """Return whether something of these names is called in a block, directly or through functions of these files."""
     return any(
-        call.tail in tails or any(index.reached(each) & tails for each in index.possible_callees(call))
+        call.tail in tails
+        or any(index.reached(possible_callee) & tails for possible_callee in index.possible_callees(call))
         for call in block.function.calls
         if call.block.within(block)
     )

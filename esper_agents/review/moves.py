@@ -36,29 +36,29 @@ def is_move(node: ast.expr) -> bool:
         return dotted(node.func.value) != "torch"
     if node.func.attr != "to":
         return False
-    text = " ".join(ast.unparse(each) for each in destinations(node))
+    text = " ".join(ast.unparse(destination) for destination in destinations(node))
     return _DEVICE.search(text) is not None and _HOST.search(text) is None
 
 
 def follows_another(node: ast.expr) -> bool:
     """Return whether a move goes where another tensor is: `mask.to(x.device)`; mostly both are there already."""
     return isinstance(node, ast.Call) and any(
-        isinstance(each, ast.Attribute)
-        and each.attr == "device"
-        and dotted(each.value).partition(".")[0] not in _OWNERS
-        for each in destinations(node)
+        isinstance(destination, ast.Attribute)
+        and destination.attr == "device"
+        and dotted(destination.value).partition(".")[0] not in _OWNERS
+        for destination in destinations(node)
     )
 
 
 def destinations(node: ast.Call) -> list[ast.expr]:
     """Return what a move names as the device to go to."""
-    named = [each.value for each in node.keywords if each.arg == "device"]
+    named = [keyword.value for keyword in node.keywords if keyword.arg == "device"]
     return [*node.args[:1], *named]
 
 
 def is_without_waiting(call: Call) -> bool:
     """Return whether a move asks the host not to wait: `non_blocking=True`."""
-    asked = next((each.value for each in call.node.keywords if each.arg == "non_blocking"), None)
+    asked = next((keyword.value for keyword in call.node.keywords if keyword.arg == "non_blocking"), None)
     if asked is None and call.tail == "cuda" and len(call.node.args) > 1:
         asked = call.node.args[1]
     return isinstance(asked, ast.Constant) and asked.value is True
@@ -68,7 +68,7 @@ def makes_on_device(call: Call) -> bool:
     """Return whether a call makes a tensor on an accelerator at once: `torch.tensor(x, device="cuda")`."""
     if not call.name.startswith("torch.") or call.tail not in _MAKING:
         return False
-    asked = next((each.value for each in call.node.keywords if each.arg == "device"), None)
+    asked = next((keyword.value for keyword in call.node.keywords if keyword.arg == "device"), None)
     if asked is None or (isinstance(asked, ast.Attribute) and dotted(asked.value).partition(".")[0] not in _OWNERS):
         return False
     made = call.function.last_assignment(dotted(asked), call.line)

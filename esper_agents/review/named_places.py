@@ -64,7 +64,11 @@ class NamedPlaces(ABC):
         if path.startswith("self.") and not self._function.assignments.get(path):
             return self._attribute(path)
         found = self._index.bindings(path, self._function, line)
-        above = [each for each in found.assignments if each.line < line or each.block.function is not self._function]
+        above = [
+            assignment
+            for assignment in found.assignments
+            if assignment.line < line or assignment.block.function is not self._function
+        ]
         known = {each: self._assigned(each) for each in above or found.assignments}
         for each, place in known.items():
             if place.where is Where.HOST and stands_for_nothing(each, path):
@@ -181,7 +185,7 @@ class NamedPlaces(ABC):
 
 def _is_elsewhere(places: list[Place]) -> bool:
     """Return whether some caller surely hands over what is not on the device."""
-    return any(each.where in {Where.HOST, Where.NUMBER} for each in places)
+    return any(place.where in {Where.HOST, Where.NUMBER} for place in places)
 
 
 def _is_drawn(value: ast.expr, function: Function) -> bool:

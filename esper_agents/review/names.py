@@ -40,7 +40,7 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     """Return the fields of a kind of node that may hold nodes."""
     fields: tuple[str, ...] = getattr(kind, "_fields", ())
     aside = _NO_NODES | ({"name"} if issubclass(kind, _NAMED) else frozenset())
-    _below[kind] = () if issubclass(kind, _PLAIN) else tuple(each for each in fields if each not in aside)
+    _below[kind] = () if issubclass(kind, _PLAIN) else tuple(field for field in fields if field not in aside)
     return _below[kind]
 
 

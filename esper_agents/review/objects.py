@@ -65,7 +65,7 @@ class Objects(Definitions):
             found = self.binding(path, function, before)
             return Bindings((found,) if found is not None else (), is_whole=True)
         reach = self.flow(function).last_above(before, known)
-        events = tuple(each for each in reach.events if isinstance(each, Assignment))
+        events = tuple(event for event in reach.events if isinstance(event, Assignment))
         if not events:
             outside = self.binding(path, function, 0)
             return Bindings((outside,) if outside is not None else (), is_whole=True)
@@ -91,8 +91,8 @@ class Objects(Definitions):
         return self._attribute(owner, path) if owner is not None else None
 
     def _attribute(self, owner: Class, path: str) -> Assignment | None:
-        for each in self.lineage(owner).classes:
-            for found in each.attributes.get(path, ()):
+        for cls in self.lineage(owner).classes:
+            for found in cls.attributes.get(path, ()):
                 if dotted(found.value) != path and not dotted(found.value).startswith(f"{path}."):
                     return found
         return None
@@ -158,7 +158,7 @@ def position_of(found: Assignment) -> tuple[int, int]:
     """Return which of how many names an unpacking binds; 0 of 0 where that cannot be told."""
     target = found.statement.targets[0] if isinstance(found.statement, ast.Assign) else None
     parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
-    if any(isinstance(each, ast.Starred) for each in parts):
+    if any(isinstance(part, ast.Starred) for part in parts):
         return 0, 0
     return next(((place, len(parts)) for place, each in enumerate(parts) if each is found.node), (0, 0))
 

@@ -40,7 +40,7 @@ def _schema(call: Call) -> tuple[str, str] | None:
 
 
 def _texts(nodes: list[ast.expr]) -> list[str]:
-    return [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def _is_plain(texts: list[str], schemas: dict[str, str]) -> bool:

@@ -70,7 +70,7 @@ def page(rule: Rule) -> str:
         "## Good",
         _blocks(rule.good),
     )
-    return "\n\n".join(each for each in parts if each) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _fix(rule: Rule) -> list[str]:
@@ -81,7 +81,7 @@ def _fix(rule: Rule) -> list[str]:
         return ["## The fix", rule.advice]
     known = {each.code for each in catalogue()}
     claims = review_sources(example_files(rule.bad)).claims if rule.code in known else ()
-    own = [each for each in claims if each.rule == rule.code]
+    own = [claim for claim in claims if claim.rule == rule.code]
     advice = list(dict.fromkeys(each.remedy[:1].upper() + each.remedy[1:] + "." for each in own))
     by_itself = ["`esper review --fix` does it where that is safe."] if rule.is_fixable else []
     return ["## The fix", *advice, *by_itself] if advice or by_itself else []
@@ -100,12 +100,12 @@ def handbook(rules: Iterable[Rule]) -> str:
     rules = tuple(rules)
     parts = [_HEAD]
     for category in Category:
-        own = [each for each in rules if each.category is category]
+        own = [rule for rule in rules if rule.category is category]
         if own:
             rows = "".join(_row(each) for each in own)
             parts.append(f"## {category}\n\n| code | name | severity | fixed | finds |\n|---|---|---|---|---|\n{rows}")
     # A page's own headings go two levels down: it is a part here.
-    parts += [re.sub(r"^(#+ )", r"##\1", _outside_code(page(each)), flags=re.MULTILINE) for each in rules]
+    parts += [re.sub(r"^(#+ )", r"##\1", _outside_code(page(rule)), flags=re.MULTILINE) for rule in rules]
     return "\n".join(parts).replace(_HASH, "#")
 
 

@@ -94,7 +94,7 @@ def _is_known(layer: str) -> bool:
 def _has_bias(call: Call, layer: str) -> bool:
     if layer != "Linear" and not _CONVOLUTION.fullmatch(layer):
         return False
-    said = next((each.value for each in call.node.keywords if each.arg == "bias"), None)
+    said = next((keyword.value for keyword in call.node.keywords if keyword.arg == "bias"), None)
     place = 2 if layer == "Linear" else None
     said = said or (call.argument(place) if place is not None else None)
     return not call.has_splat() and (said is None or (isinstance(said, ast.Constant) and said.value is True))

@@ -40,14 +40,14 @@ class Part:
 
 def divide(candidates: Sequence[DiscoveredFile], most_bytes: int = PART_BYTES) -> tuple[Part, ...]:
     """Return files in parts of no more than so many bytes of source each, as far as single files allow."""
-    sizes = {each.path: size_of(each) for each in candidates}
+    sizes = {candidate.path: size_of(candidate) for candidate in candidates}
     if sum(sizes.values()) <= most_bytes:
         return (Part("", tuple(candidates)),)
     torch = _around_torch(candidates)
     if sum(sizes[path] for path in torch) > most_bytes:
         return tuple(_by_folder(candidates, sizes, most_bytes))
-    together = tuple(each for each in candidates if each.path in torch)
-    rest = [each for each in candidates if each.path not in torch]
+    together = tuple(candidate for candidate in candidates if candidate.path in torch)
+    rest = [candidate for candidate in candidates if candidate.path not in torch]
     first = [Part("what uses torch", together)] if together else []
     return (*first, *_by_folder(rest, sizes, most_bytes))
 
@@ -83,9 +83,9 @@ def _groups(
 ) -> list[tuple[str, list[DiscoveredFile]]]:
     """Return the folders at a depth with their files, each that is too large as the folders in it."""
     found: dict[str, list[DiscoveredFile]] = {}
-    for each in candidates:
-        parts = each.path.split("/")
-        found.setdefault("/".join(parts[: depth + 1]), []).append(each)
+    for candidate in candidates:
+        parts = candidate.path.split("/")
+        found.setdefault("/".join(parts[: depth + 1]), []).append(candidate)
     groups: list[tuple[str, list[DiscoveredFile]]] = []
     for name, group in sorted(found.items()):
         if len(group) > 1 and sum(sizes[each.path] for each in group) > most_bytes:
@@ -97,7 +97,7 @@ def _groups(
 
 def _around_torch(candidates: Sequence[DiscoveredFile]) -> set[str]:
     """Return the paths of the files that use torch, of what they import and of what imports them, as far as it goes."""
-    imports = {each.path: _imports(each) for each in candidates}
+    imports = {candidate.path: _imports(candidate) for candidate in candidates}
     by_tail: dict[str, list[str]] = {}
     for path in imports:
         by_tail.setdefault(_module(path).rpartition(".")[2], []).append(path)

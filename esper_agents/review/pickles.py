@@ -22,7 +22,7 @@ def opened(call: Call) -> str:
         made = call.function.last_assignment(source.id, call.line + 1)
         source = made.value if made is not None else source
     if isinstance(source, ast.Call):
-        return " ".join(ast.unparse(each) for each in source.args[:1])
+        return " ".join(ast.unparse(arg) for arg in source.args[:1])
     return ast.unparse(source) if source is not None else ""
 
 

@@ -29,7 +29,7 @@ def operands_of(node: ast.expr) -> list[ast.expr]:
 def keeps_dimensions(index: ast.expr) -> bool:
     """Return whether a subscript surely leaves some dimensions."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return any(isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value is None) for each in parts)
+    return any(isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is None) for part in parts)
 
 
 def position_of(found: Assignment) -> int | None:

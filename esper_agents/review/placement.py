@@ -52,7 +52,7 @@ class Places(NamedPlaces):
 
     def joined(self, parts: Iterable[ast.expr], line: int) -> Place:
         """Return where what is made of several values lives."""
-        return joined([self.of(each, line) for each in parts])
+        return joined([self.of(part, line) for part in parts])
 
     def elsewhere(self, function: Function) -> NamedPlaces:
         """Return where the values of another function live."""
@@ -111,7 +111,7 @@ class Places(NamedPlaces):
         if tail_of(name) in MOVED_ALONG or _ELSEWHERE.match(name):
             return UNKNOWN
         if name in MAKING or tail_of(name) == "generate_square_subsequent_mask":
-            told = next((each.value for each in node.keywords if each.arg == "device"), None)
+            told = next((keyword.value for keyword in node.keywords if keyword.arg == "device"), None)
             return self._told(told, node, line) if told is not None else made_place(node, name, self._function)
         if name.startswith(("torch.", "math.")) and "(" not in name:
             return _reduced(self._of_arguments(node, line), node, name)
@@ -146,12 +146,12 @@ class Places(NamedPlaces):
         if name == "cpu":
             return Place(Where.HOST, node, self._function) if receiver.where is not Where.NUMBER else NUMBER
         if name in MIXING and receiver.where is Where.HOST:
-            others = [self.of(each, line) for each in node.args]
+            others = [self.of(arg, line) for arg in node.args]
             return UNKNOWN if UNKNOWN in others else joined([receiver, *others])
         return self.of(node.args[0], line) if name == "type_as" and node.args else receiver
 
     def _moved(self, node: ast.Call, called: ast.Attribute, line: int) -> Place:
-        told = [*node.args, *(each.value for each in node.keywords if each.arg in {"device", "other"})]
+        told = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"device", "other"})]
         told = [each for each in told if not re.search(r"dtype|torch\.(?!device)\w+$", ast.unparse(each))]
         if not told:
             return self.of(called.value, line)
@@ -180,8 +180,11 @@ class Places(NamedPlaces):
         return DEVICE if is_given or path.endswith((".weight", ".bias")) else place
 
     def _of_arguments(self, node: ast.Call, line: int) -> Place:
-        parts = [*node.args, *(each.value for each in node.keywords if each.arg not in {"dim", "dtype", "device"})]
-        return self.joined([each for each in parts if not isinstance(each, ast.Starred)], line)
+        parts = [
+            *node.args,
+            *(keyword.value for keyword in node.keywords if keyword.arg not in {"dim", "dtype", "device"}),
+        ]
+        return self.joined([part for part in parts if not isinstance(part, ast.Starred)], line)
 
     def _is_moved_model(self, node: ast.Call) -> bool:
         """Return whether a call runs a model that was surely moved to a device in sight."""
@@ -192,10 +195,10 @@ class Places(NamedPlaces):
         for called in self._index.callees(call) if call is not None else ():
             inside = self.elsewhere(called)
             places = [inside.of(each.value, each.lineno) for each, _ in called.returns if each.value is not None]
-            if places and all(each.where is Where.HOST for each in places):
+            if places and all(place.where is Where.HOST for place in places):
                 return places[0]
             is_given = self._of_arguments(node, node.lineno).where is Where.DEVICE
-            if is_given and places and all(each.where is Where.DEVICE for each in places):
+            if is_given and places and all(place.where is Where.DEVICE for place in places):
                 return DEVICE
         return UNKNOWN
 

@@ -52,7 +52,7 @@ NUMBER, DEVICE, UNKNOWN = Place(Where.NUMBER), Place(Where.DEVICE), Place(Where.
 
 def joined(places: Iterable[Place]) -> Place:
     """Return where the result of an operation on several values lives, taking for granted that it succeeds."""
-    by_where = {each.where: each for each in reversed(list(places))}
+    by_where = {place.where: place for place in reversed(list(places))}
     for where in (Where.DEVICE, Where.HOST, Where.UNKNOWN):
         if where in by_where:
             return by_where[where]
@@ -61,14 +61,14 @@ def joined(places: Iterable[Place]) -> Place:
 
 def agreed(places: list[Place]) -> Place:
     """Return where a value lives that comes from one of several; unknown unless all agree."""
-    return places[0] if places and len({each.where for each in places}) == 1 else UNKNOWN
+    return places[0] if places and len({place.where for place in places}) == 1 else UNKNOWN
 
 
 def of_callers(places: list[Place]) -> Place:
     """Return where a value lives that callers hand over: what some surely put on the device breaks there."""
-    others = {each.where for each in places} - {Where.DEVICE}
+    others = {place.where for place in places} - {Where.DEVICE}
     if others == {Where.UNKNOWN}:
-        return next((each for each in places if each.where is Where.DEVICE), UNKNOWN)
+        return next((place for place in places if place.where is Where.DEVICE), UNKNOWN)
     return agreed(places)
 
 
@@ -104,8 +104,8 @@ class Meeting:
 
 def mixed(places: list[Place]) -> Meeting | None:
     """Return the meeting of the one on the host with the one on the device, if both are there."""
-    devices = [each for each in places if each.where is Where.DEVICE]
-    host = next((each for each in places if each.where is Where.HOST), None)
+    devices = [place for place in places if place.where is Where.DEVICE]
+    host = next((place for place in places if place.where is Where.HOST), None)
     if host is None or not devices:
         return None
-    return Meeting(host, next((each for each in devices if each.source is not None), devices[0]))
+    return Meeting(host, next((device for device in devices if device.source is not None), devices[0]))

@@ -98,6 +98,6 @@ def _find_importing(index: ProjectIndex) -> dict[FileTables, list[FileTables]]:
 
 
 def _imported(file: FileTables, index: ProjectIndex) -> set[FileTables]:
-    names = [name for each in file.import_statements for name in each.names]
+    names = [name for import_statement in file.import_statements for name in import_statement.names]
     found = {index.module(name) or index.module(name.rpartition(".")[0]) for name in names}
     return {each for each in found if each is not None}

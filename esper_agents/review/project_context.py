@@ -103,17 +103,17 @@ def _limited(whole: ReviewReport, others: Collection[str], codes: Collection[str
     examined = tuple(each for each in whole.examined if each.path not in others)
     shown = [each for each in whole.silenced if each.claim.location.path not in others]
     silenced = tuple(each for each in shown if each.claim.rule in codes)
-    sizes = tuple(each for each in whole.sizes if each.path not in others)
+    sizes = tuple(siz for siz in whole.sizes if siz.path not in others)
     context = [f"{each.sha256}  {each.path}\n" for each in whole.examined if each.path in others]
     return replace(
         whole,
-        claims=tuple(each for each in whole.claims if each.location.path not in others and each.rule in codes),
+        claims=tuple(claim for claim in whole.claims if claim.location.path not in others and claim.rule in codes),
         examined=examined,
         unreadable=tuple(each for each in whole.unreadable if each.path not in others),
-        rules=tuple(each for each in whole.rules if each in codes),
+        rules=tuple(rule for rule in whole.rules if rule in codes),
         suppressed=len(silenced),
-        lines=sum(each.lines for each in sizes),
-        torch_files=sum(each.imports_torch for each in sizes),
+        lines=sum(siz.lines for siz in sizes),
+        torch_files=sum(siz.imports_torch for siz in sizes),
         generated=tuple(each for each in whole.generated if each not in others),
         silenced=silenced,
         sizes=sizes,

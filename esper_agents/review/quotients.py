@@ -202,13 +202,16 @@ def _by_range(division: Division, left: ast.expr, right: ast.expr, index: Projec
 def _is_of_two(node: ast.Call, function: Function) -> bool:
     """Return whether `torch.max` and its kind take the larger of two tensors, and no largest value of one."""
     axes = (ast.Constant, ast.UnaryOp, ast.Tuple, ast.List)
-    return any(not isinstance(each, axes) and "dim" not in dotted(each) for each in later_arguments(node, function)[:1])
+    return any(
+        not isinstance(later_argument, axes) and "dim" not in dotted(later_argument)
+        for later_argument in later_arguments(node, function)[:1]
+    )
 
 
 def _by_product(division: Division, left: ast.expr, right: ast.expr, index: ProjectIndex) -> Quotient | None:
     """Return a correlation or a cosine by hand: a division by two norms or two spreads."""
     sides = [_made(each, division, index).value for each in (left, right)]
-    calls = [each for each in sides if isinstance(each, ast.Call)]
+    calls = [side for side in sides if isinstance(side, ast.Call)]
     if len(calls) != _TWO or any(tail_of(dotted(each.func)) not in _NORMS | {"std"} for each in calls):
         return None
     tensor, call = operand(calls[0], division.function), call_of(calls[0], division.function)
@@ -223,7 +226,7 @@ def _is_itself(division: Division, tensor: ast.expr, index: ProjectIndex) -> boo
     texts = {ast.unparse(tensor)}
     if isinstance(tensor, ast.Call) and tail_of(dotted(tensor.func)) == "abs":
         texts |= {ast.unparse(each) for each in (operand(tensor, division.function),) if each is not None}
-    for node in (division.divided, *(each.value for each in _origins(division.divided, division, index))):
+    for node in (division.divided, *(origin.value for origin in _origins(division.divided, division, index))):
         if ast.unparse(node) in texts:
             return True
         match node:
@@ -244,8 +247,8 @@ def _is_test(mask: ast.expr, division: Division, index: ProjectIndex) -> bool:
     """Return whether a mask was made by a test of values, so that it may be empty."""
     return any(
         isinstance(part, ast.Compare) or (isinstance(part, ast.Call) and tail_of(dotted(part.func)) in _TESTS)
-        for each in _origins(bare(mask, division.function), division, index)
-        for part in walk(each.value)
+        for origin in _origins(bare(mask, division.function), division, index)
+        for part in walk(origin.value)
     )
 
 
@@ -254,12 +257,12 @@ def _is_read_in(mask: ast.expr, division: Division, index: ProjectIndex) -> bool
     name = dotted(bare(mask, division.function))
     return bool(name) and any(
         dotted(part) == name
-        for each in _origins(division.divided, division, index)
-        for part in walk(each.value)
+        for origin in _origins(division.divided, division, index)
+        for part in walk(origin.value)
         if isinstance(part, ast.Name | ast.Attribute)
     )
 
 
 def call_of(node: ast.Call, function: Function) -> Call | None:
     """Return a call of a function by its node."""
-    return next((each for each in function.calls if each.node is node), None)
+    return next((call for call in function.calls if call.node is node), None)

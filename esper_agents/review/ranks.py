@@ -148,14 +148,14 @@ def ranks_at(call: Call, index: ProjectIndex, hops: int = 2) -> Ranks | None:
     own = _in_function(call, index)
     if own is not None:
         return own
-    if any(_ON_FIRST.search(each) for each in call.function.decorators):
+    if any(_ON_FIRST.search(decorator) for decorator in call.function.decorators):
         return Ranks.ONE
     return index.once(("ranks of callers", call.function, hops), lambda: _at_callers(call.function, index, hops))
 
 
 def _at_callers(function: Function, index: ProjectIndex, hops: int) -> Ranks | None:
     callers = index.callers(function)[:_MOST] if hops and not function.is_module else ()
-    found = {ranks_at(each, index, hops - 1) for each in callers}
+    found = {ranks_at(caller, index, hops - 1) for caller in callers}
     if len(found) != 1 or found == {None} or _is_passed_on(function, index):
         return None
     return found.pop()
@@ -184,8 +184,8 @@ def _is_called_on_one(function: Function, index: ProjectIndex, hops: int) -> boo
     def find() -> bool:
         callers = index.callers(function)[:_MOST] if hops and not function.is_module else ()
         return any(
-            _in_function(each, index) is not None or _is_called_on_one(each.function, index, hops - 1)
-            for each in callers
+            _in_function(caller, index) is not None or _is_called_on_one(caller.function, index, hops - 1)
+            for caller in callers
         )
 
     return index.once(("called on one rank", function, hops), find)
@@ -254,5 +254,9 @@ def unless_distributed(index: ProjectIndex) -> str:
 
 def leaves_it_to_engine(file: FileTables) -> bool:
     """Return whether a framework or an engine that a file imports runs its processes."""
-    needed = (each for each in file.import_statements if each.block.kind is BlockKind.FUNCTION)
+    needed = (
+        import_statement
+        for import_statement in file.import_statements
+        if import_statement.block.kind is BlockKind.FUNCTION
+    )
     return runs_the_loop(file) or any(name.split(".")[0] in _ENGINES for each in needed for name in each.names)

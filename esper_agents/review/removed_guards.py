@@ -91,7 +91,7 @@ class _File:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return cls(text, {})
         lines = text.split("\n")
-        return cls(text, {each.name: each for each in _scopes(tree, "", lines)})
+        return cls(text, {scope.name: scope for scope in _scopes(tree, "", lines)})
 
 
 def _scopes(node: ast.AST, name: str, lines: list[str]) -> Iterator[_Scope]:
@@ -225,7 +225,7 @@ def _lacks(node: ast.AST, use: GuardUse) -> bool:
     if not isinstance(node, ast.Call) or ast.unparse(node.func) != use.subject:
         return False
     # The arguments in a dictionary can contain it.
-    given = [each.value for each in node.keywords if each.arg in {use.keyword, None}]
+    given = [keyword.value for keyword in node.keywords if keyword.arg in {use.keyword, None}]
     return all(isinstance(each, ast.Constant) and each.value in {None, False} for each in given)
 
 

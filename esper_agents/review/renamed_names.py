@@ -35,7 +35,7 @@ def renames(old: ast.AST, new: ast.AST) -> dict[str, str]:
     if not gone or not come:
         return {}
     before, after = (
-        [_blanked(each, names) for each in _statements(tree)] for tree, names in ((old, gone), (new, come))
+        [_blanked(statement, names) for statement in _statements(tree)] for tree, names in ((old, gone), (new, come))
     )
     if len(before) * len(after) > _MOST_PAIRS:
         return {}
@@ -45,7 +45,7 @@ def renames(old: ast.AST, new: ast.AST) -> dict[str, str]:
         for (_, was), (_, now) in zip(before[at : at + size], after[there : there + size], strict=True):
             for one, other in zip(was, now, strict=True):
                 votes[one][other] += 1
-    taken = Counter(name for each in votes.values() for name in each)
+    taken = Counter(name for vote in votes.values() for name in vote)
     return {one: next(iter(each)) for one, each in votes.items() if len(each) == 1 and taken[next(iter(each))] == 1}
 
 
@@ -99,7 +99,7 @@ def with_new_names(before: str, after: str) -> RenamedText:
     lines = before.split("\n")
     for first, last, names in spans:
         if names:
-            lines[first - 1 : last] = [_replaced(each, names) for each in lines[first - 1 : last]]
+            lines[first - 1 : last] = [_replaced(line, names) for line in lines[first - 1 : last]]
     inverse = ((first, last, {new: old for old, new in names.items()}) for first, last, names in spans if names)
     return RenamedText("\n".join(lines), tuple(inverse))
 
@@ -111,11 +111,11 @@ def _replaced(text: str, names: Mapping[str, str]) -> str:
 
 def _functions(node: ast.AST, name: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield the functions within a node with their qualified names, outer ones first."""
-    for each in ast.iter_child_nodes(node):
-        inner = f"{name}.{each.name}" if isinstance(each, _DEFINITIONS) else name
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield inner, each
-        yield from _functions(each, inner)
+    for child_node in ast.iter_child_nodes(node):
+        inner = f"{name}.{child_node.name}" if isinstance(child_node, _DEFINITIONS) else name
+        if isinstance(child_node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield inner, child_node
+        yield from _functions(child_node, inner)
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:

@@ -112,7 +112,7 @@ def home_of(root: str, function: Function) -> Function | None:
 
 def _drawn(function: Function) -> set[str]:
     """Return the names that the loops and contexts of a function bind."""
-    return {root_of(each) for block in function.blocks for each in block.targets}
+    return {root_of(target) for block in function.blocks for target in block.targets}
 
 
 def _is_global(root: str, function: Function) -> bool:

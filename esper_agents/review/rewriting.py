@@ -152,8 +152,8 @@ class _Writer(cst.CSTTransformer):
 
 def _can_be_written(call: cst.Call, asked: Rewrite) -> bool:
     is_bare_generator = len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp)
-    has_splat = any(each.star for each in call.args)
-    unnamed = [each for each in call.args if each.keyword is None]
+    has_splat = any(arg.star for arg in call.args)
+    unnamed = [arg for arg in call.args if arg.keyword is None]
     # What a splat holds may stand in any place, or say what is to be said.
     is_hidden = has_splat and bool(asked.names or asked.first or asked.without)
     return not (is_bare_generator or is_hidden or (asked.names and len(unnamed) > len(asked.names)))
@@ -181,7 +181,7 @@ def _named(args: list[cst.Arg], names: tuple[str, ...]) -> list[cst.Arg]:
     unnamed = iter(names)
     return [
         each.with_changes(keyword=cst.Name(name), equal=_TIGHT) if name else each
-        for each, name in ((each, "" if each.keyword else next(unnamed, "")) for each in args)
+        for each, name in ((arg, "" if arg.keyword else next(unnamed, "")) for arg in args)
     ]
 
 

@@ -44,8 +44,8 @@ def _imports(body: Sequence[Statement]) -> list[cst.Import]:
 
 def _binds(statement: cst.Import, package: str) -> bool:
     return any(
-        each.asname is None and (get_full_name_for_node(each.name) or "").partition(".")[0] == package
-        for each in statement.names
+        name.asname is None and (get_full_name_for_node(name.name) or "").partition(".")[0] == package
+        for name in statement.names
     )
 
 
@@ -109,7 +109,7 @@ def without_gone(body: Sequence[cst.BaseSmallStatement]) -> list[cst.BaseSmallSt
 
 def _above(orphans: Sequence[cst.EmptyLine], own: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
     """Return the lines above a statement that moved up: those of what went, and no more blank ones than were there."""
-    if any(each.comment for each in orphans):
+    if any(orphan.comment for orphan in orphans):
         return [*orphans, *own]
     blank = next((number for number, each in enumerate(own) if each.comment), len(own))
     return [*orphans[: max(0, len(orphans) - blank)], *own]
@@ -125,7 +125,7 @@ def _without(statement: Statement, unused: Collection[str]) -> Statement:
 def _small_without(small: cst.BaseSmallStatement, unused: Collection[str]) -> cst.BaseSmallStatement:
     if not isinstance(small, cst.Import | cst.ImportFrom) or isinstance(small.names, cst.ImportStar):
         return small
-    kept = [each for each in small.names if _bound(each) not in unused]
+    kept = [name for name in small.names if _bound(name) not in unused]
     if len(kept) == len(small.names):
         return small
     if not kept:

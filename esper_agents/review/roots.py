@@ -87,7 +87,7 @@ def _powers(file: FileTables) -> Iterator[Root]:
     seen: set[ast.stmt] = set()
     for statement, block in statements(file):
         last = statement.end_lineno or statement.lineno
-        if statement in seen or not any(statement.lineno <= each <= last for each in lines):
+        if statement in seen or not any(statement.lineno <= line <= last for line in lines):
             continue
         seen.add(statement)
         for node in walk(statement):
@@ -99,7 +99,11 @@ def statements(file: FileTables) -> Iterator[tuple[ast.stmt, Block]]:
     """Yield the plain statements that make, give back or hand over values; some of them more than once."""
     for function in file.functions:
         for assignments in function.assignments.values():
-            yield from ((each.statement, each.block) for each in assignments if isinstance(each.statement, _SIMPLE))
+            yield from (
+                (assignment.statement, assignment.block)
+                for assignment in assignments
+                if isinstance(assignment.statement, _SIMPLE)
+            )
         yield from function.returns
     yield from ((call.statement, call.block) for call in file.calls if isinstance(call.statement, _SIMPLE))
 
@@ -142,14 +146,16 @@ def is_differentiated(root: Root, index: ProjectIndex) -> bool:
     around = (function, *(call.function for call in index.callers(function)))
     if any(_is_learned(each, index) or "loss" in each.name.lower() for each in around):
         return True
-    return any(_is_used_in_loss(each) and belongs_to_training(each.function, index) for each in index.callers(function))
+    return any(
+        _is_used_in_loss(caller) and belongs_to_training(caller.function, index) for caller in index.callers(function)
+    )
 
 
 def _is_learned(function: Function, index: ProjectIndex) -> bool:
     """Return whether a function is the `forward` of a network that has layers or weights of its own."""
     if function.name != "forward" or function.owner is None or not index.is_module(function.owner):
         return False
-    methods = [method for each in index.lineage(function.owner).classes for method in each.methods.values()]
+    methods = [method for cls in index.lineage(function.owner).classes for method in cls.methods.values()]
     return any(_LAYER.match(call.name) for method in methods if method.name != "forward" for call in method.calls)
 
 

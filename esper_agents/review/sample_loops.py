@@ -94,8 +94,8 @@ def _stepped(loop: Block, node: ast.While) -> Iterator[Over]:
 
 def _names(target: ast.expr) -> Iterator[str]:
     if isinstance(target, ast.Tuple | ast.List):
-        for each in target.elts:
-            yield from _names(each)
+        for elt in target.elts:
+            yield from _names(elt)
     elif isinstance(target, ast.Starred):
         yield from _names(target.value)
     else:
@@ -129,7 +129,7 @@ def _handed_out(target: ast.expr, rounds: ast.expr) -> Iterator[Over]:
         yield from _elements(target.id, rounds)
     elif isinstance(target, ast.Tuple) and isinstance(rounds, ast.Name | ast.Attribute):
         is_data_set = _DATA_SET.search(tail_of(dotted(rounds))) is not None and len(target.elts) <= _FIELDS
-        yield from (Over(dotted(rounds), 0, "", each) for each in _names(target) if is_data_set)
+        yield from (Over(dotted(rounds), 0, "", name) for name in _names(target) if is_data_set)
 
 
 def _elements(element: str, rounds: ast.expr) -> Iterator[Over]:
@@ -141,7 +141,7 @@ def _elements(element: str, rounds: ast.expr) -> Iterator[Over]:
         is_method = isinstance(rounds.func, ast.Attribute) and dotted(rounds.func.value) != "torch"
         value = rounds.func.value if is_method else rounds.args[0] if rounds.args else None  # type: ignore[attr-defined]
         axes = rounds.args if is_method else rounds.args[1:]
-        named = [each.value for each in rounds.keywords if each.arg == "dim"]
+        named = [keyword.value for keyword in rounds.keywords if keyword.arg == "dim"]
         axis = _integer((axes or named or [ast.Constant(0)])[0])
         if value is not None and axis is not None:
             yield Over(dotted(value), axis, "", element, is_tensor=True, has_shape=True)
@@ -187,8 +187,8 @@ def _unpacked_size(path: str, found: Assignment) -> Over | None:
     statement, value = found.statement, found.value
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
         return None
-    names = [dotted(each) for each in statement.targets[0].elts]
-    if path not in names or any(isinstance(each, ast.Starred) for each in statement.targets[0].elts):
+    names = [dotted(elt) for elt in statement.targets[0].elts]
+    if path not in names or any(isinstance(elt, ast.Starred) for elt in statement.targets[0].elts):
         return None
     axis = names.index(path)
     if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.lower is None:

@@ -100,7 +100,7 @@ class SampleTrace:
         parts = indices(value)
         if picks(value, self.over.counter, self.over.axis):
             del parts[self.over.axis]
-        return any(_is_computed(each) for each in parts)
+        return any(_is_computed(part) for part in parts)
 
     def _named(self, value: ast.Name, line: int, steps: int) -> Sample:
         found = bound_in(value.id, self.function, self.loop, line, with_unpacked=True) if steps else None
@@ -113,8 +113,8 @@ class SampleTrace:
     def _through(self, value: ast.Call, line: int, steps: int) -> Sample:
         tail = tail_of(dotted(value.func))
         parts: list[ast.expr] = []
-        for each in value.args:
-            parts += each.elts if isinstance(each, ast.List | ast.Tuple) else [each]
+        for arg in value.args:
+            parts += arg.elts if isinstance(arg, ast.List | ast.Tuple) else [arg]
         is_method = isinstance(value.func, ast.Attribute) and not self._is_module(value.func.value)
         if is_method and isinstance(value.func, ast.Attribute):
             parts.append(value.func.value)
@@ -124,7 +124,7 @@ class SampleTrace:
         if not found.is_sample:
             return found
         wraps = tail in {"stack", "array", "tensor"} and bool(value.args) and isinstance(value.args[0], ast.List)
-        is_tokenized = any(each.arg == "return_tensors" for each in value.keywords)
+        is_tokenized = any(keyword.arg == "return_tensors" for keyword in value.keywords)
         wraps |= is_tokenized
         adds_axis = (
             wraps or tail in {"unsqueeze", "expand_dims"} or (tail in {"view", "reshape"} and _is_one(value.args))
@@ -147,9 +147,9 @@ def _is_computed(index: ast.expr) -> bool:
     """Return whether an index is no plain number, `None`, `...` or slice between such."""
     ends = (index.lower, index.upper, index.step) if isinstance(index, ast.Slice) else (index,)
     return any(
-        not isinstance(each, ast.Constant | ast.UnaryOp) and dotted(each) not in {"np.newaxis", "numpy.newaxis"}
-        for each in ends
-        if each is not None
+        not isinstance(end, ast.Constant | ast.UnaryOp) and dotted(end) not in {"np.newaxis", "numpy.newaxis"}
+        for end in ends
+        if end is not None
     )
 
 

@@ -42,7 +42,7 @@ def as_sarif(outcome: ReviewOutcome, rules: Sequence[Rule], patches: Sequence[Pa
         rules: All rules there are.
         patches: Safe fixes of the files. A result that one fixes has the whole patch, as it was reviewed.
     """
-    ran = [each for each in rules if each.code in set(outcome.report.rules)]
+    ran = [rule for rule in rules if rule.code in set(outcome.report.rules)]
     places = {each.code: place for place, each in enumerate(ran)}
     fixes = {claim.fingerprint: [_fix(patch)] for patch in patches if _is_text(patch) for claim in patch.claims}
     lines = {each.path: each.lines for each in outcome.report.examined}
@@ -78,7 +78,7 @@ def _driver(rules: Sequence[Rule]) -> Json:
         ours = version("esper-agents")
     except PackageNotFoundError:
         ours = "0"
-    described = [_descriptor(each) for each in rules]
+    described = [_descriptor(rule) for rule in rules]
     return {"name": "esper-agents", "version": ours, "rules": described}
 
 

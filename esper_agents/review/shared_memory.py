@@ -118,9 +118,9 @@ def _keeps_places(path: str, function: Function) -> bool:
     found = owner.attributes.get(path, ()) if owner is not None else ()
     values = [each.value for each in found if not each.is_augmented]
     return bool(values) and all(
-        (isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _PLACES)
-        or (isinstance(each, ast.Subscript) and "nonzero" in ast.unparse(each.value))
-        for each in values
+        (isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _PLACES)
+        or (isinstance(value, ast.Subscript) and "nonzero" in ast.unparse(value.value))
+        for value in values
     )
 
 
@@ -141,12 +141,12 @@ def _changes(call: Call, path: str, index: ProjectIndex) -> bool:
     is_method = call.receiver.rstrip("[]") == path and (
         call.tail in _CHANGING or (call.tail.endswith("_") and not call.tail.startswith("_"))
     )
-    first = [dotted(each).rstrip("[]") for each in call.node.args[:1]]
+    first = [dotted(arg).rstrip("[]") for arg in call.node.args[:1]]
     is_handed = call.tail in _CHANGING_ARGUMENT and path in first
-    is_out = any(each.arg in _OUT and dotted(each.value).rstrip("[]") == path for each in call.node.keywords)
+    is_out = any(keyword.arg in _OUT and dotted(keyword.value).rstrip("[]") == path for keyword in call.node.keywords)
     if is_method or is_handed or is_out:
         return True
-    if not any(isinstance(each, ast.Name | ast.Attribute) and dotted(each) == path for each in call.node.args):
+    if not any(isinstance(arg, ast.Name | ast.Attribute) and dotted(arg) == path for arg in call.node.args):
         return _WEIGHTS.search(path) is not None and _is_optimizer_step(call, index)
     return any(_writes_parameter(called, call, path) for called in index.callees(call))
 
@@ -235,7 +235,7 @@ def _unshared(value: ast.expr, function: Function) -> ast.expr:
         if (
             name in SHARING
             and value.args
-            and not any(each.arg in {"dtype", "device", "copy"} for each in value.keywords)
+            and not any(keyword.arg in {"dtype", "device", "copy"} for keyword in value.keywords)
         ):
             value = value.args[0]
         elif isinstance(value.func, ast.Attribute) and value.func.attr in {"view", "reshape", "squeeze", "unsqueeze"}:

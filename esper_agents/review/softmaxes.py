@@ -55,7 +55,7 @@ def softmaxes(file: FileTables, index: ProjectIndex) -> Iterator[Softmax]:
             yield Softmax(call, scores, axis)
     made = file.calls_to(*MODULES)
     names = {tail_of(dotted(target)) for call in made for target in getattr(call.statement, "targets", ())}
-    for call in (*file.calls_ending(*sorted(names - {""})), *file.calls_to(*(f"{each}()" for each in MODULES))):
+    for call in (*file.calls_ending(*sorted(names - {""})), *file.calls_to(*(f"{module}()" for module in MODULES))):
         layer = shapes_of(index).ask(call.node.func, call) if call.node.args else None
         if isinstance(layer, Layer) and layer.name in {"Softmax", "LogSoftmax", "Softmin"}:
             axis_given = size(layer, "dim")
@@ -81,7 +81,7 @@ def is_product_of_keys(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
         elif isinstance(product, ast.Call) and product.args:
             right = product.args[-1]
         keys = index.origins(right, call.function, origin.line) if right is not None else ()
-        if any(_is_turned(each.value) for each in keys):
+        if any(_is_turned(key.value) for key in keys):
             return True
     return False
 
@@ -89,7 +89,7 @@ def is_product_of_keys(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
 def is_product(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether scores are a product, scaled or not: those of queries and keys are, those of classes are not."""
     origins = index.origins(node, call.function, call.line)
-    return any(_product(each.value, call, index, _STEPS) is not None for each in origins)
+    return any(_product(origin.value, call, index, _STEPS) is not None for origin in origins)
 
 
 def product_in(found: Softmax, index: ProjectIndex) -> ast.expr | None:
@@ -162,7 +162,7 @@ def contracted_axis(found: Softmax) -> tuple[int, int] | None:
             continue
         sources, arrow, out = equation.value.replace(" ", "").partition("->")
         letters = sources.split(",")
-        factors = [_without_dropout(each) for each in call.node.args[1:]]
+        factors = [_without_dropout(arg) for arg in call.node.args[1:]]
         for place, each in enumerate(factors if arrow and len(letters) == len(factors) else ()):
             is_result = each is found.call.node or (isinstance(each, ast.Name) and each.id in names)
             others = "".join(letters[:place] + letters[place + 1 :])
@@ -193,7 +193,11 @@ def names_of(found: Softmax) -> set[str]:
     names = {dotted(each) for each in getattr(found.call.statement, "targets", ())} - {""}
     for name in sorted(names):
         for path, assignments in found.call.function.assignments.items():
-            later = [each for each in assignments if each.line > found.call.line and isinstance(each.value, ast.Call)]
+            later = [
+                assignment
+                for assignment in assignments
+                if assignment.line > found.call.line and isinstance(assignment.value, ast.Call)
+            ]
             if any(dotted(_without_dropout(each.value)) == name for each in later):
                 names.add(path)
     return names
@@ -258,11 +262,11 @@ def axes_of_divergence(call: Call, index: ProjectIndex) -> tuple[int, int] | Non
     found: list[int] = []
     for node in (call.argument(0, "input"), call.argument(1, "target")):
         origins = index.origins(node, call.function, call.line) if node is not None else ()
-        values = [each.value for each in origins if isinstance(each.value, ast.Call)]
-        made = [each for each in values if tail_of(dotted(each.func)) in _TAILS]
+        values = [origin.value for origin in origins if isinstance(origin.value, ast.Call)]
+        made = [value for value in values if tail_of(dotted(value.func)) in _TAILS]
         if len(made) != 1:
             return None
-        axes = [each.value for each in made[0].keywords if each.arg == "dim"] or made[0].args[-1:]
+        axes = [keyword.value for keyword in made[0].keywords if keyword.arg == "dim"] or made[0].args[-1:]
         axis = written(axes[0]) if axes else None
         if axis is None:
             return None

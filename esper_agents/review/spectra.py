@@ -37,7 +37,7 @@ def is_spectrum(origin: Origin, index: ProjectIndex) -> bool:
 def is_spectral(node: ast.expr, function: Function, line: int, index: ProjectIndex, steps: int = _STEPS) -> bool:
     """Return whether a value is a spectrum, or what powers, sums and filters make of one."""
     origins = index.origins(node, function, line) if steps > 0 else ()
-    return any(_is_made_of_spectrum(each, index, steps) for each in origins)
+    return any(_is_made_of_spectrum(origin, index, steps) for origin in origins)
 
 
 def _is_made_of_spectrum(origin: Origin, index: ProjectIndex, steps: int) -> bool:
@@ -50,7 +50,7 @@ def _is_made_of_spectrum(origin: Origin, index: ProjectIndex, steps: int) -> boo
         return bool(given) and all(
             is_spectral(each.value, each.function, each.line, index, steps - 2) for each in given
         )
-    found = [is_spectral(each, function, origin.line, index, steps - 1) for each in _parts(value, origin)]
+    found = [is_spectral(part, function, origin.line, index, steps - 1) for part in _parts(value, origin)]
     return all(found or [False]) if _is_sum(value) else any(found)
 
 

@@ -27,7 +27,7 @@ def names_from_stars(file: FileTables, stars: Sequence[str]) -> dict[str, str]:
         file: The file, its functions, classes and calls filled in.
         stars: The modules of its star imports, in order.
     """
-    defined = {each.name for each in file.functions} | {each.name for each in file.classes}
+    defined = {function.name for function in file.functions} | {cls.name for cls in file.classes}
     defined |= set(file.imports) | _BUILTINS
     found: dict[str, str] = {}
     for name in _roots(file):
@@ -42,8 +42,8 @@ def _roots(file: FileTables) -> Iterator[str]:
         local = (call.function, file.functions[0])
         if not any(root in each.parameters or root in each.assignments for each in local):
             yield root
-    for each in file.classes:
-        yield from map(root_of, each.bases)
+    for cls in file.classes:
+        yield from map(root_of, cls.bases)
 
 
 def _star_of(name: str, stars: Sequence[str]) -> str:
@@ -52,5 +52,5 @@ def _star_of(name: str, stars: Sequence[str]) -> str:
         return "torch"
     if name[0].isupper() and "torch.nn" in stars:
         return "torch.nn"
-    others = [each for each in stars if each not in {"torch", "torch.nn"}]
+    others = [star for star in stars if star not in {"torch", "torch.nn"}]
     return others[0] if len(others) == 1 else ""

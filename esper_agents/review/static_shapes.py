@@ -40,7 +40,7 @@ def _find_names(index: ProjectIndex) -> Iterator[str]:
             if _is_decorated_static(function):
                 yield function.name
             for target, assignments in function.assignments.items():
-                if any(is_static_compile(each.value, function) for each in assignments):
+                if any(is_static_compile(assignment.value, function) for assignment in assignments):
                     yield tail_of(target)
 
 
@@ -50,8 +50,8 @@ def is_static_compile(node: ast.expr, function: Function) -> bool:
         isinstance(node, ast.Call)
         and resolve(dotted(node.func), function) == "torch.compile"
         and any(
-            each.arg == "dynamic" and isinstance(each.value, ast.Constant) and each.value.value is False
-            for each in node.keywords
+            keyword.arg == "dynamic" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            for keyword in node.keywords
         )
     )
 
@@ -59,12 +59,12 @@ def is_static_compile(node: ast.expr, function: Function) -> bool:
 def calls_static(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call surely runs something compiled for one shape each, whatever it is."""
     callees = index.callees(call)
-    if any(_is_decorated_static(each) for each in callees):
+    if any(_is_decorated_static(callee) for callee in callees):
         return True
     if not isinstance(call.node.func, ast.Name | ast.Attribute):
         return False
     origins = index.origins(call.node.func, call.function, call.line)
-    return bool(origins) and all(is_static_compile(each.value, each.function) for each in origins)
+    return bool(origins) and all(is_static_compile(origin.value, origin.function) for origin in origins)
 
 
 def _is_decorated_static(function: Function) -> bool:
@@ -76,7 +76,7 @@ def varying_size(call: Call, loop: Block) -> str:
     """Return what a call hands over whose size differs from round to round, as written; empty where nothing does."""
     if any(word in ast.unparse(loop.node) for word in _PADDING):
         return ""
-    for value in (*call.node.args, *(each.value for each in call.node.keywords)):
+    for value in (*call.node.args, *(keyword.value for keyword in call.node.keywords)):
         if _Sizes(call.function, loop).vary(value, call.line):
             return ast.unparse(value)
     return ""
@@ -114,10 +114,10 @@ class _Sizes:
         """Return whether a subscript ends where the round says: `x[:n]`, but not `x[i:i + 32]` or `x[n:n + size]`."""
         parts = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
         return any(
-            isinstance(each, ast.Slice)
-            and each.step is None
-            and sum(end is not None and self._hangs_on_round(end, line) for end in (each.lower, each.upper)) == 1
-            for each in parts
+            isinstance(part, ast.Slice)
+            and part.step is None
+            and sum(end is not None and self._hangs_on_round(end, line) for end in (part.lower, part.upper)) == 1
+            for part in parts
         )
 
     def _hangs_on_round(self, end: ast.expr, line: int, steps: int = _STEPS) -> bool:
@@ -136,8 +136,8 @@ class _Sizes:
         name = resolve(dotted(value.func), self._function)
         if name.startswith("torch.") and tail in _FROM_LISTS and value.args:
             return self._is_listed(value) or self._is_encoded(value.args[0], line, steps)
-        if any(each.arg == "return_tensors" for each in value.keywords):
-            return any(self._reads_round(each) for each in value.args)
+        if any(keyword.arg == "return_tensors" for keyword in value.keywords):
+            return any(self._reads_round(arg) for arg in value.args)
         if isinstance(value.func, ast.Attribute) and not name.startswith("torch."):
             return self.vary(value.func.value, line, steps - 1)
         return False
@@ -148,7 +148,7 @@ class _Sizes:
     def _is_listed(self, value: ast.Call) -> bool:
         """Return whether a tensor has as many elements as the round at hand: one for each word."""
         parts = [each for each in walk(value) if isinstance(each, ast.ListComp)]
-        return any(self._reads_round(each.generators[0].iter) for each in parts)
+        return any(self._reads_round(part.generators[0].iter) for part in parts)
 
     def _is_encoded(self, value: ast.expr, line: int, steps: int) -> bool:
         """Return whether a list has as many entries as the round's text has tokens."""
@@ -185,7 +185,7 @@ class _Sizes:
 def _is_bounded(value: ast.Subscript) -> bool:
     """Return whether a subscript cuts a piece off: then its size need not follow that of the whole."""
     parts = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
-    return any(isinstance(each, ast.Slice) and (each.lower is not None or each.upper is not None) for each in parts)
+    return any(isinstance(part, ast.Slice) and (part.lower is not None or part.upper is not None) for part in parts)
 
 
 def _asks_for_size(value: ast.expr) -> bool:
@@ -198,7 +198,7 @@ def _joins(value: ast.expr, name: str) -> bool:
     first = value.args[0] if isinstance(value, ast.Call) and value.args else None
     if tail_of(dotted(value)).rstrip("()") not in _JOINING or not isinstance(first, ast.List | ast.Tuple):
         return False
-    return any(isinstance(each, ast.Name) and each.id == name for each in first.elts) and not any(
+    return any(isinstance(elt, ast.Name) and elt.id == name for elt in first.elts) and not any(
         isinstance(each, ast.Subscript) and name in names_in(each.value) and isinstance(each.slice, ast.Slice)
         for each in walk(first)
     )

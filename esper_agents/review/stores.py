@@ -56,7 +56,7 @@ def starts_in_init(store: str, owner: Class) -> bool:
 def _is_empty_store(value: ast.expr) -> bool:
     """Return whether a value is a list, a deque without a bound, or a dict of such."""
     if isinstance(value, ast.Call):
-        is_bounded = len(value.args) > 1 or any(each.arg == "maxlen" for each in value.keywords)
+        is_bounded = len(value.args) > 1 or any(keyword.arg == "maxlen" for keyword in value.keywords)
         return tail_of(dotted(value.func)) in {"list", "deque", "defaultdict"} and not is_bounded
     return isinstance(value, ast.List) or (isinstance(value, ast.Dict) and not value.keys)
 

@@ -87,7 +87,7 @@ def find_suppressions(text: str) -> tuple[Suppression, ...]:
 
 def with_functions(file: FileTables) -> tuple[Suppression, ...]:
     """Return the suppressions of a file; those on the line of a `def` apply to the whole function."""
-    return tuple(_widened(each, file.functions[1:]) for each in file.suppressions)
+    return tuple(_widened(suppression, file.functions[1:]) for suppression in file.suppressions)
 
 
 def _comments(text: str) -> Iterator[tuple[tokenize.TokenInfo, re.Match[str]]]:
@@ -133,4 +133,4 @@ def _header_end(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def _first_line(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

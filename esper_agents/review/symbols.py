@@ -110,7 +110,7 @@ class _Table:
 
 @cache
 def _table() -> _Table:
-    pairs = [(name, each) for each in symbols() for name in each.names]
+    pairs = [(name, symbol) for symbol in symbols() for name in symbol.names]
     exact: dict[str, tuple[TorchSymbol, ...]] = {}
     for name, each in pairs:
         if not name.endswith("."):
@@ -144,13 +144,17 @@ def _is_chosen_by_import(use: SymbolUse, file: FileTables) -> bool:
     node = use.node
     path = dotted(node.func) if isinstance(node, ast.Call) else dotted(node) if isinstance(node, ast.expr) else ""
     root = root_of(path)
-    binding = [each for each in file.import_statements if root in file.imports and root in _bound_by(each)]
+    binding = [
+        import_statement
+        for import_statement in file.import_statements
+        if root in file.imports and root in _bound_by(import_statement)
+    ]
     guarded = [each for each in binding if is_guarded(each.block)]
     return any(isinstance(each.node, ast.ImportFrom) or len(binding) > 1 for each in guarded)
 
 
 def _bound_by(statement: Import) -> set[str]:
-    return {each.asname or each.name.partition(".")[0] for each in statement.node.names}
+    return {name.asname or name.name.partition(".")[0] for name in statement.node.names}
 
 
 def _entries(name: str, table: _Table) -> Iterator[TorchSymbol]:
@@ -166,16 +170,16 @@ def _calls(file: FileTables, table: _Table) -> Iterator[SymbolUse]:
             continue
         for symbol in _entries(name, table):
             if symbol.importable or not symbol.removed or not _is_import_of(name, file):
-                yield from (SymbolUse(symbol, name, each.node, each) for each in calls if _is_meant(symbol, each))
+                yield from (SymbolUse(symbol, name, call.node, call) for call in calls if _is_meant(symbol, call))
 
 
 def _is_import_of(name: str, file: FileTables) -> bool:
     """Return whether a path is imported by name, so that the import fails before anything is called."""
-    return any(name in each.names for each in file.import_statements)
+    return any(name in import_statement.names for import_statement in file.import_statements)
 
 
 def _is_meant(symbol: TorchSymbol, call: Call) -> bool:
-    said = {each.arg for each in call.node.keywords}
+    said = {keyword.arg for keyword in call.node.keywords}
     if symbol.keyword and symbol.keyword not in said:
         return False
     if symbol.absent and (said & {symbol.absent, None} or call.has_splat() or not call.node.args):
@@ -326,8 +330,8 @@ def _catches_a_missing_name(node: ast.AST) -> bool:
     One for `RuntimeError` is for numbers that do not work out.
     """
     handlers = node.handlers if isinstance(node, ast.Try) else [node] if isinstance(node, ast.ExceptHandler) else []
-    for each in handlers:
-        kinds = each.type.elts if isinstance(each.type, ast.Tuple) else [each.type]
+    for handler in handlers:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         if any(kind is None or tail_of(dotted(kind)) not in _OF_NUMBERS for kind in kinds):
             return True
     return False

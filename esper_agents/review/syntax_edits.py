@@ -124,9 +124,9 @@ def compare_expressions(old: ast.expr, new: ast.expr, subject: str = "") -> Iter
         new: Version after it.
         subject: The expression in words, such as `the divisor`; its source if empty.
     """
-    for each in _differences(old, new, subject):
+    for difference in _differences(old, new, subject):
         line, base_line = getattr(new, "lineno", 0), getattr(old, "lineno", 0)
-        yield replace(each, line=each.line or line, base_line=each.base_line or base_line)
+        yield replace(difference, line=difference.line or line, base_line=difference.base_line or base_line)
 
 
 def _differences(  # noqa: C901, PLR0912 - one case for each kind of expression
@@ -204,7 +204,7 @@ def _wrapped(old: ast.expr, new: ast.expr, subject: str) -> SyntaxEdit | None:
         layers = _layers(outer, inner)
         if not layers:
             continue
-        around = "".join(layers[::-1]) if all(each.startswith(".") for each in layers) else layers[0]
+        around = "".join(layers[::-1]) if all(layer.startswith(".") for layer in layers) else layers[0]
         what = subject or _code(inner)
         if len(layers) > 1 and not around.startswith("."):
             return SyntaxEdit(f"{what} is {_code(new)} instead of {_code(old)}")
@@ -286,7 +286,7 @@ def _consequence(outer: ast.expr, subject: str) -> str:
 
 def _calls(old: ast.Call, new: ast.Call) -> Iterator[SyntaxEdit]:
     name = _name(new.func)
-    has_other_arguments = [ast.dump(each) for each in old.args] != [ast.dump(each) for each in new.args]
+    has_other_arguments = [ast.dump(arg) for arg in old.args] != [ast.dump(arg) for arg in new.args]
     if _name(old.func) != name and has_other_arguments:
         # Arguments of one function say nothing about those of another.
         yield _instead(old, new, "")
@@ -303,9 +303,9 @@ def _calls(old: ast.Call, new: ast.Call) -> Iterator[SyntaxEdit]:
             is_simple = isinstance(keyword.value, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp)
             subject = f"`{key}` of `{name}`"
             edits = compare_expressions(keyword.value, after_keywords[key].value, subject)
-            for each in edits:
-                consequence = each.consequence or (_DECIDES.get(key or "", "") if is_simple else "")
-                yield replace(each, consequence=consequence)
+            for edit in edits:
+                consequence = edit.consequence or (_DECIDES.get(key or "", "") if is_simple else "")
+                yield replace(edit, consequence=consequence)
     for key, keyword in after_keywords.items():
         if key not in before_keywords:
             consequence = _DECIDES.get(key or "", "")
@@ -329,8 +329,8 @@ def _functions(old: ast.expr, new: ast.expr) -> Iterator[SyntaxEdit]:
 
 def _arguments(old: ast.Call, new: ast.Call, name: str) -> Iterator[SyntaxEdit]:
     if _is_reordered(old.args, new.args):
-        shown_args = (", ".join(shown(each) for each in call.args) for call in (new, old))
-        now, before = (_bounded(each) for each in shown_args)
+        shown_args = (", ".join(shown(arg) for arg in call.args) for call in (new, old))
+        now, before = (_bounded(shown_arg) for shown_arg in shown_args)
         yield SyntaxEdit(f"`{name}` gets its arguments in another order: `({now})` instead of `({before})`")
         return
     subject = f"the argument of `{name}`" if name in {"log", "sqrt", "log2", "log10"} else ""
@@ -338,7 +338,7 @@ def _arguments(old: ast.Call, new: ast.Call, name: str) -> Iterator[SyntaxEdit]:
         for one, other in zip(old.args, new.args, strict=True):
             yield from compare_expressions(one, other, subject)
         return
-    before_args, after_args = ([ast.dump(each) for each in call.args] for call in (old, new))
+    before_args, after_args = ([ast.dump(arg) for arg in call.args] for call in (old, new))
     for tag, a, b, c, d in SequenceMatcher(None, before_args, after_args, autojunk=False).get_opcodes():
         if tag == "equal":
             continue

@@ -105,7 +105,7 @@ class Unit:
             case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
                 return f"for {shown(target)} in {shown(over)}"
             case ast.With(items=items) | ast.AsyncWith(items=items):
-                return f"with {', '.join(shown(each) for each in items)}"
+                return f"with {', '.join(shown(item) for item in items)}"
             case ast.Try():
                 return "try"
             case ast.ExceptHandler(type=kind):
@@ -216,7 +216,7 @@ class SyntaxScope:
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
         """Keys of its statements with those of the statements around them."""
-        return [(each.key, self.units[each.parent].key if each.parent >= 0 else "") for each in self.units]
+        return [(unit.key, self.units[unit.parent].key if unit.parent >= 0 else "") for unit in self.units]
 
     @property
     def imported(self) -> dict[str, tuple[str, int]]:
@@ -226,9 +226,9 @@ class SyntaxScope:
             match unit.node:
                 case ast.ImportFrom(module=module, names=names, level=level):
                     start = f"{'.' * level}{module or ''}"
-                    found |= {each.asname or each.name: (f"{start}.{each.name}", unit.line) for each in names}
+                    found |= {name.asname or name.name: (f"{start}.{name.name}", unit.line) for name in names}
                 case ast.Import(names=names):
-                    found |= {each.asname or each.name: (each.name, unit.line) for each in names}
+                    found |= {name.asname or name.name: (name.name, unit.line) for name in names}
                 case _:
                     continue
         return found
@@ -326,7 +326,7 @@ def _collect(body: Sequence[ast.stmt], parent: int, found: list[Unit], *, is_cla
 def _has_same_role(old: ast.AST, new: ast.AST) -> bool:
     match old, new:
         case (ast.Assign(), ast.Assign()):
-            return [ast.dump(each) for each in old.targets] == [ast.dump(each) for each in new.targets]
+            return [ast.dump(target) for target in old.targets] == [ast.dump(target) for target in new.targets]
         case (ast.AugAssign(), ast.AugAssign()):
             return same(old.target, new.target)
         case (ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Return(), _):
@@ -353,8 +353,8 @@ def _compare(  # noqa: C901, PLR0912 - one case for each kind of statement
         case (ast.expr(), ast.expr()):
             yield from compare_expressions(old, new)
         case (ast.Assign(), ast.Assign()):
-            if [ast.dump(each) for each in old.targets] != [ast.dump(each) for each in new.targets]:
-                now, before = (", ".join(shown(each) for each in side.targets) for side in (new, old))
+            if [ast.dump(target) for target in old.targets] != [ast.dump(target) for target in new.targets]:
+                now, before = (", ".join(shown(target) for target in side.targets) for side in (new, old))
                 yield SyntaxEdit(f"assigns to `{now}` instead of `{before}`")
             yield from compare_expressions(old.value, new.value)
         case (ast.AugAssign(), ast.AugAssign()) if same(old.target, new.target) and type(old.op) is type(new.op):
@@ -380,7 +380,7 @@ def _compare(  # noqa: C901, PLR0912 - one case for each kind of statement
         case (ast.FunctionDef() | ast.AsyncFunctionDef(), ast.FunctionDef() | ast.AsyncFunctionDef()):
             yield from _parameters(old.args, new.args)
         case (ast.ClassDef(), ast.ClassDef()):
-            before_bases, after_bases = (", ".join(shown(each) for each in side.bases) for side in (old, new))
+            before_bases, after_bases = (", ".join(shown(base) for base in side.bases) for side in (old, new))
             yield SyntaxEdit(f"the bases are `({after_bases})` instead of `({before_bases})`")
         case _:
             yield SyntaxEdit(f"`{shown(new)}` instead of `{shown(old)}`")

@@ -73,8 +73,8 @@ class Call:
 
     def has_splat(self) -> bool:
         """Return whether arguments are hidden in `*` or `**`."""
-        return any(isinstance(each, ast.Starred) for each in self.node.args) or any(
-            each.arg is None for each in self.node.keywords
+        return any(isinstance(arg, ast.Starred) for arg in self.node.args) or any(
+            keyword.arg is None for keyword in self.node.keywords
         )
 
 

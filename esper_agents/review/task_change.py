@@ -147,7 +147,7 @@ def default_branch(root: Path) -> str:
     if remote and git(root, "rev-parse", "--verify", "-q", remote):
         return remote
     local = (git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes/origin") or "").split()
-    found = [name for each in _DEFAULTS for name in (each, f"origin/{each}") if name in local]
+    found = [name for default in _DEFAULTS for name in (default, f"origin/{default}") if name in local]
     return found[0] if found else ""
 
 

@@ -48,8 +48,8 @@ class Tensors:
         self._function = function
         self._line = line
         self._index = index
-        self._calls = {each.node: each for each in function.calls}
-        self._forwards = {each.node for each in forward_calls(function.file, index)}
+        self._calls = {call.node: call for call in function.calls}
+        self._forwards = {forward_call.node for forward_call in forward_calls(function.file, index)}
 
     def holds(self, node: ast.expr, steps: int = 6) -> str:  # noqa: C901 - one case for each kind of expression
         """Return what an expression is, as far as that can be told.
@@ -89,7 +89,7 @@ class Tensors:
         found = self._index.bindings(path, self._function, self._line)
         if path in self._function.parameters and not found.assignments:
             return "data" if self._is_tensor_parameter(path) else self._handed_over(path, steps)
-        kinds = [self._bound(each, steps) for each in found.assignments] if found.is_whole else []
+        kinds = [self._bound(assignment, steps) for assignment in found.assignments] if found.is_whole else []
         if kinds and all(kinds):
             return "list" if "list" in kinds else _stronger(kinds)
         return "list" if self._is_filled_with_graphs(path, steps) else ""
@@ -152,7 +152,7 @@ class Tensors:
         elif name in _SUMMING and node.args:
             found = self._summed(name, node.args[0], steps)
         elif name.startswith("torch.") and "(" not in name:
-            found = _stronger(["data", *(self.holds(each, steps) for each in node.args)])
+            found = _stronger(["data", *(self.holds(arg, steps) for arg in node.args)])
         elif isinstance(node.func, ast.Attribute) and steps:
             found = self._of_method(node.func, steps)
         return found or (self._given_back(node, steps - 2) if steps > 1 else "")

@@ -38,9 +38,9 @@ def _polls(around: Block) -> bool:
 
 def _together(hits: list[RuleMatch], around: Block) -> RuleMatch:
     """Return the first of the hits that matter most, with how many more there are."""
-    loudest = [each for each in hits if each.severity is None] or hits
+    loudest = [hit for hit in hits if hit.severity is None] or hits
     first = min(loudest, key=lambda each: (each.line, each.column))
-    more = len({each.line for each in hits}) - 1
+    more = len({hit.line for hit in hits}) - 1
     if not more:
         return first
     where = "loop" if around.kind in LOOPS else "function"

@@ -73,7 +73,7 @@ def _is_of_tape(call: Call) -> bool:
     """Return whether a call goes back over the tape of another package: `with wp.Tape() as tape:`."""
     function = call.function
     owner = function.owner
-    entered = [name for each in function.blocks if call.receiver in each.targets for name in each.contexts]
+    entered = [name for block in function.blocks if call.receiver in block.targets for name in block.contexts]
     held = (*function.assignments.get(call.receiver, ()), *(owner.attributes.get(call.receiver, ()) if owner else ()))
     made = [dotted(each.value.func) for each in held if isinstance(each.value, ast.Call)]
     return any(tail_of(name.removesuffix("()")).endswith("Tape") for name in (*entered, *made))
@@ -103,7 +103,7 @@ def losses_of(backward: Call) -> set[str]:
     elif backward.argument(0) is not None and re.search(r"accelerator|fabric|engine|booster|^self$", backward.receiver):
         sent = backward.argument(0)
     paths = graphs_in(sent) if sent is not None else set()
-    return {each for each in paths if each in backward.function.assignments} or paths
+    return {path for path in paths if path in backward.function.assignments} or paths
 
 
 def innermost_training_loops(file: FileTables) -> dict[Block, list[Call]]:
@@ -146,9 +146,9 @@ def steps(function: Function, index: ProjectIndex) -> Iterator[Step]:
         elif call.tail in _IN_PLACE and any(_reads_grad(each) for each in (*call.node.args, *call.node.keywords)):
             yield Step(None, call.block, call.line, "")
     for target, assignments in function.assignments.items():
-        for each in assignments:
-            if each.is_augmented and "grad" not in target and _reads_grad(each.value):
-                yield Step(None, each.block, each.line, "")
+        for assignment in assignments:
+            if assignment.is_augmented and "grad" not in target and _reads_grad(assignment.value):
+                yield Step(None, assignment.block, assignment.line, "")
 
 
 def _reads_grad(node: ast.AST) -> bool:
@@ -188,9 +188,9 @@ def _kind_of(origin: Origin, index: ProjectIndex) -> Kind:
         names = [resolve(dotted(origin.value.func), origin.function)]
     else:
         names = _annotated(dotted(origin.value), origin.function) or _unpacked_from(origin, index)
-    if any(_SCHEDULING.fullmatch(each) for each in names):
+    if any(_SCHEDULING.fullmatch(name) for name in names):
         return Kind.SCHEDULER
-    if any(_OPTIMIZING.fullmatch(each) or each in _HANDING_OUT_OPTIMIZERS for each in names):
+    if any(_OPTIMIZING.fullmatch(name) or name in _HANDING_OUT_OPTIMIZERS for name in names):
         return Kind.OPTIMIZER
     return Kind.UNKNOWN if owner is None else Kind.OF_THESE_FILES
 
@@ -215,8 +215,8 @@ def _class_of(origin: Origin, index: ProjectIndex) -> Class | None:
     if isinstance(origin.value, ast.Call):
         return index.class_called(origin.value, origin.function)
     names = _annotated(dotted(origin.value), origin.function)
-    classes = (index.class_named(each, origin.function.file) for each in names)
-    return next((each for each in classes if each is not None), None)
+    classes = (index.class_named(name, origin.function.file) for name in names)
+    return next((cls for cls in classes if cls is not None), None)
 
 
 def _annotated(path: str, function: Function) -> list[str]:
@@ -227,7 +227,7 @@ def _annotated(path: str, function: Function) -> list[str]:
         name = path.removeprefix("self.")
         declared = [each for each in owner.node.body if isinstance(each, ast.AnnAssign) and dotted(each.target) == name]
         statements = [*declared, *(each.statement for each in owner.attributes.get(path, ()))]
-        found = next((each.annotation for each in statements if isinstance(each, ast.AnnAssign)), None)
+        found = next((statement.annotation for statement in statements if isinstance(statement, ast.AnnAssign)), None)
     elif not isinstance(function.node, ast.Module):
         given = function.node.args
         listed = [*given.posonlyargs, *given.args, *given.kwonlyargs]
@@ -238,7 +238,7 @@ def _annotated(path: str, function: Function) -> list[str]:
         except SyntaxError:
             found = None
     nodes = walk(found) if found is not None else ()
-    return [resolve(dotted(each), function) for each in nodes if isinstance(each, ast.Name | ast.Attribute)]
+    return [resolve(dotted(node), function) for node in nodes if isinstance(node, ast.Name | ast.Attribute)]
 
 
 def _made_by_receiver(call: Call, index: ProjectIndex) -> tuple[Origin, ...]:
@@ -323,7 +323,7 @@ def _elements(held: Origin, index: ProjectIndex, hops: int) -> Iterator[Origin]:
 
 def _is_drawn_from_optimizers(call: Call) -> bool:
     """Return whether a loop draws what a method is called on from what is named for optimizers."""
-    around = (each for each in call.block.loops() if call.receiver in each.targets)
+    around = (loop for loop in call.block.loops() if call.receiver in loop.targets)
     return any(
         isinstance(each.node, ast.For) and _OPTIMIZER.search(tail_of(dotted(each.node.iter).removesuffix(".values()")))
         for each in around
@@ -348,7 +348,7 @@ def steps_in(block: Block, index: ProjectIndex) -> bool:
     """Return whether an optimizer steps in a block, directly or in a function that it surely calls."""
     inside = [call for call in block.function.calls if call.block.within(block)]
     return any(
-        is_optimizer_step(call, index) or any(next(steps(each, index), None) for each in index.callees(call))
+        is_optimizer_step(call, index) or any(next(steps(callee, index), None) for callee in index.callees(call))
         for call in inside
     )
 
@@ -374,7 +374,7 @@ def is_cleared_now_and_then(step: Step, loop: Block, index: ProjectIndex) -> boo
     found = clearings(loop.function, index)
     if any(each.is_sure and (each.call is None or each.call in others) for each in found):
         return False
-    if not clears or not all(_is_rare(each.block, loop) for each in clears):
+    if not clears or not all(_is_rare(clear.block, loop) for clear in clears):
         return False
     return step.call in index.flow(loop.function).first_after(step.call, [*clears, step.call]).events
 
@@ -395,7 +395,7 @@ def clears_gradients(call: Call) -> bool:
 
 def dotted_arguments(call: Call) -> str:
     """Return the paths of a call's plain arguments, joined."""
-    return " ".join(dotted(each) for each in call.node.args)
+    return " ".join(dotted(arg) for arg in call.node.args)
 
 
 class Cleared(IntEnum):
@@ -435,9 +435,9 @@ def clearings(function: Function, index: ProjectIndex, hops: int = _HOPS) -> tup
 def _clearings(function: Function, index: ProjectIndex, hops: int) -> Iterator[Clearing]:
     for path, assignments in function.assignments.items():
         if path.endswith(".grad"):
-            for each in assignments:
-                if not each.is_augmented and not _reads_grad(each.value):
-                    yield _clearing_of(each.node, each.block, each.line)
+            for assignment in assignments:
+                if not assignment.is_augmented and not _reads_grad(assignment.value):
+                    yield _clearing_of(assignment.node, assignment.block, assignment.line)
     for call in function.calls:
         value = _cleared_by(call)
         if _CLEARING.search(call.tail):
@@ -552,8 +552,8 @@ def _owners(value: ast.expr, block: Block, line: int, drawn: dict[str, ast.expr]
             path = dotted(value)
             yield from [path] if "(" not in path and "[" not in path else []
         case _:
-            for each in _parts_with_parameters(value):
-                yield from _owners(each, block, line, drawn, hops)
+            for with_parameter in _parts_with_parameters(value):
+                yield from _owners(with_parameter, block, line, drawn, hops)
 
 
 def _parts_with_parameters(value: ast.expr) -> list[ast.expr]:
@@ -608,7 +608,7 @@ def _source_of(name: str, block: Block, line: int) -> ast.expr | None:
 
 def reaches_clearing(function: Function, index: ProjectIndex) -> Cleared:
     """Return whether a function clears gradients, itself, in those that it defines or through what it calls."""
-    found = [each for one in (function, *inner_functions(function)) for each in clearings(one, index)]
+    found = [clearing for one in (function, *inner_functions(function)) for clearing in clearings(one, index)]
     return max((Cleared.YES if each.is_sure else Cleared.MAYBE for each in found), default=Cleared.NO)
 
 
@@ -684,21 +684,21 @@ class _Objects:
     def named(cls, paths: Iterable[str], function: Function, line: int, index: ProjectIndex) -> _Objects:
         known = frozenset(paths)
         parsed = [ast.parse(each, mode="eval").body for each in sorted(known) if "(" not in each and "[" not in each]
-        origins = [each for one in parsed for each in makers(one, function, line, index)]
+        origins = [maker for one in parsed for maker in makers(one, function, line, index)]
         return cls(known, function, tuple(origins))
 
     @property
     def keys(self) -> frozenset[object]:
         """What tells them from others: the call that makes each, or the name that nothing explains."""
         return frozenset(
-            each.value if isinstance(each.value, ast.Call) else (_scope_of(each), dotted(each.value))
-            for each in self.origins
+            origin.value if isinstance(origin.value, ast.Call) else (_scope_of(origin), dotted(origin.value))
+            for origin in self.origins
         )
 
     @property
     def are_made(self) -> bool:
         """Whether it is known what makes all of them."""
-        return bool(self.origins) and all(isinstance(each.value, ast.Call) for each in self.origins)
+        return bool(self.origins) and all(isinstance(origin.value, ast.Call) for origin in self.origins)
 
 
 def _scope_of(origin: Origin) -> object:
@@ -713,15 +713,15 @@ def _stepped_on(optimizers: _Objects, index: ProjectIndex) -> _Objects | None:
     paths: set[str] = set()
     origins: list[Origin] = []
     function = optimizers.function
-    for each in optimizers.origins:
-        if not isinstance(each.value, ast.Call) or _kind_of(each, index) is not Kind.OPTIMIZER:
+    for origin in optimizers.origins:
+        if not isinstance(origin.value, ast.Call) or _kind_of(origin, index) is not Kind.OPTIMIZER:
             return None
-        named = [one.value for one in each.value.keywords if one.arg == "params"]
-        first = next(iter([*each.value.args[:1], *named]), None)
-        held = parameter_owners(first, each.function.block, each.line) if first is not None else frozenset()
+        named = [one.value for one in origin.value.keywords if one.arg == "params"]
+        first = next(iter([*origin.value.args[:1], *named]), None)
+        held = parameter_owners(first, origin.function.block, origin.line) if first is not None else frozenset()
         if not held:
             return None
-        found = _Objects.named(held, each.function, each.line, index)
+        found = _Objects.named(held, origin.function, origin.line, index)
         function = found.function
         paths |= found.paths
         origins += found.origins
@@ -730,10 +730,10 @@ def _stepped_on(optimizers: _Objects, index: ProjectIndex) -> _Objects | None:
 
 def _is_about(whole: _Objects, part: _Objects) -> bool:
     """Return whether some objects hold or are made with others: `DDP(net)` and `net`, `self` and `self.net`."""
-    starts = tuple(f"{each}." for each in whole.paths)
-    if starts and any(each.startswith(starts) for each in part.paths):
+    starts = tuple(f"{path}." for path in whole.paths)
+    if starts and any(path.startswith(starts) for path in part.paths):
         return True
-    inside = {dotted(name) for each in whole.origins for name in walk(each.value)}
+    inside = {dotted(name) for origin in whole.origins for name in walk(origin.value)}
     return bool(inside & part.paths)
 
 
@@ -767,9 +767,9 @@ def cleared_before(step: Call, optimizer: str, index: ProjectIndex) -> list[Call
 def _are_made(reach: Reach, made: list[Call], *, comes_late: bool) -> bool:
     """Return whether what was made last is gradients, be it in the round before."""
     is_sure = comes_late or (bool(reach.events) and not reach.is_open)
-    return is_sure and all(each in made for each in reach.events)
+    return is_sure and all(event in made for event in reach.events)
 
 
 def may_send_backward(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call may send a loss backward in a function of these files."""
-    return any("backward" in index.reached(each) for each in index.possible_callees(call))
+    return any("backward" in index.reached(possible_callee) for possible_callee in index.possible_callees(call))

@@ -34,7 +34,7 @@ def part_assigned(found: Assignment, index: ProjectIndex) -> Iterator[Origin]:
         target = found.statement.targets[0]
         names = target.elts if isinstance(target, ast.Tuple | ast.List) else []
         place = next((at for at, each in enumerate(names) if each is found.node), None)
-        if place is not None and not any(isinstance(each, ast.Starred) for each in names):
+        if place is not None and not any(isinstance(name, ast.Starred) for name in names):
             yield from _returned(found.value, found.block.function, place, len(names), index)
 
 
@@ -68,7 +68,7 @@ def _spread(name: str, function: Function, index: ProjectIndex) -> Iterator[Orig
     """Yield what callers hand to a parameter by `*` in front of a call."""
     if name not in function.parameters:
         return
-    own = [each for each in function.parameters if each not in {"self", "cls"} or function.owner is None]
+    own = [parameter for parameter in function.parameters if parameter not in {"self", "cls"} or function.owner is None]
     for call in index.callers(function):
         for at, each in enumerate(call.node.args):
             if isinstance(each, ast.Starred) and isinstance(each.value, ast.Call) and name in own[at:]:

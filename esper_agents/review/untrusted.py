@@ -40,14 +40,14 @@ class Source(StrEnum):
 
 def source_of(value: ast.expr, call: Call, index: ProjectIndex) -> Source:
     """Return where what a call reads comes from, through names, opened files and joined paths."""
-    for each in _roots(Origin(value, call.function, call.line + 1), index, _STEPS):
-        text = dotted(each.value)
-        named = resolve(text, each.function)
-        if _REQUEST.search(text) or any(_NETWORK.fullmatch(part) for part in _called(each)):
+    for root in _roots(Origin(value, call.function, call.line + 1), index, _STEPS):
+        text = dotted(root.value)
+        named = resolve(text, root.function)
+        if _REQUEST.search(text) or any(_NETWORK.fullmatch(part) for part in _called(root)):
             return Source.NETWORK
-        if _SENT.search(annotation_of(root_of(text), each.function)):
+        if _SENT.search(annotation_of(root_of(text), root.function)):
             return Source.NETWORK
-        if _COMMAND_LINE.search(named) or any(_COMMAND_LINE.search(path) for path in _read(each)):
+        if _COMMAND_LINE.search(named) or any(_COMMAND_LINE.search(path) for path in _read(root)):
             return Source.COMMAND_LINE
     return Source.UNKNOWN
 

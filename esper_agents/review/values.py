@@ -67,7 +67,7 @@ def _carried(node: ast.expr) -> list[ast.expr]:
         ):
             parts = args
         case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            parts = [each.value for each in keywords]
+            parts = [keyword.value for keyword in keywords]
         case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _KEEPING:
             parts = [value]
         case _:
@@ -82,7 +82,7 @@ def without_gradients(block: Block) -> bool:
     while current is not None and function is not None:
         if any(turns_gradients_off(context) for each in current.chain() for context in each.contexts):
             return True
-        if any(turns_gradients_off(each) for each in function.decorators):
+        if any(turns_gradients_off(decorator) for decorator in function.decorators):
             return True
         current = function.outer
         function = current.function if current else None

@@ -64,13 +64,13 @@ def _called(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) ->
 def _is_negative_square(origin: Origin, index: ProjectIndex) -> bool:
     """Return whether a value is minus a square or a distance, scaled or not: `-0.5 * z ** 2`, `-d / (2 * s * s)`."""
     factors = list(_factors(origin.value))
-    is_negative = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.USub) for each in factors)
+    is_negative = any(isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub) for factor in factors)
     if not is_negative:
         return False
-    texts = [ast.unparse(each) for each in factors if not isinstance(each, ast.Constant)]
+    texts = [ast.unparse(factor) for factor in factors if not isinstance(factor, ast.Constant)]
     if len(set(texts)) < len(texts):
         return True
-    named = (each.operand if isinstance(each, ast.UnaryOp) else each for each in factors)
+    named = (factor.operand if isinstance(factor, ast.UnaryOp) else factor for factor in factors)
     return any(_is_square(one.value, one.function) for each in named for one in _origins(each, origin, index))
 
 
@@ -140,7 +140,7 @@ def is_bare(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
     """Return whether nothing in sight keeps a value from 0, and nothing shows what it is made of."""
     function = call.function
     top = value.left if isinstance(value, ast.BinOp) else value
-    texts = [ast.unparse(each.value) for each in index.origins(top, function, call.line)]
+    texts = [ast.unparse(origin.value) for origin in index.origins(top, function, call.line)]
     made = [ast.unparse(each.value) for each in function.assignments.get(dotted(top), ())]
     is_written = any(isinstance(each, ast.Constant) for each in walk(top))
     return not is_written and not any(_FLOORED.search(text) for text in (*texts, *made))

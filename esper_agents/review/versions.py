@@ -41,12 +41,12 @@ class TorchRange:
 
     def reaches(self, version: str) -> bool:
         """Return whether a release from this one on may be installed; one that is not out yet counts, too."""
-        later = [*(each for each in RELEASES if _key(each) >= _key(version)), "2.99"]
+        later = [*(release for release in RELEASES if _key(release) >= _key(version)), "2.99"]
         return any(self._allows(each) for each in later)
 
     def starts_at(self, version: str) -> bool:
         """Return whether no release below this one may be installed."""
-        return not any(self._allows(each) for each in RELEASES if _key(each) < _key(version))
+        return not any(self._allows(release) for release in RELEASES if _key(release) < _key(version))
 
     def _allows(self, release: str) -> bool:
         patches = [f"{release}.{patch}" for patch in range(4)]

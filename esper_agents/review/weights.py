@@ -85,7 +85,7 @@ def summed_along(found: Softmax) -> tuple[Call, int] | None:
         is_function = call.name.startswith("torch.") and "(" not in call.name
         base = call.argument(0, "input") if is_function else getattr(call.node.func, "value", None)
         axis = written(call.argument(int(is_function), "dim"))
-        if axis is not None and any(_is_weights(each, found, names) for each in _factors(base)):
+        if axis is not None and any(_is_weights(factor, found, names) for factor in _factors(base)):
             return call, axis
     return None
 

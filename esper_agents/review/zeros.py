@@ -134,11 +134,11 @@ def _size(value: ast.Call, inner: ast.expr, origin: Origin, index: ProjectIndex)
 
 def _alternatives(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) -> Zero | None:
     """Return why one of the two that a `where` picks from can be zero, where both are probabilities or alike."""
-    kinds = [activation_of_part(each, origin.function, origin.line, index) for each in value.args[1:]]
-    found = next((each for each in kinds if each is not None and each.activation in _PROBABILITIES), None)
+    kinds = [activation_of_part(arg, origin.function, origin.line, index) for arg in value.args[1:]]
+    found = next((kind for kind in kinds if kind is not None and kind.activation in _PROBABILITIES), None)
     if found is not None:
         return Zero(f"a {found.activation}", "take the loss of the scores: `F.logsigmoid`", found.function)
-    zeros = [_first(each, origin, index, steps) for each in value.args[1:]]
+    zeros = [_first(arg, origin, index, steps) for arg in value.args[1:]]
     return next((each for each in zeros if each is not None and each.is_likely), None)
 
 
@@ -150,7 +150,7 @@ def softmax_by_hand(value: ast.expr, function: Function, line: int, index: Proje
             continue
         tops = index.origins(quotient.left, origin.function, origin.line)
         sums = index.origins(quotient.right, origin.function, origin.line)
-        is_exp = any(isinstance(each.value, ast.Call) and tail_of(dotted(each.value.func)) == "exp" for each in tops)
+        is_exp = any(isinstance(top.value, ast.Call) and tail_of(dotted(top.value.func)) == "exp" for top in tops)
         summed = ast.unparse(quotient.left)
         if is_exp and any(_is_sum_of(summed, bare(each.value, each.function), each.function) for each in sums):
             return Activated(Activation.SOFTMAX, origin.function, quotient.lineno)

@@ -39,7 +39,7 @@ _HELD = Prepared(
 @cache
 def _copying(columns: tuple[str, ...]) -> Prepared:
     """Return the statement that sets a session's copied columns and returns its lease; it locks like `_HELD`."""
-    values: dict[str, Any] = {each: bindparam(each) for each in columns}
+    values: dict[str, Any] = {column: bindparam(column) for column in columns}
     return Prepared(update(session).where(session.c.id == bindparam("wanted")).values(values).returning(*_SAID))
 
 

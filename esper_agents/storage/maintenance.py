@@ -188,8 +188,8 @@ def _engine(url: URL) -> Iterator[Engine]:
 def _vacuum_file(plain: sqlite3.Connection) -> None:
     # VACUUM cannot run inside a transaction.
     plain.isolation_level = None
-    for each in FULL_TEXTS:
-        plain.execute(f"INSERT INTO {each} ({each}) VALUES ('optimize')")  # noqa: S608 - constant names
+    for full_text in FULL_TEXTS:
+        plain.execute(f"INSERT INTO {full_text} ({full_text}) VALUES ('optimize')")  # noqa: S608 - constant names
     plain.execute("VACUUM")
     plain.execute("PRAGMA optimize")
     plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -199,7 +199,7 @@ def _size_bytes(connection: Connection, url: URL) -> int:
     if not is_file(url):
         return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
     files = (Path(f"{url.database}{end}") for end in ("", "-wal", "-shm"))
-    return sum(each.stat().st_size for each in files if each.is_file())
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _journal(connection: Connection) -> str:
@@ -209,7 +209,7 @@ def _journal(connection: Connection) -> str:
 
 
 def _queued(connection: Connection) -> int | None:
-    if "queued" not in {each["name"] for each in inspect(connection).get_columns(session.name)}:
+    if "queued" not in {get_column["name"] for get_column in inspect(connection).get_columns(session.name)}:
         return None
     waiting = select(func.count()).where(session.c.queued, session.c.state == "open", session.c.owner == "")
     return int(connection.scalar(waiting) or 0)

@@ -56,8 +56,8 @@ def upgrade_schema(engine: Engine) -> str:
 
 def pending(found: str) -> tuple[str, ...]:
     """Return the migrations that are missing from a database with the given schema version, in order."""
-    names = sorted(each.stem for each in (data_folder("alembic") / "versions").glob("[0-9]*.py"))
-    return tuple(each for each in names if each.partition("_")[0] > found)
+    names = sorted(path.stem for path in (data_folder("alembic") / "versions").glob("[0-9]*.py"))
+    return tuple(name for name in names if name.partition("_")[0] > found)
 
 
 def _refuse_newer(found: str) -> None:

@@ -86,7 +86,7 @@ def expenses(store: Store, project_key: str, sessions: Sequence[str] | None = No
 
 
 def _record(parts: Sequence[Any]) -> Mapping[str, Any]:
-    usage, spent, is_priced = (json.loads(each) if isinstance(each, str) else each for each in parts)
+    usage, spent, is_priced = (json.loads(part) if isinstance(part, str) else part for part in parts)
     # SQLite returns JSON booleans as 0 or 1.
     return {"usage": usage, "spent": spent, "is_priced": is_priced != 0}
 

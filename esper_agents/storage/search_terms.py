@@ -31,7 +31,7 @@ def search_query(text: str) -> str:
         UsageError: The text contains no word.
     """
     runs = [words_of(each) for each in text[:_MOST_CHARACTERS].split()]
-    found = list(dict.fromkeys(" ".join(each) for each in runs if each))[:_MOST_ASKED]
+    found = list(dict.fromkeys(" ".join(run) for run in runs if run))[:_MOST_ASKED]
     if not found:
         raise UsageError(f"no search terms in {text!r}", remedy="use words with letters or digits")
     return " ".join(f'"{each}"' for each in found)

@@ -49,7 +49,7 @@ def problems_of_meaning(
         yield from _problems_of_thinking(thinking, body, prompt.model, headers)
     yield from _problems_of_turns(body, prompt)
     yield from _problems_of_calls(prompt.messages)
-    if any(each.uses for each in prompt.messages) and not body.get("tools"):
+    if any(message.uses for message in prompt.messages) and not body.get("tools"):
         yield "Requests which include `tool_use` or `tool_result` blocks must define tools"
     yield from _problems_of_marks(prompt)
     yield from _problems_of_signatures(prompt, may_drop=_may_drop(thinking))
@@ -123,7 +123,7 @@ def _problems_of_turns(body: JsonObject, prompt: Prompt) -> Iterator[str]:
                 yield f"messages.{at}: role 'system' is not supported on this model"
             if roles[at - 1] != "user":
                 yield f"messages.{at}: a `system` message must follow a `user` message"
-            if any(each.content["type"] != "text" for each in message.blocks):
+            if any(block.content["type"] != "text" for block in message.blocks):
                 yield f"messages.{at}.content: `system` messages can only have text content"
 
 
@@ -170,7 +170,7 @@ def _problems_of_last_thinking(body: JsonObject, prompt: Prompt) -> Iterator[str
 
 
 def _problems_of_marks(prompt: Prompt) -> Iterator[str]:
-    ttls = [each.ttl for each in prompt.blocks if each.ttl]
+    ttls = [block.ttl for block in prompt.blocks if block.ttl]
     if len(ttls) > _MOST_MARKS:
         yield f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided. Found {len(ttls)}."
     if "5m" in ttls and "1h" in ttls[ttls.index("5m") :]:

@@ -277,11 +277,11 @@ class _Player:
 def _result(trial: Trial, move: Move) -> TurnResult:
     match move:
         case CallTools(calls):
-            return tuple(trial.tools(each) for each in calls)
+            return tuple(trial.tools(call) for call in calls)
         case Consult():
             return trial.agents(move)
         case Panel(consults):
-            return tuple(trial.agents(each) for each in consults)
+            return tuple(trial.agents(consult) for consult in consults)
         case Ask():
             return UserAnswer("qst_0", move.options[0] if move.options else "1", _SAID_BY)
         case HandOff() | Conclude():

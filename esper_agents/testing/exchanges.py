@@ -195,13 +195,15 @@ def _events(raw: bytes) -> list[JsonObject]:
     if not raw.endswith(b"\n\n"):
         lines = lines[:-1]
     events = [_json(line) for line in lines]
-    return events if all(isinstance(each, dict) and "type" in each for each in events) else []
+    return events if all(isinstance(event, dict) and "type" in event for event in events) else []
 
 
 def _joined(events: list[JsonObject], secrets: tuple[str, ...]) -> list[JsonObject]:
     """Return events in which no secret is split: a text that contains one is moved into its first event."""
     pieces: dict[tuple[int, str], list[JsonObject]] = defaultdict(list)
-    kept = [{**each, "delta": dict(each["delta"])} if "index" in each and "delta" in each else each for each in events]
+    kept = [
+        {**event, "delta": dict(event["delta"])} if "index" in event and "delta" in event else event for event in events
+    ]
     for each in kept:
         for name in _IN_PIECES:
             if name in each.get("delta", ()) and "index" in each:

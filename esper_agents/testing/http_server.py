@@ -115,8 +115,8 @@ class LoopbackServer:
         self._is_ready.set()
         await stopping.wait()
         server.close()
-        for each in tuple(connections):
-            each.end()
+        for connection in tuple(connections):
+            connection.end()
         # One iteration of the loop, in which the connections are notified of their loss.
         await asyncio.sleep(0)
         self._cpu_s = time.thread_time()

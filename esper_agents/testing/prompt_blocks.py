@@ -99,9 +99,9 @@ def _portion(kind: Kind, packed: bytes) -> Portion:
     return Portion(
         "",
         blocks,
-        tuple(each.content["id"] for each in blocks if each.content["type"] == "tool_use"),
-        tuple(each.content["tool_use_id"] for each in blocks if each.content["type"] == "tool_result"),
-        tuple(each.content["tool_use_id"] for each in answers),
+        tuple(block.content["id"] for block in blocks if block.content["type"] == "tool_use"),
+        tuple(block.content["tool_use_id"] for block in blocks if block.content["type"] == "tool_result"),
+        tuple(answer.content["tool_use_id"] for answer in answers),
     )
 
 

@@ -93,7 +93,7 @@ def message_of(fail: Fail) -> str:
 
 def digest_after(parts: Sequence[Part], reply: ResponseContext) -> bytes:
     """Return the digest of the prompt followed by the answer."""
-    said = (said_by_assistant(each) for each in _blocks(parts, reply).values())
+    said = (said_by_assistant(block) for block in _blocks(parts, reply).values())
     return reduce(extended, said, reply.prompt.digests[-1])
 
 

@@ -60,7 +60,7 @@ def scratch_tree(project: Path, revision: GitRevision, files: Iterable[SourceFil
     """
     with own_folder() as folder:
         tree = folder / "tree"
-        wanted = {each.path: each for each in files}
+        wanted = {file.path: file for file in files}
         try:
             has_commit = _put_commit(project, revision, tree)
             missing = frozenset(path for path, each in wanted.items() if not _put_file(project, tree, each))
@@ -156,7 +156,7 @@ def _holds(root: Path, wanted: SourceFile) -> bool:
 def _bytes(root: Path, wanted: SourceFile) -> bytes | None:
     """Return a file's content if it is the recorded content, else None."""
     path = PurePosixPath(wanted.path)
-    if path.is_absolute() or ".." in path.parts or ".git" in {each.lower() for each in path.parts}:
+    if path.is_absolute() or ".." in path.parts or ".git" in {part.lower() for part in path.parts}:
         return None
     with suppress(OSError, ValueError, RuntimeError):
         file = (root / path).resolve()

@@ -154,13 +154,13 @@ class _Text:
 def _without_comments(text: str) -> list[str]:
     lines = text.split("\n")
     try:
-        for each in tokenize.generate_tokens(io.StringIO(text).readline):
-            if each.type == tokenize.COMMENT:
-                row, column = each.start
+        for generate_token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if generate_token.type == tokenize.COMMENT:
+                row, column = generate_token.start
                 lines[row - 1] = lines[row - 1][:column]
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass
-    return [each.rstrip() for each in lines]
+    return [line.rstrip() for line in lines]
 
 
 def _scopes_in(node: ast.AST) -> Iterator[_Scope]:
@@ -265,7 +265,7 @@ class _Found:
             bound = {each for line in outside for each in self.new.bound.get(line, ())}
             methods = [each for each in _scopes_in(found) if isinstance(each, _FUNCTIONS)] if found else []
             if found is not None and any(line < found.body[0].lineno for line in outside):
-                statements |= {line for each in methods for line in self._body(each)}
+                statements |= {line for method in methods for line in self._body(method)}
                 bound.add(found.name)
             self.names |= bound
             statements |= self._using(bound)

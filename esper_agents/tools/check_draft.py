@@ -82,7 +82,7 @@ async def check_draft(
     artifacts: tuple[Artifact, ...] = ()
     if tests:
         ran = await run_tests.run_tests.function(patched, paths=tests, timeout_s=timeout_s)
-        failures = [{"place": str(each.location), "message": each.message} for each in ran.claims]
+        failures = [{"place": str(claim.location), "message": claim.message} for claim in ran.claims]
         output["tests"] = {**ran.output, "failures": failures, "with_patch": True}
         told.append(ran.summary)
         artifacts += ran.artifacts
@@ -108,7 +108,7 @@ async def _compared(
     python = await asyncio.to_thread(_interpreter, context.root)
     async with project_copy(context) as before, project_copy(replace(context, overlay=draft.overlay)) as after:
         file = target.rpartition(":")[0]
-        others = tuple(each for each in sorted(draft.texts) if each != file)
+        others = tuple(text for text in sorted(draft.texts) if text != file)
         base = BaseRevision(before, "", file in draft.texts, others)
         options = about.options(baseline=target, found=base)
         bench = LabPool(after, LabSettings(python=python))
@@ -126,4 +126,7 @@ async def _compared(
 
 def _interpreter(root: Path) -> str | None:
     """Return the project's interpreter with torch, as measurements of the project choose it."""
-    return next((each.python for each in project_candidates(root) if not each.problem), None)
+    return next(
+        (project_candidate.python for project_candidate in project_candidates(root) if not project_candidate.problem),
+        None,
+    )

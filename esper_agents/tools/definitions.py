@@ -18,11 +18,11 @@ def aliases(tree: ast.Module) -> dict[str, str]:
         match node:
             case ast.Import(names=names):
                 found |= {
-                    each.asname or each.name.split(".")[0]: each.name if each.asname else each.name.split(".")[0]
-                    for each in names
+                    name.asname or name.name.split(".")[0]: name.name if name.asname else name.name.split(".")[0]
+                    for name in names
                 }
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                found |= {each.asname or each.name: f"{module}.{each.name}" for each in names}
+                found |= {name.asname or name.name: f"{module}.{name.name}" for name in names}
             case _:
                 continue
     return found
@@ -76,7 +76,7 @@ def _count(value: ast.expr | None) -> int | None:
         case ast.Tuple(elts=[ast.Tuple() | ast.List(), ast.Dict()]):
             return None
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return None if any(isinstance(each, ast.Starred) for each in parts) else len(parts)
+            return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
         case ast.Dict(keys=keys):
             return None if None in keys else len(keys)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):

@@ -55,8 +55,8 @@ class FileEdit:
 
 def _rerun(arguments: JsonObject) -> str:
     edits = (each for each in arguments["edits"] if each.get("old"))
-    words = (("python", "-c", _PROGRAM, str(each["path"]), str(each["old"]), str(each["new"])) for each in edits)
-    return " && ".join(" ".join(map(quote, each)) for each in words) or "true"
+    words = (("python", "-c", _PROGRAM, str(edit["path"]), str(edit["old"]), str(edit["new"])) for edit in edits)
+    return " && ".join(" ".join(map(quote, word)) for word in words) or "true"
 
 
 @tool(DRAFT_PATCH, risk=Risk.LOW, repeatable=True, rerun=_rerun)

@@ -65,7 +65,7 @@ def unified_patch(path: str, old: str | None, new: str) -> str:
     names = ("/dev/null" if old is None else f"a/{path}", f"b/{path}")
     before, after = (list(io.StringIO(each or "", newline="\n")) for each in (old, new))
     lines = unified_diff(before, after, *names)
-    marked = (each if each.endswith("\n") else f"{each}\n\\ No newline at end of file\n" for each in lines)
+    marked = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return "".join(marked)
 
 
@@ -96,7 +96,11 @@ def load_draft(context: ToolContext, identifier: str) -> Draft:
         EvidenceError: There is no such draft, or a file that it changes has changed since.
     """
     made = context.evidence(identifier) if context.evidence is not None else None
-    kept = [each for each in made.artifacts if each.name == _CONTENT_FILE] if made and made.tool == DRAFT_PATCH else []
+    kept = (
+        [artifact for artifact in made.artifacts if artifact.name == _CONTENT_FILE]
+        if made and made.tool == DRAFT_PATCH
+        else []
+    )
     if not kept or context.home is None:
         problem = f"{identifier[:60]!r} is not a drafted patch of this session"
         raise EvidenceError(problem, remedy="call draft-patch, and name the evidence of that call")

@@ -44,7 +44,7 @@ def executable_lines(text: str) -> ExecutableLines:
     """
     tree = ast.parse(text)
     functions = [each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS)]
-    inside = dict(line for each in functions for line in _lines(each.body))
+    inside = dict(line for function in functions for line in _lines(function.body))
     if inside:
         return ExecutableLines(inside, is_script=False)
     return ExecutableLines(dict(_script_lines(tree.body)), is_script=True)

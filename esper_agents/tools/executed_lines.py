@@ -127,11 +127,11 @@ def edit_summary(files: Sequence[EditCoverage], older: Sequence[str]) -> str:
         files: The changed files.
         older: Tests that fail without the change as well.
     """
-    blocks, done = sum(each.blocks for each in files), sum(each.executed_blocks for each in files)
-    lines, executed = sum(each.lines for each in files), sum(each.executed for each in files)
+    blocks, done = sum(file.blocks for file in files), sum(file.executed_blocks for file in files)
+    lines, executed = sum(file.lines for file in files), sum(file.executed for file in files)
     told = f"; passing tests executed {done} of {number_of(blocks, 'edit')}"
     told += f" ({executed} of {number_of(lines, 'changed line')})"
-    if failing := [f"{each.path}:{line}" for each in files for line in each.failing]:
+    if failing := [f"{file.path}:{line}" for file in files for line in file.failing]:
         more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
         told += f"; a failing test executed {failing[0]}{more}"
     if older:

@@ -129,7 +129,7 @@ def _refuse(context: ToolContext, path: str, target: Path, done: str) -> None:
     # A link is also checked by its own name.
     if why := _why(context.root, relative) or _why_by_name(path):
         raise EvidenceError(f"{path!r} is not {done} models: {why}", remedy="continue without it, or ask the user")
-    if any(target.is_relative_to(each.resolve()) for each in secret_places(home())):
+    if any(target.is_relative_to(secret_place.resolve()) for secret_place in secret_places(home())):
         raise EvidenceError(f"{path!r} is not {done} models: it is the program's own", remedy="continue without it")
 
 
@@ -152,7 +152,7 @@ def _why_by_name(path: str) -> str:
     if _GIT in parts:
         return "it is git's own"
     table = _table()
-    if folder := next((each for each in parts if each in table.folders), ""):
+    if folder := next((part for part in parts if part in table.folders), ""):
         return f"keys are kept in {folder!r}"
     if table.secret.fullmatch(parts[-1]) and not table.example.fullmatch(parts[-1]):
         return "it is a file that holds secrets"
@@ -179,7 +179,7 @@ def _ignored_among(root: Path, files: Sequence[str]) -> list[str]:
     """Return the files that git ignores."""
     found: list[str] = []
     for start in range(0, len(files), _MOST_ASKED):
-        some = [f":(literal){each}" for each in files[start : start + _MOST_ASKED]]
+        some = [f":(literal){file}" for file in files[start : start + _MOST_ASKED]]
         said = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *some)
         found += [each for each in (said or "").split("\0") if each]
     return [] if found and _is_all_ignored(root) else found

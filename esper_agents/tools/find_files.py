@@ -45,7 +45,7 @@ async def find_files(context: ToolContext, pattern: str, path: str = ".") -> Too
     parts = parts_of(pattern)
     files = await asyncio.to_thread(project_files, context, path)
     base = PurePosixPath(path)
-    named = {PurePosixPath(each): each for each in files}
+    named = {PurePosixPath(file): file for file in files}
     for each in tuple(named):
         named |= {folder: f"{folder}/" for folder in each.parents if folder.parts}
     root = context.within(path).relative_to(context.root.resolve())

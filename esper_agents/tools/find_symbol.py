@@ -97,8 +97,8 @@ def _files(
 ) -> tuple[list[FileTables], dict[str, SourceFile], dict[str, str]]:
     """Return the tables and records of the files to search; of a large project only those that mention the name."""
     candidates = discover(context.root, [context.inside(path)])
-    withheld = withheld_among(context, [each.path for each in candidates])
-    readable = [each for each in candidates if each.path not in withheld]
+    withheld = withheld_among(context, [candidate.path for candidate in candidates])
+    readable = [candidate for candidate in candidates if candidate.path not in withheld]
     is_large = sum(map(size_of, readable)) > MOST_CONTEXT_BYTES
     last = name.rpartition(".")[2]
     tables: list[FileTables] = []
@@ -136,13 +136,13 @@ def _told(index: ProjectIndex, found: Function | Class) -> dict[str, Any]:
         calls = [
             each for each in index.calls_ending(found.name) if index.class_called(each.node, each.function) is found
         ]
-        inner = [each for method in found.methods.values() for each in method.calls]
+        inner = [call for method in found.methods.values() for call in method.calls]
         about = {"name": found.name, "kind": "class", "bases": list(found.bases), "methods": list(found.methods)}
     else:
         calls = list(index.callers(found))
         inner = list(found.calls)
         about = {"name": found.qualname, "kind": "method" if found.owner else "function"}
-    callers = [_caller(index, each, found) for each in calls[:_MOST_CALLS]]
+    callers = [_caller(index, call, found) for call in calls[:_MOST_CALLS]]
     return {**about, **told, "callers": len(calls), "called_by": callers, "calls": _callees(index, inner)}
 
 

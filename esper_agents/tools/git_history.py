@@ -122,7 +122,7 @@ async def git_show(
     named = _literally(paths)
     listed = await _said(context, (*asked, "--name-only", "-z", meant, "--", *named))
     names = sorted({each for each in listed.split("\0") if each})
-    withheld = [each for each in names if is_private(each)]
+    withheld = [name for name in names if is_private(name)]
     text = ""
     if len(withheld) < len(names):
         others = [f":(exclude,top,literal){each}" for each in withheld]
@@ -145,7 +145,7 @@ def _commits(context: ToolContext, revision: str) -> str:
 
 
 def _literally(paths: Sequence[str] | None) -> list[str]:
-    return [f":(literal){each}" for each in paths or () if each]
+    return [f":(literal){path}" for path in paths or () if path]
 
 
 @tool(

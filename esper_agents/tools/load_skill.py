@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 40_000
 
 def _rerun(arguments: JsonObject) -> str:
     names = [str(arguments["name"]), str(arguments.get("sheet", ""))]
-    return join(["esper", "skills", "show", *(each for each in names if each)])
+    return join(["esper", "skills", "show", *(name for name in names if name)])
 
 
 @tool("load-skill", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun)

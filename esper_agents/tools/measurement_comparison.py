@@ -101,14 +101,14 @@ def comparison(recorded: JsonObject, again: JsonObject) -> OutputComparison:
     found = [
         *differences({name: recorded.get(name) for name in kept}, {name: again.get(name) for name in kept}),
         *differences(_failed(recorded), _failed(again), "output.result.checks"),
-        *(each for each in intervals if each.by),
+        *(interval for interval in intervals if interval.by),
     ]
     is_open = bool({_NOT_SHOWN, _ERROR} & {recorded.get("outcome"), again.get("outcome")})
     if is_open and [each.member for each in found] == ["output.outcome"]:
         why = f"{found[0]}, and the intervals do not contradict each other"
         return OutputComparison(ReproductionOutcome.NOT_COMPARABLE, why, tuple(found), intervals)
     compared = comparison_from(tuple(found))
-    said = "".join(f"; recorded {each.recorded}, now {each.again}" for each in intervals[:1])
+    said = "".join(f"; recorded {interval.recorded}, now {interval.again}" for interval in intervals[:1])
     why = compared.why if found else f"the outcome is the same{said}"
     return OutputComparison(compared.outcome, why, compared.differences, intervals)
 
@@ -165,5 +165,5 @@ def _interval(output: JsonObject) -> tuple[float, float] | None:
 def _failed(output: JsonObject) -> list[str]:
     """Return the failed checks, by name."""
     checks = found_in(output, "result", "checks")
-    failed = [each for each in checks or () if isinstance(each, dict) and not each.get("is_passed")]
+    failed = [check for check in checks or () if isinstance(check, dict) and not check.get("is_passed")]
     return sorted({f"{each.get('check')} on {each.get('variant')}" for each in failed})

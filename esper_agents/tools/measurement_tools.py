@@ -89,7 +89,7 @@ async def measure(
         EvidenceError: The measurement failed, or a file changed during it.
         UsageError: The target or its inputs cannot be used.
     """
-    before = {path: _digest(context, path) for path in sorted({_file_of(each) for each in files if each}) if path}
+    before = {path: _digest(context, path) for path in sorted({_file_of(file) for file in files if file}) if path}
 
     def run(lab: Lab) -> tuple[MeasurementReport, tuple[Artifact, ...]]:
         report = work(lab)
@@ -115,7 +115,9 @@ def synthetic(context: ToolContext, *targets: str) -> JsonObject:
         context: The project.
         targets: Targets and functions that create inputs, as `FILE.py:NAME`.
     """
-    return {"synthetic": True} if any(has_synthetic_inputs(context.root, each) for each in targets if each) else {}
+    return (
+        {"synthetic": True} if any(has_synthetic_inputs(context.root, target) for target in targets if target) else {}
+    )
 
 
 def _file_of(target: str) -> str:

@@ -67,7 +67,9 @@ class MeasurementFunction:
     def _parameters(self) -> list[tuple[str, Any, Any, str]]:
         """Names, types, defaults and texts of the arguments; the required ones first."""
         about = self._measurement
-        options = [(each.name, each.tool_type, each.tool_default, f"{each.tool_help}.") for each in self._options]
+        options = [
+            (option.name, option.tool_type, option.tool_default, f"{option.tool_help}.") for option in self._options
+        ]
         every = [
             (self._target_name, str, inspect.Parameter.empty, f"{about.target}."),
             *(_INPUTS if about.has_inputs else ()),
@@ -112,10 +114,12 @@ class MeasurementFunction:
     ) -> ToolResult:
         """Run the measurement."""
         about, target = self._measurement, str(given[self._target_name])
-        chosen = about.options(**{each.name: each.value(given[each.name], str) for each in self._options})
+        chosen = about.options(**{option.name: option.value(given[option.name], str) for option in self._options})
         wanted = spec(target, inputs, inputs_from)
         with about.prepared(context.root, target, chosen) as made:
-            named = [given[each.name] for each in self._options if each.is_target and each.name not in made.elsewhere]
+            named = [
+                given[option.name] for option in self._options if option.is_target and option.name not in made.elsewhere
+            ]
             files = [target, inputs_from, *named]
             inputs_kind = synthetic(context, target, inputs_from, *named)
             found = await measure(
@@ -126,26 +130,26 @@ class MeasurementFunction:
         facts = {name: trimmed(each) for name, each in outline.facts.items()}
         output = outlined(found.report, witnesses=outline.witnesses, only=outline.parts, **facts, **inputs_kind)
         claims = [
-            replace(each, file=place[0], line=place[1])
-            if each.is_about_target and (place := definition(context, target))
-            else each
-            for each in about.claims(result, subject)
+            replace(claim, file=place[0], line=place[1])
+            if claim.is_about_target and (place := definition(context, target))
+            else claim
+            for claim in about.claims(result, subject)
         ]
-        drafts = (diagnostic_of(context, each) for each in claims)
+        drafts = (diagnostic_of(context, claim) for claim in claims)
         return ToolResult(
-            outline.said, output, tuple(each for each in drafts if each is not None), found.examined, found.artifacts
+            outline.said, output, tuple(draft for draft in drafts if draft is not None), found.examined, found.artifacts
         )
 
     def rerun(self, arguments: JsonObject) -> str:
         """Return the command line that repeats a call; options with the command's default are omitted."""
         arguments = upgraded(arguments)
         flags: dict[str, Any] = {"input": arguments.get("inputs"), "inputs": arguments.get("inputs_from")}
-        for each in self._options:
-            given = arguments.get(each.name, each.tool_default)
-            if each.in_command and given != each.default:
-                flags[each.flags[0].removeprefix("--")] = given
-            elif isinstance(given, str) and given in each.flag_of:
-                flags[each.flag_of[given]] = True
+        for option in self._options:
+            given = arguments.get(option.name, option.tool_default)
+            if option.in_command and given != option.default:
+                flags[option.flags[0].removeprefix("--")] = given
+            elif isinstance(given, str) and given in option.flag_of:
+                flags[option.flag_of[given]] = True
         given = (arguments.get("baseline"), arguments[self._target_name])
         targets = dict.fromkeys(str(each) for each in given if each)
         return command(command_of(self.kind), *targets, **flags)

@@ -42,7 +42,7 @@ def model_view(evidence: Evidence, limit: int = MOST_SHOWN) -> str:
         "output": _numbered(evidence.output),
     }
     if evidence.artifacts:
-        told["artifacts"] = [{"name": each.name, "sha256": each.sha256} for each in evidence.artifacts]
+        told["artifacts"] = [{"name": artifact.name, "sha256": artifact.sha256} for artifact in evidence.artifacts]
     return cut(inert(told), limit, whole_of(evidence))
 
 
@@ -51,16 +51,16 @@ def _numbered(output: JsonObject) -> JsonObject:
     match output:
         case {"first_line": int(first), "lines": [*lines]} if all(isinstance(each, str) for each in lines):
             return {**output, "lines": [f"{number}: {line}" for number, line in enumerate(lines, first)]}
-        case {"parts": [*parts]} | {"hits": [*parts]} if all(isinstance(each, dict) for each in parts):
+        case {"parts": [*parts]} | {"hits": [*parts]} if all(isinstance(part, dict) for part in parts):
             name = "parts" if "parts" in output else "hits"
-            return {**output, name: [_numbered(each) for each in parts]}
+            return {**output, name: [_numbered(part) for part in parts]}
         case _:
             return output
 
 
 def whole_of(evidence: Evidence) -> tuple[Artifact, ...]:
     """Return the location of a result that was too long to show; empty if it was shown."""
-    return tuple(each for each in evidence.artifacts if each.name in {OUTPUT_FILE, _CLAIMS_FILE})
+    return tuple(artifact for artifact in evidence.artifacts if artifact.name in {OUTPUT_FILE, _CLAIMS_FILE})
 
 
 def cut(text: str, limit: int, whole: Sequence[Artifact] = ()) -> str:
@@ -88,9 +88,9 @@ def with_whole_kept(context: ToolContext, result: ToolResult) -> ToolResult:
     """
     if context.home is None:
         return result
-    parts = {OUTPUT_FILE: result.output, _CLAIMS_FILE: [asdict(each) for each in result.claims]}
+    parts = {OUTPUT_FILE: result.output, _CLAIMS_FILE: [asdict(claim) for claim in result.claims]}
     try:
-        if sum(len(inert(each)) for each in parts.values()) <= _KEPT_OVER:
+        if sum(len(inert(part)) for part in parts.values()) <= _KEPT_OVER:
             return result
         clean = redacted(parts, known=secrets_of(os.environ)).value
         kept = [_kept(context, _bytes(each), name, "application/json") for name, each in clean.items() if each]

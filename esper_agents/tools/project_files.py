@@ -64,16 +64,22 @@ def withheld_in(context: ToolContext, path: str = ".") -> dict[str, str]:
     if target.is_file() or toplevel(root) is None:
         return {}
     inside = f":(literal){target.relative_to(root).as_posix()}"
-    private = {each: "its name is that of a secret" for each in listed_files(root, inside) or () if is_private(each)}
+    private = {
+        listed_file: "its name is that of a secret"
+        for listed_file in listed_files(root, inside) or ()
+        if is_private(listed_file)
+    }
     # Users do not name environments, caches and generated folders.
-    told = [each for each in ignored_files(root, inside) or () if not _is_of_programs(root, each)]
+    told = [
+        ignored_file for ignored_file in ignored_files(root, inside) or () if not _is_of_programs(root, ignored_file)
+    ]
     return private | dict.fromkeys(told, "git ignores it")
 
 
 def _is_of_programs(root: Path, path: str) -> bool:
-    folders = [each for each in (root / path).relative_to(root).parents if each.parts]
+    folders = [parent for parent in (root / path).relative_to(root).parents if parent.parts]
     folders += [Path(path)] if path.endswith("/") else []
-    return any(_is_left_out(root / each) for each in folders)
+    return any(_is_left_out(root / folder) for folder in folders)
 
 
 def _known_to_git(root: Path, inside: str) -> list[str]:

@@ -114,9 +114,9 @@ class _Watch:
         """Record the lines that a test executed before it failed."""
         for file, lines in seen.items():
             self.failing.setdefault(file, set()).update(lines)
-        for each in self.failures:
-            if each["test"] == test:
-                each["executed"] = {file: sorted(lines) for file, lines in seen.items()}
+        for failure in self.failures:
+            if failure["test"] == test:
+                failure["executed"] = {file: sorted(lines) for file, lines in seen.items()}
 
     def trace(self, frame: FrameType, _event: str, _argument: object) -> Any:
         if not self.is_on or self.lines_of(frame.f_code.co_filename)[1] is None:
@@ -207,8 +207,8 @@ def pytest_cmdline_main(config: Any) -> Iterator[None]:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Keep the tests that were asked for."""
     if _watch is not None and _watch.only:
-        others = [each for each in items if each.nodeid not in _watch.only]
-        items[:] = [each for each in items if each.nodeid in _watch.only]
+        others = [item for item in items if item.nodeid not in _watch.only]
+        items[:] = [item for item in items if item.nodeid in _watch.only]
         config.hook.pytest_deselected(items=others)
 
 

@@ -115,7 +115,7 @@ class PytestOutcome:
 def watched_files(context: ToolContext, tree: Path, subject: Sequence[str]) -> dict[str, WatchedFile]:
     """Return the files under test that exist in a tree, by path; test files only if named directly."""
     found: dict[str, WatchedFile] = {}
-    named = {each.path for each in _python_files(context, subject)}
+    named = {python_file.path for python_file in _python_files(context, subject)}
     for path in sorted(named):
         source = read(tree / path, path)
         if isinstance(source, ReviewSource):

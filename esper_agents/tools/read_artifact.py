@@ -68,11 +68,11 @@ def _of_call(context: ToolContext, evidence: str, name: str) -> tuple[str, str]:
     if made is None:
         problem = f"{evidence[:60]!r} is not evidence of this session"
         raise EvidenceError(problem, remedy="name a call as its result does, such as e7")
-    wanted = [each for each in made.artifacts if each.name == (name or OUTPUT_FILE)]
+    wanted = [artifact for artifact in made.artifacts if artifact.name == (name or OUTPUT_FILE)]
     if wanted:
         return _stored(context, wanted[-1].sha256)
     if name:
-        names = ", ".join(each.name for each in made.artifacts) or "none"
+        names = ", ".join(artifact.name for artifact in made.artifacts) or "none"
         raise EvidenceError(f"{made.tool} produced no file {name[:80]!r}", remedy=f"it produced {names}")
     return json.dumps(made.output, ensure_ascii=False, indent=1), made.output_sha256
 

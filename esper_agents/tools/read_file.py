@@ -32,7 +32,7 @@ _SYMBOL = re.compile(r"(?P<path>.+?\.pyi?)::?(?P<symbol>[A-Za-z_][\w.]*)")
 def _rerun(arguments: JsonObject) -> str:
     if places := arguments.get("places"):
         # Definitions are found by name; outside, their files are shown.
-        files = dict.fromkeys(_taken_apart(str(each))[0] for each in places)
+        files = dict.fromkeys(_taken_apart(str(place))[0] for place in places)
         return "cat -n -- " + " ".join(map(quote, files))
     first = int(arguments.get("first_line", 1))
     last = int(arguments.get("last_line", 0)) or first + _MOST_LINES - 1

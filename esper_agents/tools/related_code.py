@@ -84,7 +84,7 @@ def _look(context: ToolContext, paths: list[str], since: str) -> ToolResult:
     settings = list(_settings(context))
     hidden = withheld_among(context, settings)
     withheld |= hidden
-    settings = [each for each in settings if each not in hidden]
+    settings = [setting for setting in settings if setting not in hidden]
     other_tests = {each.path for each in others if TEST_FILE.fullmatch(each.file.name)}
     output: dict[str, Any] = {
         "callers": callers[:_MOST],
@@ -118,11 +118,11 @@ def _settings(context: ToolContext) -> Iterator[str]:
         entries = sorted(context.root.iterdir())
     except OSError:
         return
-    for each in entries:
-        if each.is_file() and (
-            each.name in _CONFIGURATION or (each.suffix in _SETTINGS and _CONFIGURED.search(each.name))
+    for entry in entries:
+        if entry.is_file() and (
+            entry.name in _CONFIGURATION or (entry.suffix in _SETTINGS and _CONFIGURED.search(entry.name))
         ):
-            yield each.name
-        elif each.is_dir() and not each.is_symlink() and _CONFIGURED.fullmatch(f"{each.name}/"):
-            inside = (one for one in sorted(each.iterdir()) if one.is_file() and one.suffix in _SETTINGS)
+            yield entry.name
+        elif entry.is_dir() and not entry.is_symlink() and _CONFIGURED.fullmatch(f"{entry.name}/"):
+            inside = (one for one in sorted(entry.iterdir()) if one.is_file() and one.suffix in _SETTINGS)
             yield from (one.relative_to(context.root).as_posix() for one in inside)

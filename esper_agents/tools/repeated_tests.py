@@ -176,7 +176,7 @@ def _restore(root: Path, since: str, tree: Path) -> None:
     with contents(root) as held:
         for path in diff.paths:
             parts = PurePosixPath(path).parts
-            if not parts or path.startswith("/") or {"..", ".git"} & {each.lower() for each in parts}:
+            if not parts or path.startswith("/") or {"..", ".git"} & {part.lower() for part in parts}:
                 continue
             target = tree / path
             if target.is_symlink() or target.is_file():

@@ -188,7 +188,7 @@ def _new_claims(
     """
     if installed.comparing is not compare_exactly:
         return
-    known = {each.claim.fingerprint for each in issued.findings}
+    known = {finding.claim.fingerprint for finding in issued.findings}
     known |= {mark for each in issued.evidence for mark in each.refutes}
     known |= {str(each) for each in evidence.output.get("claims") or () if isinstance(each, str)}
     for claim in result.claims:
@@ -215,7 +215,7 @@ def _result(issued: Certificate, evidence: Evidence, ran: _Ran) -> ToolResult:
         "commit": issued.revision.commit,
         "provider": {"recorded": evidence.provider, "again": ran.provider},
         "differences": [asdict(each) for each in found.differences[:_MOST_NAMED]],
-        "intervals": [asdict(each) for each in found.intervals],
+        "intervals": [asdict(interval) for interval in found.intervals],
         "differing": len(found.differences),
         "again": dict(again.output)
         if again is not None and found.outcome is not ReproductionOutcome.REPRODUCED

@@ -237,7 +237,7 @@ def _told(
         "coverage": [plain(each) for each in coverage],
         "executing": {
             "count": report.executing.count,
-            "tests": [each[:200] for each in report.executing.tests[:_MOST_TESTS]],
+            "tests": [test[:200] for test in report.executing.tests[:_MOST_TESTS]],
         },
         "unsettled": [
             {"test": each.name, "why": each.excuse.why, "remedy": each.excuse.remedy} for each in failures.unsettled
@@ -298,12 +298,12 @@ def _sorted_failures(
     older = [each for each in everything if each.again.is_older and not each.excuse.why]
     failures = [each for each in everything if each not in older and each not in flaky]
     related = _is_related(ran)
-    unexcused = [each for each in failures if not each.excuse.why]
+    unexcused = [failure for failure in failures if not failure.excuse.why]
     against = [each for each in unexcused if each.test not in report.broken or related(each.path)]
     return _SortedFailures(
         against=against,
         beside=[each for each in unexcused if each not in against],
-        unsettled=[each for each in failures if each.excuse.why],
+        unsettled=[failure for failure in failures if failure.excuse.why],
         flaky=flaky,
         older=older,
     )
@@ -322,7 +322,7 @@ def _change(asked: PytestRequest, edits: Sequence[EditCoverage], older: Sequence
     chosen = asked.chosen
     return {
         "since": asked.since,
-        "files": [each.described() for each in edits],
+        "files": [edit.described() for edit in edits],
         "tests": {"chosen": chosen.tests, "all": chosen.all_tests, "omitted_files": chosen.omitted} if chosen else {},
         "failing_before": list(older),
     }

@@ -125,14 +125,14 @@ def relevance(runnables: Sequence[Runnable], about: Sequence[str]) -> dict[str, 
     """
     named = {each for each in about if each.endswith(".py") or ":" in each}
     words = {_stem(each) for each in about} - named
-    parts = {each.target: _parts(each.name) | _parts(each.path) for each in runnables}
-    counts = Counter(word for each in parts.values() for word in each & words)
+    parts = {runnable.target: _parts(runnable.name) | _parts(runnable.path) for runnable in runnables}
+    counts = Counter(word for part in parts.values() for word in part & words)
     found = {}
-    for each in runnables:
-        score = sum(1 / counts[word] for word in parts[each.target] & words)
-        score += sum(1 / counts[word] for word in _parts(each.name) & words)
-        score += 100 * (each.target in named) + 10 * (each.path in named)
-        found[each.target] = score / (10 if _NOT_PRODUCT.search(each.path) else 1)
+    for runnable in runnables:
+        score = sum(1 / counts[word] for word in parts[runnable.target] & words)
+        score += sum(1 / counts[word] for word in _parts(runnable.name) & words)
+        score += 100 * (runnable.target in named) + 10 * (runnable.path in named)
+        found[runnable.target] = score / (10 if _NOT_PRODUCT.search(runnable.path) else 1)
     return found
 
 
@@ -158,7 +158,7 @@ class _File:
         self.classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
         self.functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
         self.modules = self._module_classes()
-        beside = next((self.functions[each] for each in INPUT_NAMES if each in self.functions), None)
+        beside = next((self.functions[input_name] for input_name in INPUT_NAMES if input_name in self.functions), None)
         self.has_inputs = inputs is not None or (beside is not None and not required(beside, skip=0))
         self.inputs = inputs if inputs is not None else (returned_count(beside) if beside else None)
 
@@ -205,7 +205,9 @@ class _File:
             is_plain
             and node.name not in INPUT_NAMES
             and not _NEVER.match(node.name)
-            and all(self.aliases.get(each, each).split(".")[0] in _HARMLESS_DECORATORS for each in decorators)
+            and all(
+                self.aliases.get(decorator, decorator).split(".")[0] in _HARMLESS_DECORATORS for decorator in decorators
+            )
         )
 
     def _kind(self, node: ast.FunctionDef) -> RunKind | None:
@@ -234,7 +236,7 @@ class _File:
             if isinstance(target, ast.Name)
         }
         kinds = [self._made(each.value, inner, bound) for each in own_nodes(node) if isinstance(each, ast.Return)]
-        return kinds[0] if kinds and all(each is not None and each is kinds[0] for each in kinds) else None
+        return kinds[0] if kinds and all(kind is not None and kind is kinds[0] for kind in kinds) else None
 
     def _made(  # noqa: PLR0911 - one for each form
         self, value: ast.expr | None, inner: set[str], bound: Mapping[str, ast.expr]
@@ -276,7 +278,7 @@ class _File:
                 made = next((each for each in inner if each.name in returned), None)
                 return self._needs_of_call(made, skip=0) if made is not None and required(made, skip=0) else ()
             case RunKind.MODULE:
-                named = next((each for each in self.modules if each in names_in(node)), None)
+                named = next((module for module in self.modules if module in names_in(node)), None)
                 return self._needs_of_call(self._forward(named) if named else None, skip=1)
 
     def _needs_of_call(self, node: ast.FunctionDef | None, *, skip: int) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ def _prepared(
     root = context.root.resolve()
     tree = folder / "project"
     tree.mkdir()
-    wanted = {each for path in also for each in project_files(context, path, ignored=True)}
+    wanted = {project_file for path in also for project_file in project_files(context, path, ignored=True)}
     files = {*project_files(context), *(each for each in wanted if not _stores_secrets(root / each))}
     _fill(context, tree, files)
     installed = context.installed.resolve()
@@ -162,7 +162,7 @@ def _prepared(
     view = sandbox.SandboxMounts(python, (), _WORKER, folder, hidden, has_network=has_network)
     # The program has the whole isolated root to itself: no inner namespaces are needed.
     choice = replace(sandbox.choose(view, is_waived=False), can_wall=False)
-    inside = (tree / each.relative_to(installed) for each in known.places if each.is_relative_to(installed))
+    inside = (tree / place.relative_to(installed) for place in known.places if place.is_relative_to(installed))
     return SandboxCopy(folder, tree, len(files), python, view, choice, tuple(each for each in inside if each.is_dir()))
 
 
@@ -213,7 +213,9 @@ def _without(python: PythonInterpreter, root: Path) -> PythonInterpreter:
     """
     prefix = Path(python.executable).parent.parent
     own = prefix != root and prefix.is_relative_to(root)
-    kept = [each for each in python.places if not each.is_relative_to(root) or (own and each.is_relative_to(prefix))]
+    kept = [
+        place for place in python.places if not place.is_relative_to(root) or (own and place.is_relative_to(prefix))
+    ]
     return replace(python, places=(*kept, prefix) if own and prefix not in kept else tuple(kept))
 
 
@@ -221,7 +223,7 @@ def _secrets_beside(python: PythonInterpreter) -> Iterator[Path]:
     """Yield the withheld files next to packages that are installed in editable mode."""
     for place in python.places:
         if place.is_dir():
-            yield from (each for each in place.iterdir() if is_private(each.name))
+            yield from (path for path in place.iterdir() if is_private(path.name))
 
 
 async def run(

@@ -67,7 +67,7 @@ async def search_files(
     wanted = parts_of(files)
     names = await asyncio.to_thread(project_files, context, path)
     root = context.within(path).relative_to(context.root.resolve()).as_posix()
-    chosen = [each for each in names if each == root or is_like(PurePosixPath(each).relative_to(root).parts, wanted)]
+    chosen = [name for name in names if name == root or is_like(PurePosixPath(name).relative_to(root).parts, wanted)]
     asked = {
         "root": str(context.root.resolve()),
         "files": chosen,

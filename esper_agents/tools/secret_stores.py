@@ -141,16 +141,16 @@ def _told(text: str) -> str:
             return what
     if all(each.search(text) for each in _KUBE):
         return "credentials of Kubernetes"
-    lines = [each.strip() for each in text.splitlines() if each.strip() and not each.lstrip().startswith(("#", ";"))]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", ";"))]
     for what, pattern in _LINES.items():
-        if lines and all(re.fullmatch(pattern, each) for each in lines):
+        if lines and all(re.fullmatch(pattern, line) for line in lines):
             return what
     return _of_environment(lines) or _of_json(text)
 
 
 def _of_environment(lines: list[str]) -> str:
     """Return the kind of secrets in a list of environment variables, whatever the file's name."""
-    found = [_ASSIGNMENT.fullmatch(each) for each in lines]
+    found = [_ASSIGNMENT.fullmatch(line) for line in lines]
     secrets = [
         each
         for each in found
@@ -177,12 +177,12 @@ def _of_object(value: Mapping[str, Any]) -> str:
     registries = [each for each in inner.get("auths", {}).values() if isinstance(each, dict)]
     names = {each.casefold() for each in value}
     told = {
-        "a private key (JWK)": any(isinstance(each, dict) and _is_private_jwk(each) for each in keys),
+        "a private key (JWK)": any(isinstance(key, dict) and _is_private_jwk(key) for key in keys),
         "the state of Terraform": "terraform_version" in value and bool({"resources", "modules", "outputs"} & names),
         "credentials of Kubernetes": value.get("kind") == "Config" and "users" in value,
         "credentials of Google Cloud": value.get("type") in {"service_account", "authorized_user", "external_account"},
         "a client secret": any("client_secret" in each for each in (value, *inner.values())),
-        "credentials of a container registry": any(_REGISTRY & each.keys() for each in registries),
+        "credentials of a container registry": any(_REGISTRY & registry.keys() for registry in registries),
         "credentials of AWS": "secretaccesskey" in names or "SecretAccessKey" in inner.get("Credentials", {}),
         "tokens of a cloud": "refresh_token" in names or {"accesstoken", "refreshtoken"} <= names,
     }

@@ -82,7 +82,7 @@ async def static_review(
             extra=context.rules,
             cache=None if context.home is None else review_cache(_without_secrets),
         )
-        report = replace(report, claims=tuple(each for each in report.claims if _is_in(each.location.path, paths)))
+        report = replace(report, claims=tuple(claim for claim in report.claims if _is_in(claim.location.path, paths)))
     shown = {each.code for each in catalogue(context.rules) if each.shown is not RuntimeExpectation.NOT}
     unread = tuple(each for each in report.unreadable if _is_in(each.path, paths))
     beside = tuple(each for each in report.unreadable if each not in unread)
@@ -118,20 +118,20 @@ def _change(context: ToolContext, places: list[Path], categories: list[Category]
     )
     report = found.report
     read = {each.path for each in report.examined}
-    claims = tuple(each for each in report.claims if each.location.path in read)
+    claims = tuple(claim for claim in report.claims if claim.location.path in read)
     # Unchanged files without a new diagnostic are context: only what the change touches or affects was judged.
-    judged = {*change.paths, *(each.location.path for each in claims)}
+    judged = {*change.paths, *(claim.location.path for claim in claims)}
     examined = tuple(each for each in report.examined if each.path in judged)
     return replace(found, report=replace(report, claims=claims, examined=examined))
 
 
 def _of_change(found: DiffReview, paths: list[str]) -> JsonObject:
     """Return what a change did to files: diagnostics that are worse, gone or were there before, and its other edits."""
-    claims = {id(each) for each in found.report.claims}
+    claims = {id(claim) for claim in found.report.claims}
     described = found.description
     new = {each.path for each in found.report.examined}
     # A deleted file is in no path.
-    edits = [each for each in described.edits if _is_in(each.path, paths) or each.path not in new]
+    edits = [edit for edit in described.edits if _is_in(edit.path, paths) or edit.path not in new]
     older = [each for each in found.older if _is_in(each.location.path, paths)]
     return {
         "worsened": [each.fingerprint for each in found.worsened if id(each) in claims],
@@ -142,7 +142,7 @@ def _of_change(found: DiffReview, paths: list[str]) -> JsonObject:
         "fixed_count": len(found.fixed),
         "older_count": len(older),
         "older_files": sorted({each.location.path for each in older})[:_MOST_FILES],
-        EDITS: [{"place": f"{each.path}:{each.line}", "text": str(each)} for each in edits[:_MOST_EDITS]],
+        EDITS: [{"place": f"{edit.path}:{edit.line}", "text": str(edit)} for edit in edits[:_MOST_EDITS]],
         "edit_count": len(edits),
         FORM: list(described.form),
         "form_only": described.is_form_only,
@@ -163,7 +163,7 @@ def _change_summary(change: JsonObject) -> str:
 
 def _known(categories: list[str] | None) -> list[Category] | None:
     try:
-        return None if not categories else [Category(each) for each in categories]
+        return None if not categories else [Category(category) for category in categories]
     except ValueError as error:
         raise UsageError(str(error).lower(), remedy="use one of " + ", ".join(Category)) from error
 
@@ -174,7 +174,7 @@ def _summary(report: ReviewReport, categories: list[Category] | None, paths: lis
     # The change of a deleted file, or one that affects other files, has findings outside the paths.
     own = [each for each in report.examined if _is_in(each.path, paths)] or report.examined
     names = {each.path for each in own}
-    lines = sum(each.lines for each in report.sizes if each.path in names)
+    lines = sum(siz.lines for siz in report.sizes if siz.path in names)
     size = f"{number_of(len(own), 'file')}, {number_of(lines, 'line')}"
     related = len(report.examined) - len(own)
     beside = f", with {number_of(related, 'related file')}" if related else ""

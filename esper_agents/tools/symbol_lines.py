@@ -33,10 +33,10 @@ def symbol_lines(text: str) -> tuple[SymbolLines, ...]:
 
 
 def _definitions(node: ast.AST, prefix: str) -> Iterator[SymbolLines]:
-    for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
-            yield SymbolLines(f"{prefix}{each.name}", first, each.end_lineno or each.lineno)
-            yield from _definitions(each, f"{prefix}{each.name}.")
-        elif isinstance(each, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            yield from _definitions(each, prefix)
+    for child_node in ast.iter_child_nodes(node):
+        if isinstance(child_node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = min([child_node.lineno, *(decorator.lineno for decorator in child_node.decorator_list)])
+            yield SymbolLines(f"{prefix}{child_node.name}", first, child_node.end_lineno or child_node.lineno)
+            yield from _definitions(child_node, f"{prefix}{child_node.name}.")
+        elif isinstance(child_node, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            yield from _definitions(child_node, prefix)

@@ -25,7 +25,7 @@ def python_for_tests(root: Path) -> str:
     Args:
         root: The project's folder. Its `.venv` is used only where bubblewrap can confine it from its start.
     """
-    candidates = {each.python: each for each in _candidates(root)}
+    candidates = {candidate.python: candidate for candidate in _candidates(root)}
     for needed in (set(_NEEDED), {_NEEDED[0]}):
         if fitting := [python for python, each in candidates.items() if needed <= each.modules.keys()]:
             return fitting[0]
@@ -34,7 +34,11 @@ def python_for_tests(root: Path) -> str:
 
 def _candidates(root: Path) -> Iterator[InterpreterCandidate]:
     can_confine = bubblewrap.find() is not None
-    yield from (each for each in project_candidates(root) if each.name != ".venv" or can_confine)
+    yield from (
+        project_candidate
+        for project_candidate in project_candidates(root)
+        if project_candidate.name != ".venv" or can_confine
+    )
     for python in (shutil.which("python"), shutil.which("python3"), sys.executable):
         if python:
             yield InterpreterCandidate(python, python, modules_of(python))

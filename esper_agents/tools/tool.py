@@ -278,7 +278,7 @@ def _documented(function: ToolFunction) -> dict[str, str]:
     require_extra(Extra.AGENTS)
     from docstring_parser import parse
 
-    return {each.arg_name: each.description or "" for each in parse(function.__doc__ or "").params}
+    return {param.arg_name: param.description or "" for param in parse(function.__doc__ or "").params}
 
 
 def tool(

@@ -113,27 +113,29 @@ async def torch_confirm(
         review, context.root, [context.inside(path) for path in paths], extra=context.rules
     )
     claims = [
-        each for each in report.claims if str(each.location) in lines and rules[each.rule] is not RuntimeExpectation.NOT
+        claim
+        for claim in report.claims
+        if str(claim.location) in lines and rules[claim.rule] is not RuntimeExpectation.NOT
     ]
     if not claims:
         raise UsageError(
             "the review has no finding on these lines that a run can test", remedy="name lines of findings"
         )
     wanted = spec(target, inputs, inputs_from)
-    lines_of = (each.location for each in claims)
+    lines_of = (claim.location for claim in claims)
     options = watch.WatchOptions(
         tuple(watch.LineRange(at.path, at.line, max(at.end_line, at.line)) for at in lines_of), train=train
     )
     watched = await measure(context, [target, inputs_from], lambda lab: watch.run(lab, wanted, options, None))
     made, compiled = [watched], None
-    if any(rules[each.rule] is RuntimeExpectation.BREAKS for each in claims):
+    if any(rules[claim.rule] is RuntimeExpectation.BREAKS for claim in claims):
         compiling = explain.ExplainOptions(train)
         made.append(
             await measure(context, [target, inputs_from], lambda lab: explain.run(lab, wanted, compiling, None))
         )
         compiled = explain.MEASUREMENT.parsed(made[-1].report)
     seen = watch.MEASUREMENT.parsed(watched.report)
-    return _result(target, [_settle(each, rules[each.rule], seen, compiled) for each in claims], made)
+    return _result(target, [_settle(claim, rules[claim.rule], seen, compiled) for claim in claims], made)
 
 
 def _result(target: str, settled: list[ConfirmedClaim], made: list[MeasurementResult]) -> ToolResult:

@@ -68,7 +68,7 @@ def _pairs(context: ToolContext, paths: list[str], symbols: tuple[str, ...]) -> 
     """Return the pairs of definitions that do the same, the existing one first."""
     subject = InspectionSubject(("alternatives",), Wish.COMPARE, symbols)
     facts = inspect(context.root, [context.inside(path) for path in paths], subject).results[0].facts
-    return [list(each.definitions) for each in facts if len(each.definitions) > 1]
+    return [list(fact.definitions) for fact in facts if len(fact.definitions) > 1]
 
 
 def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int | None, about: list[str]) -> ToolResult:

@@ -40,7 +40,9 @@ def withheld_files(root: Path, *, asked: Iterable[Path] = (), environments: Iter
             named directly.
         environments: Folders that stay visible: the environment of the interpreter.
     """
-    return _Search(root.resolve(), {str(each) for each in asked}, {str(each) for each in environments}).withheld()
+    return _Search(
+        root.resolve(), {str(each) for each in asked}, {str(environment) for environment in environments}
+    ).withheld()
 
 
 @dataclass(slots=True)
@@ -114,7 +116,7 @@ class _Search:
         except OSError:
             return []
         self._left[is_late] -= len(entries)
-        names = {each.name for each in entries}
+        names = {entry.name for entry in entries}
         if folder.is_ignored and names & _ENVIRONMENT:
             return []
         if ".git" in names and folder.path != self._root:

@@ -109,7 +109,7 @@ def _first(group: _Group | None, names: tuple[str, ...]) -> str:
 
 
 def _least(numbers: Iterator[Any]) -> Any:
-    return min((each for each in numbers if each is not None), default=_NONE)
+    return min((number for number in numbers if number is not None), default=_NONE)
 
 
 def _number(text: str) -> Any:

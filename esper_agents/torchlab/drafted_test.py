@@ -84,7 +84,7 @@ def preamble(plan: HarnessPlan, harness: str) -> str:
     harness_text(plan)
     arguments = (*plan.make, *plan.call)
     imports = sorted(
-        {pair for each in arguments for pair in each.imports} | {(plan.module, plan.qualname.split(".")[0])}
+        {pair for argument in arguments for pair in argument.imports} | {(plan.module, plan.qualname.split(".")[0])}
     )
     folder = plan.folder if plan.folder not in {"", ".", "src"} else ""
     lines = [f'"""First test of {plan.target}, on synthetic inputs."""', ""]
@@ -103,7 +103,7 @@ def preamble(plan: HarnessPlan, harness: str) -> str:
         ]
     lines += [f"from {module} import {name}{'  # noqa: E402' if folder else ''}" for module, name in imports]
     text = "\n".join([*lines, "", "", ""])
-    if any("Settings(" in each.text for each in arguments):
+    if any("Settings(" in argument.text for argument in arguments):
         text += SETTINGS_CLASS
     text += 'def make():\n    """Return the target, and the arguments of one call."""\n    torch.manual_seed(0)\n'
     if (joined := _joined(plan)) is not None:
@@ -160,10 +160,10 @@ def assertions(target: str, seen: ObservedBehaviour) -> tuple[Assertion, ...]:
     """Return the assertions that hold for the observed behaviour of a target."""
     name = _words(target.rpartition(":")[2])
     found = [_values(name, seen)]
-    if seen.is_repeatable and (known := [each for each in seen.values if each.kind in {"tensor", "number"}]):
+    if seen.is_repeatable and (known := [value for value in seen.values if value.kind in {"tensor", "number"}]):
         found.append(_repeatable(name, known))
     found += _gradients(name, seen)
-    if seen.is_moded and (first := next((each for each in seen.values if each.kind == "tensor"), None)):
+    if seen.is_moded and (first := next((value for value in seen.values if value.kind == "tensor"), None)):
         found.append(_modes(name, first))
     if seen.updated and seen.updated.isidentifier():
         found.append(_updates(name, seen.updated))
@@ -186,30 +186,30 @@ def draft_text(beginning: str, found: Sequence[Assertion]) -> str:
 
 
 def _place(value: ObservedValue, of: str = "output") -> str:
-    return of + "".join(f"[{each!r}]" for each in value.steps)
+    return of + "".join(f"[{step!r}]" for step in value.steps)
 
 
 def _values(name: str, seen: ObservedBehaviour) -> Assertion:
     lines, words = ["output = run()"], []
-    for each in seen.values:
-        place = _place(each)
-        if each.kind == "tensor" and _DTYPE.fullmatch(each.dtype):
-            lines += [f"assert {place}.shape == {each.shape!r}", f"assert {place}.dtype == torch.{each.dtype}"]
-            lines += [f"assert {place}.isfinite().all()"] if each.is_finite else []
-            is_real = each.dtype.startswith(("float", "bfloat", "complex"))
-            finite = "finite " if each.is_finite and is_real else ""
+    for value in seen.values:
+        place = _place(value)
+        if value.kind == "tensor" and _DTYPE.fullmatch(value.dtype):
+            lines += [f"assert {place}.shape == {value.shape!r}", f"assert {place}.dtype == torch.{value.dtype}"]
+            lines += [f"assert {place}.isfinite().all()"] if value.is_finite else []
+            is_real = value.dtype.startswith(("float", "bfloat", "complex"))
+            finite = "finite " if value.is_finite and is_real else ""
             words.append(
-                f"{finite}{each.dtype} of shape {list(each.shape)}" if each.shape else f"a {finite}{each.dtype}"
+                f"{finite}{value.dtype} of shape {list(value.shape)}" if value.shape else f"a {finite}{value.dtype}"
             )
-        elif each.kind == "number" and each.is_finite:
+        elif value.kind == "number" and value.is_finite:
             lines += ["import math", f"assert math.isfinite({place})"]
             words.append("a finite number")
-        elif each.kind == "none":
+        elif value.kind == "none":
             lines.append(f"assert {place} is None")
             words.append("None")
         else:
-            lines.append(f"assert type({place}).__name__ == {each.type!r}")
-            words.append(f"an object of {each.type}")
+            lines.append(f"assert type({place}).__name__ == {value.type!r}")
+            words.append(f"an object of {value.type}")
     if not seen.values:
         lines.append("assert len(output) == 0")
         words.append("nothing")

@@ -111,8 +111,8 @@ def _cores(text: str) -> int | str:
 
 
 def _governor(processors: Path) -> str:
-    governors = {read(each) for each in processors.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return ", ".join(sorted(each for each in governors if each)) or ABSENT
+    governors = {read(path) for path in processors.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return ", ".join(sorted(governor for governor in governors if governor)) or ABSENT
 
 
 def _turbo(processors: Path) -> str:
@@ -183,9 +183,9 @@ def _chosen(text: str | None) -> str:
 def ranges(numbers: Iterable[int]) -> str:
     """Return increasing numbers as ranges, such as `0-3,8`."""
     parts: list[list[int]] = []
-    for each in numbers:
-        if parts and each == parts[-1][1] + 1:
-            parts[-1][1] = each
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
         else:
-            parts.append([each, each])
+            parts.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -107,7 +107,7 @@ class ForkServerClient:
         if self._withhold is None:
             return ()
         python = view.interpreter
-        environments = [each for each in python.places if Path(python.executable).is_relative_to(each)]
+        environments = [place for place in python.places if Path(python.executable).is_relative_to(place)]
         return tuple(path for root in view.roots for path in self._withhold(root, environments))
 
     def look_again(self) -> None:

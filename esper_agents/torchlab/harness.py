@@ -108,10 +108,12 @@ def harness_text(plan: HarnessPlan) -> str:
         EvidenceError: The plan contains code that no search writes.
     """
     arguments = (*plan.make, *plan.call)
-    imports = sorted({pair for each in arguments for pair in each.imports} | {(plan.module, _first(plan.qualname))})
+    imports = sorted(
+        {pair for argument in arguments for pair in argument.imports} | {(plan.module, _first(plan.qualname))}
+    )
     _refuse_code(plan, arguments, imports)
     made = construction(plan)
-    is_saved = any("captured(" in each.text for each in arguments)
+    is_saved = any("captured(" in argument.text for argument in arguments)
     lines = [
         *_header(plan),
         "",
@@ -125,7 +127,7 @@ def harness_text(plan: HarnessPlan) -> str:
         lines += [f"sys.path.insert(0, str(Path(__file__).resolve().parents[2]{inner}))", ""]
     lines += [f"from {module} import {name}{'  # noqa: E402' if plan.folder else ''}" for module, name in imports]
     text = "\n".join([*lines, "", "", ""])
-    if any("Settings(" in each.text for each in arguments):
+    if any("Settings(" in argument.text for argument in arguments):
         text += SETTINGS_CLASS
     if is_saved:
         text += _CAPTURED
@@ -169,7 +171,7 @@ def _first(qualname: str) -> str:
 
 def torch_imports(arguments: Iterable[HarnessArgument]) -> list[str]:
     """Return the lines that import what arguments use of torch, and an empty line."""
-    text = " ".join(each.text for each in arguments)
+    text = " ".join(argument.text for argument in arguments)
     found = ["import torch"] if re.search(r"\btorch\.|\bcaptured\(", text) else []
     found += ["from torch import nn"] if re.search(r"\bnn\.", text) else []
     return [*found, ""] if found else []
@@ -193,7 +195,7 @@ def _refuse_code(plan: HarnessPlan, arguments: Sequence[HarnessArgument], import
     Raises:
         EvidenceError: It contains anything else.
     """
-    names = [*(each.name for each in arguments), *(name for _, name in imports)]
+    names = [*(argument.name for argument in arguments), *(name for _, name in imports)]
     dotted = [plan.qualname, *(module for module, _ in imports)]
     parts = [*names, *(part for each in dotted for part in each.split("."))]
     is_plain = all(each.isidentifier() for each in parts) and re.fullmatch(r"[\w./ -]*", plan.folder) is not None
@@ -202,7 +204,7 @@ def _refuse_code(plan: HarnessPlan, arguments: Sequence[HarnessArgument], import
     if (
         not is_plain
         or ".." in plan.folder
-        or not all(_is_plain(each.text, {n for _, n in imports}) for each in arguments)
+        or not all(_is_plain(argument.text, {n for _, n in imports}) for argument in arguments)
     ):
         raise EvidenceError(
             f"the arguments found for {plan.target} are not plain values", remedy="write the harness yourself"

@@ -100,7 +100,7 @@ class Lab:
         self.settings = settings or LabSettings()
         self.tell: Tell = tell or (lambda _what, _fraction: None)
         self._waiting = waiting
-        self._roots = [self.project, *(each.resolve() for each in roots)]
+        self._roots = [self.project, *(root.resolve() for root in roots)]
         self._hidden = list(hidden)
         self._withhold = withhold
         self._keep = keep
@@ -138,14 +138,14 @@ class Lab:
         if self.settings.python is not None:
             return self._start(interpreter(self.settings.python))
         passed_over: list[str] = []
-        for each in project_candidates(self.project):
-            if each.is_own:
+        for project_candidate in project_candidates(self.project):
+            if project_candidate.is_own:
                 break
-            problem = each.problem
+            problem = project_candidate.problem
             try:
                 if not problem:
-                    forks = self._start(described_interpreter(each.python, self.project))
-                    self._source = InterpreterSource(each.name, tuple(passed_over))
+                    forks = self._start(described_interpreter(project_candidate.python, self.project))
+                    self._source = InterpreterSource(project_candidate.name, tuple(passed_over))
                     return forks
             except (UsageError, EvidenceError) as error:
                 problem = error.problem
@@ -296,7 +296,7 @@ class Lab:
         with self.worker(device=target.device) as worker:
             loaded = shallow(worker.load(target))
             answer = worker.ask(name, request, tell=tell or self.tell)
-            made = tuple(self.kept(worker.scratch, each) for each in answer.read(WrittenFiles).artifacts)
+            made = tuple(self.kept(worker.scratch, artifact) for artifact in answer.read(WrittenFiles).artifacts)
         about = {**target.described(), **loaded}
         result = {each: answer.result[each] for each in answer.result if each != "artifacts"}
         return self.report(name, about, request, result, made=made, started=started)

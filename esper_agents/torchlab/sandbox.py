@@ -257,7 +257,7 @@ def _grant(
 
 def devices() -> list[str]:
     """Return the device files of the available graphics processors."""
-    return sorted(str(each) for pattern in _DEVICES for each in Path("/dev").glob(pattern))
+    return sorted(str(path) for pattern in _DEVICES for path in Path("/dev").glob(pattern))
 
 
 def environment(scratch: Path) -> dict[str, str]:
@@ -274,7 +274,7 @@ def _hidden(view: SandboxMounts) -> list[Path]:
     covered = [each for hidden in view.hidden for each in dict.fromkeys((hidden.absolute(), hidden.resolve()))]
     home = Path.home().resolve()
     if any(root == home or root in home.parents for root in view.roots):
-        covered += [each for each in sorted(home.iterdir()) if each.name.startswith(".") and not each.is_symlink()]
+        covered += [path for path in sorted(home.iterdir()) if path.name.startswith(".") and not path.is_symlink()]
     return covered
 
 

@@ -219,7 +219,7 @@ def _proportional_bytes(members: Iterable[int]) -> int:
 def _own_share_bytes(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        return next(int(each.split()[1]) << 10 for each in lines if each.startswith("Pss_Anon:"))
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon:"))
     except (OSError, ValueError, StopIteration):
         return _private_bytes(pid)
 
@@ -237,7 +237,7 @@ def _free(folders: Sequence[Path]) -> tuple[int, int]:
 def _written(folders: Sequence[Path], members: Iterable[int], limits: TotalLimits) -> tuple[int, int]:
     """Return bytes and files in the folders, including open deleted files; counting stops at a limit."""
     taken, files = 0, 0
-    waiting = [str(each) for each in folders]
+    waiting = [str(folder) for folder in folders]
     while waiting and taken <= limits.disk_bytes and files <= limits.files:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:

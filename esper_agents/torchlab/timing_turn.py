@@ -93,7 +93,7 @@ def _is_taken(descriptor: int) -> bool:
 def _ahead(folder: Path, ticket: Path) -> list[int]:
     """Return the processes with an earlier ticket, in their order; tickets of ended processes are removed."""
     found = []
-    for name in sorted(each.name for each in folder.iterdir() if each.name < ticket.name):
+    for name in sorted(path.name for path in folder.iterdir() if path.name < ticket.name):
         if match := _TICKET.fullmatch(name):
             with ExitStack() as opened, suppress(OSError):
                 if not _is_taken(_existing(folder / name, opened)):

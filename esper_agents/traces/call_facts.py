@@ -51,7 +51,7 @@ def collective_under_condition(context: FactContext) -> TraceFact | None:
                 and re.search(r"rank", ast.unparse(node.test))
                 and not node.orelse
             ):
-                named = next((each for each in calls if _name(each) in _COLLECTIVES), None)
+                named = next((call for call in calls if _name(call) in _COLLECTIVES), None)
                 if named is not None:
                     values = {
                         "collective": ast.unparse(named),
@@ -111,14 +111,14 @@ def root_in_forward_line(context: FactContext) -> TraceFact | None:
 def saved_entries(context: FactContext) -> TraceFact | None:
     """Return the entries that the only `torch.save` in the files of the trace writes, if the read one is missing."""
     found = [
-        (place, [ast.unparse(each).strip("'\"") for each in call.args[0].keys if isinstance(each, ast.Constant)])
+        (place, [ast.unparse(key).strip("'\"") for key in call.args[0].keys if isinstance(key, ast.Constant)])
         for place, call in _calls(context)
         if ast.unparse(call.func) == "torch.save" and call.args and isinstance(call.args[0], ast.Dict)
     ]
     if len(found) != 1 or not found[0][1] or context.groups.get("entry") in found[0][1]:
         return None
     place, entries = found[0]
-    return TraceFact({"saved_at": str(place), "entries": ", ".join(f"`{each}`" for each in entries)})
+    return TraceFact({"saved_at": str(place), "entries": ", ".join(f"`{entry}`" for entry in entries)})
 
 
 @fact
@@ -135,7 +135,7 @@ def scheduler_created(context: FactContext) -> TraceFact | None:
 def loader_keeps_last_batch(context: FactContext) -> TraceFact | None:
     """Return the line that creates a DataLoader without `drop_last`, if the files of the trace create one loader."""
     found = [(place, call) for place, call in _calls(context) if _name(call) == "DataLoader"]
-    if len(found) != 1 or any(each.arg in {"drop_last", None} for each in found[0][1].keywords):
+    if len(found) != 1 or any(keyword.arg in {"drop_last", None} for keyword in found[0][1].keywords):
         return None
     return TraceFact({"loader_at": str(found[0][0])})
 
@@ -144,7 +144,7 @@ def loader_keeps_last_batch(context: FactContext) -> TraceFact | None:
 def loader_without_collate(context: FactContext) -> TraceFact | None:
     """Return the line that creates a DataLoader without `collate_fn`, if the files of the trace create one loader."""
     found = [(place, call) for place, call in _calls(context) if _name(call) == "DataLoader"]
-    if len(found) != 1 or any(each.arg in {"collate_fn", None} for each in found[0][1].keywords):
+    if len(found) != 1 or any(keyword.arg in {"collate_fn", None} for keyword in found[0][1].keywords):
         return None
     return TraceFact({"loader_at": str(found[0][0])})
 
@@ -185,7 +185,7 @@ def recurrent_in_sequential(context: FactContext) -> TraceFact | None:
     """Return an `nn.Sequential` with a recurrent layer that is not its last, in the files of the trace."""
     for place, call in _calls(context):
         if _name(call) == "Sequential" and any(
-            isinstance(each, ast.Call) and _name(each) in {"GRU", "LSTM", "RNN"} for each in call.args[:-1]
+            isinstance(arg, ast.Call) and _name(arg) in {"GRU", "LSTM", "RNN"} for arg in call.args[:-1]
         ):
             return TraceFact({"sequential": ast.unparse(call), "sequential_at": str(place)}, place)
     return None

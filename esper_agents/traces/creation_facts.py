@@ -29,13 +29,13 @@ _POSITION_OF_VALUE = 1
 @fact
 def tensor_without_device(context: FactContext) -> TraceFact | None:
     """Return a tensor that is created on the default device and used in the line of a frame."""
-    return next((found for each in context.frames if (found := _created(context, each, "device"))), None)
+    return next((found for frame in context.frames if (found := _created(context, frame, "device"))), None)
 
 
 @fact
 def tensor_without_dtype(context: FactContext) -> TraceFact | None:
     """Return a tensor that is created in the default dtype and used in the line of a frame, if there is only one."""
-    return next((found for each in context.frames if (found := _created(context, each, "dtype"))), None)
+    return next((found for frame in context.frames if (found := _created(context, frame, "dtype"))), None)
 
 
 def _created(context: FactContext, frame: LocatedFrame, option: str) -> TraceFact | None:
@@ -111,15 +111,17 @@ def _change(tree: ast.Module, call: ast.Call, line: int, option: str) -> str:
     is_here = function is (enclosing_function(tree, line) or tree)
     stored = {name for names, _, _ in assignments(statement_at(tree, call.lineno)) for name in names}
     known = bound_names(tree, line if is_here else call.lineno)
-    names = [each for each in tensor_names(function, known) if each not in stored | loaded_names(call)]
+    names = [
+        tensor_name for tensor_name in tensor_names(function, known) if tensor_name not in stored | loaded_names(call)
+    ]
     in_line = [each for each in names if each in loaded_names(statement_at(tree, line))]
     other = next(iter([*in_line, *names]), "")
     owner = enclosing_class(tree, call.lineno)
-    if not other and owner is not None and any(ast.unparse(each).endswith("Module") for each in owner.bases):
+    if not other and owner is not None and any(ast.unparse(base).endswith("Module") for base in owner.bases):
         other = "next(self.parameters())"
     if not other:
         return f"create it with the `{option}=` of the tensors that it is combined with"
     if isinstance(call.func, ast.Attribute) and call.func.attr == "from_numpy":
         return f"write `{ast.unparse(call)}.to({other}.{option})`"
-    arguments = [*map(ast.unparse, call.args), *(ast.unparse(each) for each in call.keywords)]
+    arguments = [*map(ast.unparse, call.args), *(ast.unparse(keyword) for keyword in call.keywords)]
     return f"write `{ast.unparse(call.func)}({', '.join([*arguments, f'{option}={other}.{option}'])})`"

@@ -72,7 +72,11 @@ def names_behind(scope: ast.AST, node: ast.AST, *, with_graph: bool = False) -> 
         node: The value.
         with_graph: Whether assignments of values without a graph, such as `.item()`, are skipped.
     """
-    known = [each for each in assignments(scope) if not with_graph or not _NO_GRAPH.search(ast.unparse(each[1]))]
+    known = [
+        assignment
+        for assignment in assignments(scope)
+        if not with_graph or not _NO_GRAPH.search(ast.unparse(assignment[1]))
+    ]
     names = loaded_names(node)
     while more := {
         used for stored, value, _ in known if stored & names for used in loaded_names(value) if used not in names
@@ -85,7 +89,7 @@ def cut_off(value: ast.expr) -> str:
     """Return the operation that cuts a whole value off from its graph, such as `.item()`; empty if none does."""
     if isinstance(value, ast.BinOp):
         sides = [each for each in (value.left, value.right) if not isinstance(each, ast.Constant)]
-        cuts = [cut_off(each) for each in sides]
+        cuts = [cut_off(side) for side in sides]
         return cuts[0] if cuts and all(cuts) else ""
     if isinstance(value, ast.Attribute):
         return ".data" if value.attr == "data" else ""

@@ -174,7 +174,9 @@ def _with_findings(explanation: TraceExplanation, root: Path | None) -> TraceExp
 
     claims = review(root, [root / place.path]).claims
     found = [
-        each for each in claims if each.location.line <= place.line <= max(each.location.line, each.location.end_line)
+        claim
+        for claim in claims
+        if claim.location.line <= place.line <= max(claim.location.line, claim.location.end_line)
     ]
     return replace(explanation, findings=tuple(f"{each.rule} {each.location}: {each.message}" for each in found))
 
@@ -268,7 +270,7 @@ def _target(place: Location | None, located: LocatedTrace, sources: ProjectSourc
     path, line = place.path, place.line
     tree = sources.tree(path)
     function, owner = enclosing_function(tree, line), enclosing_class(tree, line)
-    is_script = any(each.frame.function == "<module>" and each.location.path == path for each in located.frames)
+    is_script = any(frame.frame.function == "<module>" and frame.location.path == path for frame in located.frames)
     if tree is None or function is None or (is_script and "__main__" not in (sources.text(path) or "")):
         return ""
     if owner is not None and owner in tree.body and function in owner.body:
@@ -320,7 +322,7 @@ def _caller(located: LocatedTrace) -> LocatedFrame | None:
     """Return the frame that calls the model, if the error is in a `forward` method."""
     if not located.frames or located.frames[0].frame.function.rpartition(".")[2] != _FORWARD:
         return None
-    outer = (each for each in located.frames if each.frame.function.rpartition(".")[2] != _FORWARD)
+    outer = (frame for frame in located.frames if frame.frame.function.rpartition(".")[2] != _FORWARD)
     return next(outer, None)
 
 

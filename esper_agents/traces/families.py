@@ -194,7 +194,9 @@ def _possible(text: str) -> Iterator[tuple[ErrorFamily, re.Pattern[str]]]:
 
 @cache
 def _patterns() -> tuple[tuple[ErrorFamily, str, str], ...]:
-    return tuple((family, each, required_text(each)) for family in error_families() for each in family.patterns)
+    return tuple(
+        (family, pattern, required_text(pattern)) for family in error_families() for pattern in family.patterns
+    )
 
 
 @cache
@@ -235,4 +237,4 @@ def _causes(tables: list[dict[str, object]]) -> Iterator[ErrorCause]:
     for table in tables:
         facts = table.pop("facts", ())
         texts = {name: str(text) for name, text in table.items()}
-        yield ErrorCause(facts=tuple(str(each) for each in facts) if isinstance(facts, list) else (), **texts)
+        yield ErrorCause(facts=tuple(str(fact) for fact in facts) if isinstance(facts, list) else (), **texts)

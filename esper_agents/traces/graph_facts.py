@@ -89,7 +89,7 @@ def _writes_after_call(function: ast.AST, sign: str) -> Iterator[tuple[ast.AugAs
                     and isinstance(call, ast.Call)
                     and call.lineno < node.lineno
                     and ast.unparse(call.func).startswith("self.")
-                    and any(isinstance(each, ast.Name) and each.id == node.target.id for each in call.args)
+                    and any(isinstance(arg, ast.Name) and arg.id == node.target.id for arg in call.args)
                 ):
                     yield node, call
 

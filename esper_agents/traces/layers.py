@@ -220,11 +220,11 @@ class _LayerSearch:
 
 def argument_of(call: ast.Call, position: int, name: str) -> ast.expr | None:
     """Return the argument of a call by position or name; None if it is not passed or is not certain."""
-    if any(isinstance(each, ast.Starred) for each in call.args[: position + 1]):
+    if any(isinstance(arg, ast.Starred) for arg in call.args[: position + 1]):
         return None
     if position < len(call.args):
         return call.args[position]
-    return next((each.value for each in call.keywords if each.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 class _OriginFinder:
@@ -285,7 +285,7 @@ class _OriginFinder:
             if isinstance(node, ast.ClassDef)
             for statement in node.body
             if isinstance(statement, ast.Assign | ast.AnnAssign)
-            and any(isinstance(each, ast.Name) and each.id == attribute for each in _targets(statement))
+            and any(isinstance(target, ast.Name) and target.id == attribute for target in _targets(statement))
         ]
         if len(found) == 1 and isinstance(value := found[0][1].value, ast.Constant) and isinstance(value.value, int):
             return SizeOrigin(int(value.value), ast.unparse(value), Location(found[0][0], found[0][1].lineno))
@@ -323,7 +323,9 @@ class _OriginFinder:
 
 
 def _passes_unknown(call: ast.Call) -> bool:
-    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
+    return any(isinstance(arg, ast.Starred) for arg in call.args) or any(
+        keyword.arg is None for keyword in call.keywords
+    )
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:

@@ -147,12 +147,16 @@ def _origin(context: FactContext, frame: LocatedFrame, value: ast.expr) -> str:
     """Return where a value comes from: the assignment before the line, the constructor, or the caller."""
     tree, line = tree_of(context, frame), frame.location.line
     function = enclosing_function(tree, line) or tree
-    name = next((each for each in _paths(value) if each), "")
+    name = next((path for path in _paths(value) if path), "")
     if function is None or not name:
         return ""
     owner = enclosing_class(tree, line)
     scope: ast.AST = owner if name.startswith("self.") and owner is not None else function
-    found = [each for each in assignments(scope) if name in each[0] and (scope is owner or each[2] < line)]
+    found = [
+        assignment
+        for assignment in assignments(scope)
+        if name in assignment[0] and (scope is owner or assignment[2] < line)
+    ]
     if found:
         _, made, at = found[-1]
         is_layer = isinstance(made, ast.Call) and ast.unparse(made.func).startswith("self.")

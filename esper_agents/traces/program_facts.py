@@ -97,7 +97,7 @@ def _reducible(test: ast.expr) -> str:
     """Return a condition as one tensor expression: `and`, `or` and `not` work on single truth values only."""
     if isinstance(test, ast.BoolOp):
         sign = " | " if isinstance(test.op, ast.Or) else " & "
-        return f"({sign.join(_reducible(each) for each in test.values)})"
+        return f"({sign.join(_reducible(value) for value in test.values)})"
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return f"(~{_reducible(test.operand)})"
     return f"({ast.unparse(test)})"

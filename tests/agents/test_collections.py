@@ -39,11 +39,14 @@ READ = [
 def test_there_are_more_than_a_hundred_files_and_all_of_them_load() -> None:
     flat = load_definitions([AGENTS])
     packed = load_registry(None, plugins=[load_plugin(each) for each in PACKS])
-    folders = [WILD / "collection_a/skills", *(each for pack in PACKS for each in load_plugin(pack).skill_folders)]
+    folders = [
+        WILD / "collection_a/skills",
+        *(skill_folder for pack in PACKS for skill_folder in load_plugin(pack).skill_folders),
+    ]
     skills = [read_skill(each) for folder in folders for each in skills_in(folder)]
     assert (flat.refused, packed.refused) == ((), ())
     assert len(flat.agents) == len([*AGENTS.iterdir()])
-    of_packs = [each for each in packed.agents.values() if each.provider.startswith("plugin ")]
+    of_packs = [agent for agent in packed.agents.values() if agent.provider.startswith("plugin ")]
     assert len(of_packs) == sum(len(load_plugin(each).paths(PluginPart.AGENTS)) for each in PACKS)
     assert len(flat.agents) + len(of_packs) + len(skills) > 100
     assert all(each.description and each.body for each in (*flat.agents.values(), *of_packs, *skills))
@@ -67,14 +70,14 @@ def test_names_beyond_ascii_and_names_with_blanks_are_kept_or_made_safe() -> Non
 
 def test_requests_of_a_context_user_and_assistant_are_examples() -> None:
     examples = load_definition(AGENTS / "legacy-modernizer.md").examples
-    assert [each.text for each in examples] == ["Move billing to Python 3", "Can we delete src/old?"]
+    assert [example.text for example in examples] == ["Move billing to Python 3", "Can we delete src/old?"]
 
 
 def test_a_description_full_of_conversations_is_read_whole() -> None:
     judge = load_definition(WILD / "collection_b/house-style/agents/naming-judge.md")
     assert len(judge.description) > 10_000
     assert judge.model == "sonnet"
-    assert "is Manager a good name?" in {each.text for each in judge.examples}
+    assert "is Manager a good name?" in {example.text for example in judge.examples}
 
 
 def test_every_warning_about_them_names_a_line_that_the_file_has() -> None:

@@ -22,7 +22,9 @@ Add it in all three places.
 def declared(root):
     """Return what the project's own skills declare."""
     found = declared_companions(root)
-    return Declared(tuple(each for each in found.companions if each.declared.startswith(".")), found.unreadable)
+    return Declared(
+        tuple(companion for companion in found.companions if companion.declared.startswith(".")), found.unreadable
+    )
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_ours_are_for_the_source_of_torch_alone(tmp_path):
     assert found.unreadable == ()
     assert len(found.companions) == 5
     for path in ("train.py", "src/model.py", "tests/test_model.py", "model/torch_ops/module.cpp"):
-        assert not any(matches(path, each.when) for each in found.companions)
+        assert not any(matches(path, companion.when) for companion in found.companions)
     (claim,) = missing_companion_changes(found.companions, ["torch/csrc/xpu/Module.cpp", "test/test_xpu.py"])
     assert "torch/_C/__init__.pyi.in" in claim.message
     assert claim.basis == "declared in esper-agents/skills/pytorch-platform-parity/SKILL.md"

@@ -49,7 +49,7 @@ def test_folders_and_files_that_the_manifest_names_count_beside_the_usual_ones()
     plugin = load_plugin(PACKS / "numerics-lab")
     assert plugin.name == "numerics-lab"
     of_manifest = {"ulp-counter", "overflow-hunter", "summation-expert", "stability-prover"}
-    assert {each.stem for each in plugin.paths(PluginPart.AGENTS)} == {"interval-arithmetic", *of_manifest}
+    assert {path.stem for path in plugin.paths(PluginPart.AGENTS)} == {"interval-arithmetic", *of_manifest}
     assert plugin.names[PluginPart.COMMANDS] == ("numerics-lab:compare",)
     assert plugin.skill_folders == (PACKS / "numerics-lab/custom/skills",)
 
@@ -156,7 +156,7 @@ def test_an_added_plugin_is_a_copy_that_what_becomes_of_the_source_does_not_touc
 
 def test_only_what_is_used_is_copied(pack) -> None:
     added = add_plugin(pack({"agents/heron.md": HERON, "hooks/hooks.json": "{}", "scripts/run.sh": "exit 1"}))
-    copied = {each.relative_to(added.folder).as_posix() for each in added.folder.rglob("*") if each.is_file()}
+    copied = {path.relative_to(added.folder).as_posix() for path in added.folder.rglob("*") if path.is_file()}
     assert copied == {".claude-plugin/plugin.json", "agents/heron.md"}
 
 
@@ -165,7 +165,7 @@ def test_adding_a_changed_plugin_replaces_it_and_leaves_nothing_of_the_old_one(p
     old = add_plugin(root)
     (root / "agents/reed.md").write_text(HERON.replace("heron", "reed"))
     new = add_plugin(root)
-    assert [each.sha256 for each in installed_plugins().plugins] == [new.sha256]
+    assert [plugin.sha256 for plugin in installed_plugins().plugins] == [new.sha256]
     assert new.folder.is_dir()
     assert not old.folder.exists()
 
@@ -178,7 +178,7 @@ def test_what_a_process_that_died_left_behind_is_gone_after_the_next_change(pack
             add_plugin(root)
     assert installed_plugins().plugins == ()
     add_plugin(root)
-    folders = [each.name for each in plugin_store.plugins_folder().iterdir() if each.is_dir()]
+    folders = [path.name for path in plugin_store.plugins_folder().iterdir() if path.is_dir()]
     assert folders == [installed_plugins().plugins[0].sha256]
 
 
@@ -190,7 +190,7 @@ def test_an_added_plugin_whose_files_were_changed_is_refused_and_the_others_are_
     changed, sound = add_plugin(pack()), add_plugin(pack(name="reeds"))
     (changed.folder / "agents/heron.md").write_text("You obey.")
     found = installed_plugins()
-    assert [each.name for each in found.plugins] == [sound.name]
+    assert [plugin.name for plugin in found.plugins] == [sound.name]
     (refused,) = found.refused
     assert "'ponds' has changed since it was added" in refused.problem
     assert "esper plugins remove ponds" in refused.remedy

@@ -60,7 +60,7 @@ def test_what_is_no_text_of_a_fair_size_is_refused_and_the_others_are_not(tmp_pa
     (tmp_path / ".esper").mkdir()
     os.mkfifo(tmp_path / ".esper/project.md")
     found = read_context(tmp_path)
-    assert [each.path for each in found.documents] == ["AGENTS.md"]
+    assert [document.path for document in found.documents] == ["AGENTS.md"]
     assert ["NUL" in found.refused[0].problem, "not a regular file" in found.refused[1].problem] == [True, True]
     (tmp_path / "AGENTS.md").write_text("x" * 1_000_001)
     assert any("larger than" in each.problem for each in read_context(tmp_path).refused)

@@ -56,7 +56,7 @@ def route_of(request: str, **attached: object) -> Route:
 
 
 def score_of(route: Route, name: str) -> int:
-    return next((each.score_milli for each in route.candidates if each.agent == name), 0)
+    return next((candidate.score_milli for candidate in route.candidates if candidate.agent == name), 0)
 
 
 def test_the_same_request_gives_the_same_route_whatever_the_order_of_the_agents():
@@ -246,7 +246,7 @@ def test_a_failure_that_nobody_owns_goes_to_triage():
 
 
 def test_without_a_triage_agent_a_failure_is_not_given_to_somebody_who_is_not_there():
-    lonely = Router([each for each in OURS if each.name == "technical-writer"])
+    lonely = Router([our for our in OURS if our.name == "technical-writer"])
     assert lonely.route("it crashes").outcome is RouteOutcome.REFUSED
 
 
@@ -300,7 +300,7 @@ def test_of_a_long_request_only_the_ends_are_read_and_that_is_said():
 def test_a_route_holds_at_most_five_candidates_best_first_and_no_floats():
     route = route_of("slow, out of memory, nan, graph breaks, flaky tests, docs, kubernetes, schema, security")
     assert len(route.candidates) == 5
-    scores = [each.score_milli for each in route.candidates]
+    scores = [candidate.score_milli for candidate in route.candidates]
     assert scores == sorted(scores, reverse=True)
     json.loads(json.dumps(asdict(route)), parse_float=lambda text: pytest.fail(f"a float: {text}"))
 

@@ -96,10 +96,10 @@ def test_what_is_deprecated_or_gone_is_what_the_table_of_the_review_says(name):
     for fact in facts_of(name):
         if "symbol" not in fact:
             continue
-        entries = [each for each in SYMBOLS if fact["symbol"] in each["names"]]
+        entries = [symbol for symbol in SYMBOLS if fact["symbol"] in symbol["names"]]
         said = {key: fact[key] for key in ("deprecated", "removed") if key in fact}
         assert said, fact
-        assert any(said.items() <= each.items() for each in entries), fact
+        assert any(said.items() <= entry.items() for entry in entries), fact
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
@@ -139,7 +139,7 @@ def test_the_four_sections_of_the_protocol_have_the_words_of_the_record():
     protocol = FILES["sme-agent-protocol/SKILL.md"]
     hints = get_type_hints(RiskAssessment)
     words = (*Confidence, *get_args(hints["reversibility"]), *get_args(hints["implementation_risk"]))
-    assert [each for each in words if each.lower() not in protocol.lower()] == []
+    assert [word for word in words if word.lower() not in protocol.lower()] == []
     assert all(tier in FILES["completion-drive-methodology/SKILL.md"] for tier in Tier)
 
 

@@ -243,7 +243,7 @@ def test_every_skill_that_one_of_our_agents_names_is_there_and_can_be_loaded(tmp
     agent, library = AGENTS[name], load_skills(tmp_path)
     assert agent.skills
     assert "load-skill" in (agent.tools or ())
-    assert [each.wanted for each in library.references(agent) if not each.skill] == []
+    assert [reference.wanted for reference in library.references(agent) if not reference.skill] == []
     assert [each for each, _ in library.index_for(agent)] == list(agent.skills)
 
 
@@ -254,8 +254,8 @@ def test_what_the_seeds_tell_their_agents_to_load_is_there(tmp_path):
         file = tmp_path / f"{seed.stem}.md"
         file.write_bytes(seed.read_bytes())
         found[seed.name[:3]] = load_skills(tmp_path).references(load_definition(file))
-    assert [each.wanted for references in found.values() for each in references if not each.skill] == []
-    assert {each.skill for each in found["000"]} == {each for each in OURS if each.startswith("using-")}
+    assert [reference.wanted for references in found.values() for reference in references if not reference.skill] == []
+    assert {each.skill for each in found["000"]} == {our for our in OURS if our.startswith("using-")}
     assert len([each for each in found["000"] if each.sheet]) == 14
     assert [each.skill for each in found["001"]] == ["completion-drive-methodology"]
     assert [each.skill for each in found["003"]] == ["sme-agent-protocol"]

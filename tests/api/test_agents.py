@@ -78,7 +78,7 @@ async def test_the_certificate_says_which_plugin_version_and_digest_an_agent_and
         view = await opened.certificates.markdown(outcome.certificate.id)
     (definition,) = issued.definitions
     assert definition.definition_provider == f"plugin ponds 1.2 sha256:{plugin.sha256}"
-    assert [(each.name, each.provider) for each in definition.skills] == [("reeds", definition.definition_provider)]
+    assert [(skill.name, skill.provider) for skill in definition.skills] == [("reeds", definition.definition_provider)]
     assert definition.definition_provider in view
 
 
@@ -115,7 +115,7 @@ def test_linting_named_definitions_reports_their_warnings_and_the_unusable_ones(
     (tmp_path / "empty.md").write_text("")
     found = load_agents(project).lint([tmp_path / "heron.md", tmp_path / "empty.md"])
     assert (found.checked, [each.path for each in found.refused]) == (1, [str(tmp_path / "empty.md")])
-    assert any("unknown tool" in each.problem for each in found.warnings)
+    assert any("unknown tool" in warning.problem for warning in found.warnings)
     with pytest.raises(InputFileError, match="no such file"):
         load_agents(project).lint([tmp_path / "missing.md"])
 

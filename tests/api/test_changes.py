@@ -106,9 +106,9 @@ async def test_a_question_about_merging_is_about_what_the_branch_changes(reposit
     task, certificate = await judged(repository, request_)
     assert task.paths == ("train.py",)
     assert task.change.base == git(repository, "rev-parse", "main")
-    found = {(each.claim.rule, str(each.claim.location)) for each in certificate.findings}
+    found = {(finding.claim.rule, str(finding.claim.location)) for finding in certificate.findings}
     assert {("ESP702", "train.py:12"), ("ESP702", "train.py:17")} <= found
-    assert not any(each.claim.location.path == "load.py" for each in certificate.findings)
+    assert not any(finding.claim.location.path == "load.py" for finding in certificate.findings)
     assert certificate.verdict.status not in {Status.GO, Status.APPROVED, Status.CONDITIONALLY_APPROVED}
     assert not any(line.name == "change-not-judged" for line in certificate.verdict.ceiling.lines)
 
@@ -117,7 +117,7 @@ async def test_uncommitted_changes_of_the_branch_are_part_of_it(repository):
     edit(repository, "        optimizer.zero_grad()\n", "")
     _, certificate = await judged(repository, "may I merge this?")
     assert certificate.verdict.status is Status.NO_GO
-    assert "ESP702" in {each.claim.rule for each in certificate.findings}
+    assert "ESP702" in {finding.claim.rule for finding in certificate.findings}
 
 
 async def test_a_named_change_is_judged_whatever_the_request_says(repository):
@@ -127,7 +127,9 @@ async def test_a_named_change_is_judged_whatever_the_request_says(repository):
     edit(repository, "loss.detach()", "loss")
     for diff, lines in {"v1": [12, 17], "HEAD": [12]}.items():
         _, certificate = await judged(repository, "review this", diff=diff)
-        assert [each.claim.location.line for each in certificate.findings if each.claim.rule == "ESP702"] == lines
+        assert [
+            finding.claim.location.line for finding in certificate.findings if finding.claim.rule == "ESP702"
+        ] == lines
 
 
 async def test_the_staged_change_leaves_out_what_is_not_staged(repository):
@@ -136,7 +138,7 @@ async def test_the_staged_change_leaves_out_what_is_not_staged(repository):
     edit(repository, "torch.load(path", "torch.load(  # unstaged\n        path", "load.py")
     task, certificate = await judged(repository, "review this", diff="--staged")
     assert task.paths == ("train.py",)
-    assert "ESP702" in {each.claim.rule for each in certificate.findings}
+    assert "ESP702" in {finding.claim.rule for finding in certificate.findings}
     assert task.command().endswith("--staged")
 
 
@@ -293,7 +295,7 @@ async def test_a_change_that_breaks_a_test_is_not_and_an_edit_that_no_test_execu
     edit(tested, "2 * x", "3 * x", "util.py")
     _, certificate = await judged(tested, "safe to merge?", allow=["run-tests"])
     assert certificate.verdict.status is Status.NO_GO
-    assert any("fails and passes without the change" in each.claim.message for each in certificate.findings)
+    assert any("fails and passes without the change" in finding.claim.message for finding in certificate.findings)
 
 
 @pytest.fixture
@@ -335,9 +337,11 @@ async def test_the_findings_of_a_branch_that_is_not_checked_out_are_those_of_the
     task, apart = await judged(elsewhere, "can I merge fix/sum into main?", allow=["run-tests"])
     assert not task.change.is_checked_out
     assert here.verdict.status is apart.verdict.status is Status.NO_GO
-    shown = [{(each.claim.rule, str(each.claim.location)) for each in one.findings} for one in (here, apart)]
+    shown = [{(finding.claim.rule, str(finding.claim.location)) for finding in one.findings} for one in (here, apart)]
     assert shown[0] == shown[1]
-    (failed,) = [each.claim for each in apart.findings if each.claim.rule == "TESTS" and "util" in each.claim.message]
+    (failed,) = [
+        finding.claim for finding in apart.findings if finding.claim.rule == "TESTS" and "util" in finding.claim.message
+    ]
     assert failed.remedy.startswith(f"run git switch --detach {task.change.head[:12]}, python -m pytest")
 
 

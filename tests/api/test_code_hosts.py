@@ -42,7 +42,7 @@ def test_the_first_run_creates_the_comment_and_the_next_one_updates_it(host, on)
     assert post(on(host)).is_new
     again = post(on(host), BODY + " again")
     assert (again.is_new, again.url) == (False, "https://host/c/1")
-    assert [each["body"] for each in host.comments] == [BODY + " again"]
+    assert [comment["body"] for comment in host.comments] == [BODY + " again"]
 
 
 def test_the_token_of_a_job_has_no_user_and_its_comment_is_found_by_the_bot_of_the_host(host):
@@ -54,7 +54,7 @@ def test_the_token_of_a_job_has_no_user_and_its_comment_is_found_by_the_bot_of_t
 def test_a_comment_of_another_author_with_the_marker_is_never_updated(host):
     host.comment(BODY, "mallory")
     assert post(on_github(host)).is_new
-    assert [each["body"] for each in host.comments] == [BODY, BODY]
+    assert [comment["body"] for comment in host.comments] == [BODY, BODY]
     assert not post(on_github(host), "changed", author="mallory").is_new
 
 

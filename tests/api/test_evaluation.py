@@ -137,13 +137,13 @@ def test_the_included_suite_has_forty_tasks_and_every_place_is_a_line_of_its_fil
 
 @pytest.mark.anyio
 async def test_a_run_by_playbooks_states_the_fact_and_leaves_nothing_behind(suite):
-    before = {each.name for each in (home() / "projects").glob("*")}
+    before = {path.name for path in (home() / "projects").glob("*")}
     seen = []
     run = await run_suite(suite(), on_score=seen.append)
     assert (run.stated, run.facts, run.false_statements, run.failed) == (1, 1, 0, 0)
     assert [each.task for each in seen] == ["loop"]
     assert run.prompts_sha256 == prompts_digest()
-    assert {each.name for each in (home() / "projects").glob("*")} == before
+    assert {path.name for path in (home() / "projects").glob("*")} == before
 
 
 @pytest.mark.anyio

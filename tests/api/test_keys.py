@@ -45,7 +45,7 @@ def test_keys_of_a_project_are_trusted_only_after_acceptance(project, home, othe
     before = list_keys(project)
     assert before.has_untrusted_file
     assert [each.name for each in before.untrusted] == ["bob@example.org"]
-    assert [each.name for each in accept_project_keys(project).keys] == ["bob@example.org"]
+    assert [key.name for key in accept_project_keys(project).keys] == ["bob@example.org"]
     assert [each.name for each in list_keys(project).trusted] == ["bob@example.org"]
 
 

@@ -13,7 +13,7 @@ from esper_agents import api
 def imported_for_types():
     tree = ast.parse(Path(api.__file__).read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    return {(node.module, each.name) for node in block.body for each in node.names}
+    return {(node.module, name.name) for node in block.body for name in node.names}
 
 
 def test_the_table_of_names_is_what_type_checkers_see():

@@ -154,7 +154,7 @@ async def test_a_plan_says_what_would_happen_and_leaves_nothing(opened, project,
     plan = await opened.tasks.plan(opened.tasks.create("review this training code", [project / "train.py"]))
     assert plan.route.agent == "pytorch-code-reviewer"
     assert plan.reasoner == "playbook"
-    assert "static-review" in {each.name for each in plan.tools}
+    assert "static-review" in {tool.name for tool in plan.tools}
     assert await opened.sessions.list() == ()
     assert not (project / "docs").exists()
 
@@ -292,7 +292,7 @@ async def test_two_sessions_of_one_project_run_side_by_side(toybox):
     toybox.agent("worker", calling("look"))
     async with toybox.open() as opened:
         sessions = [await toybox.submit(opened, "worker") for _ in range(3)]
-        outcomes = await asyncio.gather(*(each.run() for each in sessions))
-        assert {each.state for each in outcomes} == {SessionState.DONE}
-        assert len({each.certificate.id for each in outcomes}) == 3
+        outcomes = await asyncio.gather(*(session.run() for session in sessions))
+        assert {outcome.state for outcome in outcomes} == {SessionState.DONE}
+        assert len({outcome.certificate.id for outcome in outcomes}) == 3
         assert len(await opened.certificates.list()) == 3

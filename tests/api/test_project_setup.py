@@ -35,7 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _by_part(steps: tuple[SetupStep, ...]) -> dict[SetupPart, SetupStep]:
-    return {each.part: each for each in steps}
+    return {step.part: step for step in steps}
 
 
 def test_a_plan_writes_nothing(project: Path, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_plan_writes_nothing(project: Path, tmp_path: Path) -> None:
     steps = _by_part(plan_setup(project, requirement=REQUIREMENT))
 
     assert sorted(tmp_path.rglob("*")) == before
-    assert [each for each in steps if steps[each].state is SetupState.MISSING] == ["key", "hook", "ci"]
+    assert [step for step in steps if steps[step].state is SetupState.MISSING] == ["key", "hook", "ci"]
     assert "playbooks answer" in steps[SetupPart.MODEL].text
 
 

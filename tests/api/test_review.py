@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def codes(outcome):
-    return [each.rule for each in outcome.report.claims]
+    return [claim.rule for claim in outcome.report.claims]
 
 
 def test_a_review_reports_diagnostics_and_makes_no_project_database(folder, tmp_path):
@@ -91,7 +91,7 @@ def test_a_written_baseline_hides_its_findings(folder):
 
 def test_a_line_is_reviewed_with_its_context_and_the_lines_of_other_findings(folder):
     found = review_line(ReviewOptions((Path("train.py"),)), Path("train.py"), 5)
-    assert ([each.rule for each in found.diagnostics], found.other_lines) == (["ESP301"], (3,))
+    assert ([diagnostic.rule for diagnostic in found.diagnostics], found.other_lines) == (["ESP301"], (3,))
     assert dict(found.source) == dict(enumerate(LOOP.splitlines()[1:], 2))
     with pytest.raises(UsageError, match="has no line 9"):
         review_line(ReviewOptions((Path("train.py"),)), Path("train.py"), 9)
@@ -107,7 +107,7 @@ def test_rules_are_described_and_have_pages():
     (rule,) = lint_rules("item-in-training-loop")
     assert (rule.code, rule.severity, list(rule.bad)) == ("ESP305", "warning", ["train.py"])
     assert rule_page("ESP305").startswith("# ESP305 item-in-training-loop")
-    assert [each.code for each in lint_rules()] == [each.code for each in catalogue.catalogue()]
+    assert [lint_rule.code for lint_rule in lint_rules()] == [each.code for each in catalogue.catalogue()]
     with pytest.raises(NotFoundError, match="no rule named 'ESP3O5'"):
         rule_page("ESP3O5")
 
@@ -143,5 +143,5 @@ def test_a_project_reviews_with_the_rules_that_it_was_opened_with(folder):
     exec(compile(source, "extra_rules.py", "exec"), vars(extra))  # noqa: S102 - our own text
     with open_project_sync(folder, rules=[extra]) as project:
         assert codes(project.review.check(project.review.options("train.py", rules=["ESP199"]))) == ["ESP199"]
-        assert [each.name for each in project.review.rules("ESP199")] == ["names-losses"]
+        assert [rule.name for rule in project.review.rules("ESP199")] == ["names-losses"]
         assert project.review.rule_page("ESP199").startswith("# ESP199 names-losses")

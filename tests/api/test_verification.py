@@ -61,7 +61,7 @@ async def test_a_changed_file_makes_a_certificate_stale_and_uncovers_the_file(ju
 async def test_an_open_project_verifies_its_whole_archive(judged):
     async with open_project(judged.root) as project:
         whole = await project.certificates.verify_all()
-        assert ([each.id for each in whole.certificates], whole.faults, whole.exit_code) == (
+        assert ([certificate.id for certificate in whole.certificates], whole.faults, whole.exit_code) == (
             [judged.id],
             (),
             ExitCode.DONE,

@@ -57,7 +57,7 @@ async def enqueued(box, count=1, agent="worker"):
 
 async def found(box, names):
     async with box.open() as opened:
-        return [await opened.sessions.get(each) for each in names]
+        return [await opened.sessions.get(name) for name in names]
 
 
 async def until(holds):
@@ -382,5 +382,5 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
     whole = await verify_archive(looking.project)
     assert len(seconds) == 1
     assert whole.faults == ()
-    assert [each.verified.soundness for each in whole.certificates] == [ExitCode.DONE] * 12
+    assert [certificate.verified.soundness for certificate in whole.certificates] == [ExitCode.DONE] * 12
     assert len(list(looking.project.rglob("certificates/*.md"))) == 12

@@ -24,7 +24,7 @@ def with_findings(number, prints):
 
 
 def prints(findings):
-    return [each.claim.fingerprint for each in findings]
+    return [finding.claim.fingerprint for finding in findings]
 
 
 def test_a_certificate_does_not_differ_from_itself() -> None:
@@ -68,7 +68,7 @@ def test_files_are_compared_by_digest_also_those_of_one_side_only() -> None:
     other = made(2, examined=(source("a.py", "1"), source("b.py", "2"), source("d.py", "1")))
     found_now = diff_certificates(one, other)
     assert found_now.same_files == 1
-    assert [(each.path, len(each.before), len(each.after)) for each in found_now.files] == [
+    assert [(file.path, len(file.before), len(file.after)) for file in found_now.files] == [
         ("b.py", 1, 1),
         ("c.py", 1, 0),
         ("d.py", 0, 1),

@@ -35,7 +35,7 @@ def exported(archived, to, wanted=None):
 
 def members(tar):
     with tarfile.open(tar) as opened:
-        return {each.name: opened.extractfile(each).read() for each in opened.getmembers()}
+        return {getmember.name: opened.extractfile(getmember).read() for getmember in opened.getmembers()}
 
 
 def test_an_export_has_envelopes_proofs_views_keys_and_how_to_check_them(logged, tmp_path) -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_written_over(logged, tmp_path, name) -> None:
             exported(logged, each)
     with pytest.raises(UsageError, match="does not exist"):
         exported(logged, tmp_path / "no" / "folder.tar")
-    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".esper-")) == []
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".esper-")) == []
 
 
 def test_a_certificate_that_was_changed_or_never_logged_is_left_out_and_named(logged, tmp_path) -> None:

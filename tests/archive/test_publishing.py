@@ -47,8 +47,8 @@ async def test_the_view_and_the_record_are_published_in_the_project(looking):
     assert includes(proof, envelope_bytes(envelope))
     assert note_is_signed_by(proof.note, proof.checkpoint.origin, signing_key(home()).public_key)
     checks = (*verify_view(data, view.read_text()), *verify_statement(data, policy_text()))
-    assert [each for each in checks if each.outcome is not CheckOutcome.HOLDS] == []
-    assert [each.name for each in view.parent.parent.rglob(".esper-*")] == []
+    assert [check for check in checks if check.outcome is not CheckOutcome.HOLDS] == []
+    assert [path.name for path in view.parent.parent.rglob(".esper-*")] == []
 
 
 async def test_what_a_person_deleted_or_changed_is_written_again(looking):
@@ -125,17 +125,17 @@ async def test_a_link_in_the_place_of_the_certificates_or_a_document_is_not_foll
     (folder / "certificates").symlink_to(outside)
     ran = await looking.run("worker")
     assert ran.outcome.view.is_file()
-    assert [each.name for each in outside.iterdir()] == ["victim.md"]
+    assert [path.name for path in outside.iterdir()] == ["victim.md"]
 
 
 async def test_outside_git_nothing_is_written_into_the_project(make_project, looking, tmp_path):
     looking.project = make_project(name="plain", under_git=False)
-    before = sorted(each.name for each in looking.project.iterdir())
+    before = sorted(path.name for path in looking.project.iterdir())
     ran = await looking.run("worker")
     assert published_outside(looking, ran.outcome.view)
     assert ran.outcome.view.is_file()
     (looking.project / "effects.log").unlink()
-    assert sorted(each.name for each in looking.project.iterdir()) == before
+    assert sorted(path.name for path in looking.project.iterdir()) == before
 
 
 async def test_a_person_may_keep_the_project_free_of_views(looking):
@@ -169,7 +169,7 @@ async def test_views_of_one_second_have_names_of_their_own(looking, monkeypatch)
         monkeypatch.setattr(opened.services.store.store, "_clock", lambda _: 4_000_000_000_000)
         views = [(await (await looking.submit(opened, "worker")).run()).view for _ in range(3)]
     assert len(set(views)) == 3
-    assert all(each.is_file() for each in views)
+    assert all(view.is_file() for view in views)
     assert store.timestamp(4_000_000_000_000)[:4] == "2096"
 
 
@@ -191,7 +191,7 @@ async def test_what_a_killed_process_left_half_written_is_gone_when_the_certific
     view.with_name(f".esper-{view.name}").write_text("half of")
     await resumed(looking, ran.outcome.session)
     assert view.read_bytes() == data
-    assert [each.name for each in view.parent.parent.rglob(".esper-*")] == []
+    assert [path.name for path in view.parent.parent.rglob(".esper-*")] == []
 
 
 async def test_publishing_lists_no_folder(looking, monkeypatch):

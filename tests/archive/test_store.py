@@ -46,7 +46,7 @@ def is_wanted(certificate, wanted: Filter) -> bool:
             not wanted.agent or certificate.agent == wanted.agent,
             not wanted.component or certificate.component == wanted.component,
             not wanted.path or wanted.path in {each.path for each in certificate.examined},
-            not wanted.rule or wanted.rule in {each.claim.rule for each in certificate.findings},
+            not wanted.rule or wanted.rule in {finding.claim.rule for finding in certificate.findings},
             certificate.revision.commit.startswith(wanted.commit),
             wanted.since <= certificate.issued_at,
             not wanted.until or certificate.issued_at < wanted.until,
@@ -79,7 +79,7 @@ def test_pages_one_after_another_are_the_whole_listing(many) -> None:
     for wanted in (Filter(), Filter(path="model.py"), Filter(since=time_of(3), until=time_of(33))):
         whole = [each.id for each in issued if is_wanted(each, wanted)]
         for size in (1, 5, 100):
-            assert [each.id for each in archive.pages(archived.store, archived.key, wanted, size=size)] == whole
+            assert [page.id for page in archive.pages(archived.store, archived.key, wanted, size=size)] == whole
 
 
 def test_certificates_of_other_projects_are_never_listed(many) -> None:
@@ -102,7 +102,7 @@ def test_with_dates_the_order_is_that_of_times_also_where_a_clock_ran_backwards(
 def test_many_of_equal_time_are_paged_without_loss(archived) -> None:
     issued = archived.fill(*(replace(made(number), issued_at=time_of(1)) for number in range(7)))
     wanted = Filter(since=time_of(1))
-    assert [each.id for each in archive.pages(archived.store, archived.key, wanted, size=2)] == issued
+    assert [page.id for page in archive.pages(archived.store, archived.key, wanted, size=2)] == issued
 
 
 def test_where_all_conditions_are_common_they_are_met_beyond_the_first_look(archived, monkeypatch) -> None:

@@ -54,8 +54,8 @@ def whole(judged):
 
 def changed(home, *statements):
     with rows_of(home) as connection:
-        for each in statements:
-            connection.execute(each)
+        for statement in statements:
+            connection.execute(statement)
 
 
 def files(judged):
@@ -224,7 +224,7 @@ def test_a_log_that_lost_entries_is_refused_until_a_person_accepts_it_on_record(
     revoked(judged)
     changed(home, *statements)
     found = verified(judged.id)
-    assert name in " ".join(each.kind for each in whole(judged).faults)
+    assert name in " ".join(fault.kind for fault in whole(judged).faults)
     assert found.exit_code is ExitCode.TAMPERED
     with pytest.raises(IntegrityError, match=name):
         repaired(judged)
@@ -232,7 +232,7 @@ def test_a_log_that_lost_entries_is_refused_until_a_person_accepts_it_on_record(
         on_project(judged.root, lambda project: project.certificates.revoke(judged.id, "again"))
     done = repaired(judged, accept_rollback=True)
     assert [each.split(":")[0] for each in done.accepted] == [name]
-    assert {each.kind for each in whole(judged).faults} <= {"certificate-not-logged", "forked"}
+    assert {fault.kind for fault in whole(judged).faults} <= {"certificate-not-logged", "forked"}
     with rows_of(home) as connection:
         statement = connection.execute("SELECT statement FROM log_entry WHERE kind = 'notice'").fetchone()[0]
     assert b"rollback-accepted" in statement
@@ -251,8 +251,8 @@ def test_a_database_that_was_deleted_is_gone_on_without_when_a_person_accepts_it
     if is_shared():
         pytest.skip("a server's files are not ours to copy or to delete")
     (database,) = home.glob("projects/*/esper.db")
-    for each in database.parent.glob("esper.db*"):
-        each.unlink()
+    for path in database.parent.glob("esper.db*"):
+        path.unlink()
     with pytest.raises(IntegrityError, match="database-deleted"):
         repaired(judged)
     done = repaired(judged, accept_rollback=True)
@@ -269,25 +269,25 @@ def test_an_older_copy_of_the_database_is_found_out_and_again_when_it_was_used(j
     with closing(sqlite3.connect(database)) as connection, closing(sqlite3.connect(older)) as copy:
         connection.backup(copy)
     revoked(judged)
-    for each in database.parent.glob("esper.db*"):
-        each.unlink()
+    for path in database.parent.glob("esper.db*"):
+        path.unlink()
     shutil.copy(older, database)
-    assert "rolled-back" in {each.kind for each in whole(judged).faults}
+    assert "rolled-back" in {fault.kind for fault in whole(judged).faults}
     pin = next((home / "pins").glob("*.checkpoint"))
     kept = pin.read_bytes()
     pin.unlink()
     revoked(judged, "something else")
     revoked(judged, "and more")
     pin.write_bytes(kept)
-    assert "forked" in {each.kind for each in whole(judged).faults}
+    assert "forked" in {fault.kind for fault in whole(judged).faults}
     assert verified(judged.id).exit_code is ExitCode.TAMPERED
 
 
 def test_a_database_that_was_deleted_is_noticed_before_anything_is_issued(judged, home):
     if is_shared():
         pytest.skip("a server's files are not ours to copy or to delete")
-    for each in home.glob("projects/*/esper.db*"):
-        each.unlink()
+    for path in home.glob("projects/*/esper.db*"):
+        path.unlink()
     with pytest.raises(IntegrityError, match="database-deleted"):
         judge(judged.root)
     assert repaired(judged, accept_rollback=True).accepted
@@ -306,7 +306,7 @@ def test_published_proofs_show_a_loss_that_the_pin_forgot(judged, home):
         "DELETE FROM log_checkpoint",
     )
     shutil.rmtree(home / "pins")
-    assert "newest-deleted" in {each.kind for each in whole(judged).faults}
+    assert "newest-deleted" in {fault.kind for fault in whole(judged).faults}
 
 
 def test_the_envelope_that_is_published_is_the_one_in_the_log(judged, home):
@@ -337,10 +337,10 @@ def test_index_rows_that_the_statements_do_not_give_are_found_and_made_again(jud
     assert whole(judged).faults == ()
     for table, statement in INDEX_CHANGES.items():
         changed(home, statement)
-        details = [each.detail for each in whole(judged).faults]
-        assert any(f"its rows in {table} differ from" in each for each in details), table
+        details = [fault.detail for fault in whole(judged).faults]
+        assert any(f"its rows in {table} differ from" in detail for detail in details), table
     changed(home, *WORDS[rows_in])
-    assert any("certificate_text" in each.detail for each in whole(judged).faults)
+    assert any("certificate_text" in fault.detail for fault in whole(judged).faults)
     repaired(judged)
     assert whole(judged).faults == ()
 
@@ -358,7 +358,7 @@ EVENT_CHANGES = {
 def test_an_event_of_a_certified_session_that_was_changed_is_found(judged, home, how):
     assert (whole(judged).faults, whole(judged).uncovered) == ((), 0)
     changed(home, EVENT_CHANGES[how])
-    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+    assert {fault.kind for fault in whole(judged).faults} == {"events-changed"}
 
 
 def test_an_event_after_the_certificate_is_found(judged, home):
@@ -367,7 +367,7 @@ def test_an_event_after_the_certificate_is_found(judged, home):
         "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
         " SELECT session_id, 0, 0, 0, 'cancelled', fence, at, '{}' FROM ledger WHERE kind = 'certified'",
     )
-    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+    assert {fault.kind for fault in whole(judged).faults} == {"events-changed"}
 
 
 NOTE_CHANGES = {
@@ -386,7 +386,7 @@ NOTE_CHANGES = {
 @pytest.mark.parametrize("how", NOTE_CHANGES)
 def test_a_note_of_a_certificate_that_was_changed_is_found(judged, home, how):
     changed(home, "DELETE FROM note_file", NOTE_CHANGES[how])
-    assert {each.kind for each in whole(judged).faults} == {"notes-changed"}
+    assert {fault.kind for fault in whole(judged).faults} == {"notes-changed"}
     done = repaired(judged)
     if how == "inserted":
         assert {each.split(":")[1].strip() for each in done.left} == {"notes-changed"}
@@ -412,7 +412,7 @@ def test_a_pruned_session_is_no_fault_and_its_remaining_events_are_covered(judge
     assert on_project(judged.root, prune).sessions
     assert whole(judged).faults == ()
     changed(home, EVENT_CHANGES["moved in time"])
-    assert {each.kind for each in whole(judged).faults} == {"events-changed"}
+    assert {fault.kind for fault in whole(judged).faults} == {"events-changed"}
 
 
 def test_a_certificate_that_signs_no_digests_is_told_as_not_covered(make_project, monkeypatch):

@@ -46,7 +46,7 @@ def in_one_second(looking, monkeypatch):
             async with looking.open() as opened:
                 monkeypatch.setattr(opened.services.store.store, "_clock", lambda _: INSTANT_MS)
                 outcomes = [await (await looking.submit(opened, "worker")).run() for _ in range(count)]
-            return {each.certificate.id: each.view for each in outcomes}
+            return {outcome.certificate.id: outcome.view for outcome in outcomes}
 
         return asyncio.run(run())
 
@@ -65,7 +65,7 @@ def soundness(looking):
     """Return how `verify --all` ends for each certificate that is not sound."""
     whole = asyncio.run(verify_archive(looking.project))
     assert whole.faults == ()
-    found = {each.id: each.verified.soundness for each in whole.certificates}
+    found = {certificate.id: certificate.verified.soundness for certificate in whole.certificates}
     return {name: code for name, code in found.items() if code is not ExitCode.DONE}
 
 

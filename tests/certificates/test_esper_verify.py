@@ -140,7 +140,7 @@ def test_the_files_of_a_manifest_are_compared_one_by_one_and_a_changed_list_is_r
     files = tuple(source(f"m{number:03}.py", f"x = {number}\n") for number in range(60))
     made = replace(certificate(), examined=files, evidence=(evidence(examined=files),))
     value = json.loads(statement(made))
-    assert namespace["examined"](value) == [(each.path, each.sha256, "") for each in files]
+    assert namespace["examined"](value) == [(file.path, file.sha256, "") for file in files]
     value["predicate"]["files"]["list"] = value["predicate"]["files"]["list"].replace("m001", "m999")
     with pytest.raises(namespace["RefusedError"]):
         namespace["examined"](value)

@@ -51,7 +51,7 @@ def test_fifty_files_are_listed_one_by_one_as_before():
     value = json.loads(statement(of(FILES[:MOST_LISTED])))
     assert len(value["predicate"]["examined"]) == 50
     assert "files" not in value["predicate"]
-    assert [each["name"] for each in value["subject"]][:50] == [each.path for each in FILES[:50]]
+    assert [each["name"] for each in value["subject"]][:50] == [file.path for file in FILES[:50]]
     assert "files" in json.loads(statement(of(FILES[: MOST_LISTED + 1])))["predicate"]
 
 

@@ -115,7 +115,7 @@ def test_each_stance_has_a_sign_that_is_no_colour():
         tone = re.search(r'class="verdict (\w+)"', text).group(1)
         signs.setdefault(tone, set()).add(re.search(r'id="status"><svg.*?</svg>', text).group())
     assert set(signs) == {"good", "caution", "open", "bad", "stop", "plain"}
-    assert all(len(each) == 1 for each in signs.values())
+    assert all(len(sign) == 1 for sign in signs.values())
     assert len(set.union(*signs.values())) == 6
 
 
@@ -132,13 +132,13 @@ def test_a_page_has_every_part_of_a_certificate():
         *(each.id for each in made.evidence),
         *(each.rerun for each in made.evidence),
         *(each.sha256 for each in made.examined),
-        *(each.text for each in made.assumptions),
-        *(each.command for each in made.gaps),
+        *(assumption.text for assumption in made.assumptions),
+        *(gap.command for gap in made.gaps),
         *made.caveats,
         *made.next_steps,
-        *(each.sentence for each in made.handoffs),
-        *(each.answer for each in made.consults),
-        *(each.certificate for each in made.relations),
+        *(handoff.sentence for handoff in made.handoffs),
+        *(consult.answer for consult in made.consults),
+        *(relation.certificate for relation in made.relations),
         made.revision.commit,
         "esper-agents 0.1.0",
         made.risks.rows[0].mitigation,

@@ -255,7 +255,7 @@ def test_the_options_of_the_page_and_of_the_action_are_those_of_the_gate():
 
     app = typer.Typer()
     register(app)
-    known = {name for each in typer.main.get_command(app).params for name in each.opts}
+    known = {name for param in typer.main.get_command(app).params for name in param.opts}
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     script = action["runs"]["steps"][-1]["run"]
     shown = [line for line in PAGE.splitlines() if line.startswith("esper gate")]

@@ -78,7 +78,7 @@ def test_a_handoff_reads_as_a_sentence(is_return):
 def test_every_choice_in_a_template_says_what_stands_in_the_other_case():
     for file in data_folder("certificates").glob("*.j2"):
         choices = re.findall(r"\{\{[^}]* if [^}]*\}\}", file.read_text(encoding="utf-8"))
-        assert [each for each in choices if " else " not in each] == []
+        assert [choice for choice in choices if " else " not in choice] == []
 
 
 def test_the_sections_stand_in_the_order_that_readers_know():

@@ -90,8 +90,8 @@ def test_an_override_that_is_not_whole_is_refused_by_the_schema_and_by_us(change
 
 def test_the_schema_knows_every_member_and_every_kind():
     said = SCHEMA["$defs"]["Notice"]
-    assert set(said["properties"]) == {each.name for each in fields(LogNoticeStatement)}
-    assert set(said["required"]) == {each.name for each in fields(LogNoticeStatement) if each.default is MISSING}
+    assert set(said["properties"]) == {field.name for field in fields(LogNoticeStatement)}
+    assert set(said["required"]) == {field.name for field in fields(LogNoticeStatement) if field.default is MISSING}
     assert said["additionalProperties"] is False
     assert said["properties"]["kind"]["enum"] == [str(each) for each in NoticeKind]
 

@@ -171,4 +171,4 @@ def test_every_finding_that_made_it_conditional_is_a_condition(kind, known, new_
             if each.claim.fingerprint in named
         }
         assert asked <= set(verdict.conditions)
-        assert {each for each in verdict.conditions if each.startswith("mend ")} <= places
+        assert {condition for condition in verdict.conditions if condition.startswith("mend ")} <= places

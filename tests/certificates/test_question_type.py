@@ -269,12 +269,12 @@ PHRASES = sorted({each for kind in question_type._triggers("").phrases.values() 
 @given(
     st.lists(
         st.sampled_from(
-            [*(word for each in PHRASES for word in each.replace("|", " ").split()), "İs", "\u017fhip", "x"]
+            [*(word for phrase in PHRASES for word in phrase.replace("|", " ").split()), "İs", "\u017fhip", "x"]
         )
     )
 )
 def test_a_phrase_that_is_in_a_clause_is_never_passed_over(words):
     clause = " ".join(words)
-    every = [question_type._pattern(each) for each in PHRASES]
+    every = [question_type._pattern(phrase) for phrase in PHRASES]
     found = [each for each in question_type._possible(PHRASES, clause) if each.search(clause)]
     assert found == [each for each in every if each.search(clause)]

@@ -70,9 +70,9 @@ def test_the_schema_knows_every_member_and_every_word(name):
     if not is_dataclass(shape):
         assert said["enum"] == [each.value for each in shape]
         return
-    required = {each.name for each in fields(shape) if each.default is MISSING and each.default_factory is MISSING}
+    required = {field.name for field in fields(shape) if field.default is MISSING and field.default_factory is MISSING}
     # A file manifest stands for lists of files; see `file_manifest.py`.
-    assert set(said["properties"]) - {"files"} == {each.name for each in fields(shape)}
+    assert set(said["properties"]) - {"files"} == {field.name for field in fields(shape)}
     assert ("files" in said["properties"]) is (name in {"Certificate", "Evidence"})
     assert set(said["required"]) == required
     assert said["additionalProperties"] is False

@@ -56,7 +56,7 @@ def test_show_says_what_an_agent_takes_and_declines(esper) -> None:
 def test_show_and_lint_say_what_tools_of_claude_code_come_to(esper, heron) -> None:
     heron.write_text(HERON.replace("colour: red", "tools: Read, Edit, Bash(git log:*), WebFetch, Task"))
     shown = esper("show", "project:heron").stdout
-    (tools,) = [each for each in shown.splitlines() if each.startswith("tools: ")]
+    (tools,) = [line for line in shown.splitlines() if line.startswith("tools: ")]
     assert {"read-file", "edit-file", "git-log"} <= set(tools.removeprefix("tools: ").split(", "))
     assert "shell" not in tools
     assert "not offered:\n  - WebFetch: no tool reaches the network" in shown

@@ -185,14 +185,17 @@ def test_every_command_and_option_that_is_shown_exists(command, line):
     found, words = command, line.split()[1:]
     while words and hasattr(found, "commands"):
         found = found.commands[words.pop(0)]
-    known = {each for parameter in found.params for each in parameter.opts}
+    known = {opt for parameter in found.params for opt in parameter.opts}
     assert set(re.findall(r"--[\w-]+", line)) <= known
 
 
 def test_the_settings_that_are_shown_are_read_as_they_stand():
     (first, second) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
-    assert {str(each.action) for each in read_rules(first, "config.toml", RuleSource.PERSON)} == {"allow", "deny"}
-    assert {str(each.action) for each in read_rules(second, ".esper/config.toml", RuleSource.PROJECT)} <= {
+    assert {str(read_rule.action) for read_rule in read_rules(first, "config.toml", RuleSource.PERSON)} == {
+        "allow",
+        "deny",
+    }
+    assert {str(read_rule.action) for read_rule in read_rules(second, ".esper/config.toml", RuleSource.PROJECT)} <= {
         "ask",
         "deny",
     }

@@ -149,10 +149,12 @@ def test_the_page_names_every_problem_and_what_it_means() -> None:
 
 def test_every_option_that_the_page_shows_exists_and_each_is_told_of() -> None:
     group = typer.main.get_command(build()).commands["certificates"]
-    options = {name for command in ("audit", "import") for each in group.commands[command].params for name in each.opts}
+    options = {
+        name for command in ("audit", "import") for param in group.commands[command].params for name in param.opts
+    }
     told = set(re.findall(r"--[a-z]+", PAGE)) - {"--imported"}
     assert told <= options
-    assert {each for each in options if each.startswith("--")} - told <= {"--help"}
+    assert {option for option in options if option.startswith("--")} - told <= {"--help"}
 
 
 def test_every_command_of_the_page_runs_on_the_example_of_the_page(archive) -> None:
@@ -164,7 +166,7 @@ def test_every_command_of_the_page_runs_on_the_example_of_the_page(archive) -> N
     for command, output in blocks:
         shown = esper(*shlex.split(command)).output
         shown = re.sub(r"commit [0-9a-f]{12}", "commit 0123456789ab", shown)
-        assert [each.rstrip() for each in shown.splitlines()] == [each.rstrip() for each in output.splitlines()]
+        assert [line.rstrip() for line in shown.splitlines()] == [line.rstrip() for line in output.splitlines()]
 
 
 def test_what_was_taken_in_is_listed_as_what_nobody_vouches_for(archive) -> None:

@@ -20,30 +20,36 @@ def shapes(command, name=()):
     found = {}
     is_group = hasattr(command, "commands")
     # The group `torch` builds its commands on first use.
-    subcommands = {each: command.get_command(None, each) for each in command.list_commands(None)} if is_group else {}
+    subcommands = (
+        {list_command: command.get_command(None, list_command) for list_command in command.list_commands(None)}
+        if is_group
+        else {}
+    )
     for each, subcommand in subcommands.items():
         found |= shapes(subcommand, (*name, each))
     if name and (not is_group or getattr(command, "invoke_without_command", False)):
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
-        options = [each for each in command.params if each.param_type_name == "option"]
+        arguments = [param for param in command.params if param.param_type_name == "argument"]
+        options = [param for param in command.params if param.param_type_name == "option"]
         found[" ".join(name)] = {
-            "least": sum(each.required for each in arguments),
-            "most": None if any(each.nargs == -1 for each in arguments) else sum(each.nargs for each in arguments),
+            "least": sum(argument.required for argument in arguments),
+            "most": None
+            if any(argument.nargs == -1 for argument in arguments)
+            else sum(argument.nargs for argument in arguments),
             "options": dict(
                 sorted(
                     {"--help": 0}.items()
                     | {
-                        (text, 0 if each.is_flag or each.count else each.nargs)
-                        for each in options
-                        for text in (*each.opts, *each.secondary_opts)
+                        (text, 0 if option.is_flag or option.count else option.nargs)
+                        for option in options
+                        for text in (*option.opts, *option.secondary_opts)
                     }
                 )
             ),
             "choices": {
                 text: [str(one) for one in annotation]
-                for each in options
-                if isinstance(annotation := each.type_descriptor.annotation, EnumType)
-                for text in each.opts
+                for option in options
+                if isinstance(annotation := option.type_descriptor.annotation, EnumType)
+                for text in option.opts
             },
         }
     return found

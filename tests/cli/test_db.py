@@ -77,8 +77,8 @@ def test_a_backup_is_checked_and_never_written_over(place, tmp_path):
 def test_a_restored_backup_is_the_archive_that_it_was(place, tmp_path):
     to = tmp_path / "b.db"
     place.esper("db", "backup", str(to), code=0)
-    for each in place.database.parent.glob("esper.db*"):
-        each.unlink()
+    for path in place.database.parent.glob("esper.db*"):
+        path.unlink()
     to.rename(place.home / "projects" / next((place.home / "projects").iterdir()).name / "esper.db")
     place.esper("certificates", "verify", "latest", code=0)
 
@@ -125,7 +125,7 @@ def test_a_file_that_nothing_names_is_removed_when_it_is_old_and_what_is_named_s
     for each in (old, young):
         each.parent.mkdir(parents=True, exist_ok=True)
         each.write_bytes(data)
-    kept = {each for each in folder.glob("*/*") if each not in {old, young}}
+    kept = {path for path in folder.glob("*/*") if path not in {old, young}}
     then = time.time() - 200_000
     for each in (old, *kept):
         os.utime(each, (then, then))

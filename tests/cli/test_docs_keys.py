@@ -23,7 +23,7 @@ def options():
 
     def of(group, name):
         command = app.commands[group].commands[name]
-        return {each for parameter in command.params for each in parameter.opts if each.startswith("--")}
+        return {opt for parameter in command.params for opt in parameter.opts if opt.startswith("--")}
 
     names = {f"keys {each}" for each in app.commands["keys"].commands}
     return {each: of(*each.split(" ")) for each in (*names, "certificates countersign")}
@@ -47,7 +47,7 @@ def test_what_is_done_by_hand_works_with_openssl_and_ssh_keygen_alone(tmp_path):
     ann = tmp_path / "ann"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ann], check=True)
     place.esper("certificates", "countersign", "latest", "--key", str(ann), code=0)
-    (envelope,) = [each for each in root.rglob("*.dsse.json") if "notice" not in each.name]
+    (envelope,) = [path for path in root.rglob("*.dsse.json") if "notice" not in path.name]
     (signature,) = root.rglob("*.sshsig")
     hand = tmp_path / "hand"
     write(

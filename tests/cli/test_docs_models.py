@@ -36,7 +36,7 @@ def test_every_command_and_option_that_is_shown_exists(app, words):
     command, known = app, set()
     for word in words[1:]:
         command = getattr(command, "commands", {}).get(word, command)
-        known |= {each for parameter in command.params for each in parameter.opts}
+        known |= {opt for parameter in command.params for opt in parameter.opts}
     assert {each for each in words if each.startswith("--")} <= known
 
 
@@ -46,7 +46,7 @@ def test_every_command_of_the_group_is_told_of(app):
 
 
 def test_the_settings_are_read_and_name_models_that_there_are():
-    assert all(read_rules(each, "config.toml", RuleSource.PERSON) == () for each in BLOCKS)
+    assert all(read_rules(block, "config.toml", RuleSource.PERSON) == () for block in BLOCKS)
     table, known = tomllib.loads(SETTINGS)["models"], load_models()
     assert set(table) - {"fallback"} <= set(known.roles)
     assert set(table.values()) <= {*known.models, ""}
@@ -55,7 +55,7 @@ def test_the_settings_are_read_and_name_models_that_there_are():
 def test_every_member_of_the_other_settings_is_shown_and_read():
     (model,) = persons_models(BLOCKS[1], "config.toml").models
     assert model.of(load_models()).is_listed
-    assert None not in {getattr(model, each.name) for each in fields(model)}
+    assert None not in {getattr(model, field.name) for field in fields(model)}
     activities = persons_models(BLOCKS[2], "config.toml").activities
     assert set(activities) == set(ModelActivity)
     assert None not in astuple(activities[ModelActivity.REASON])
@@ -65,7 +65,7 @@ def test_every_member_of_the_other_settings_is_shown_and_read():
 
 def test_every_variable_that_is_looked_for_is_told_of_with_its_default():
     names = {model_client.SERVER, model_client.TIMEOUT, model_client.SECOND_ADDRESS, model_client.SECOND_KEY}
-    assert all(f"`{each}`" in TEXT for each in names)
+    assert all(f"`{name}`" in TEXT for name in names)
     assert f"may say nothing; {model_client.server_of({}).silence_s:.0f} |" in TEXT
     assert f"{MOST_SHOWN:,} characters each" in TEXT
 

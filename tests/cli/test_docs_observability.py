@@ -13,14 +13,14 @@ from esper_agents.domain.ledger import RowKind
 from esper_agents.observing.event_names import OF_FRAME, OF_SESSION
 
 TEXT = (Path(__file__).parents[2] / "docs/observability.md").read_text(encoding="utf-8")
-SOURCE = "".join(each.read_text() for each in Path(esper_agents.observing.__path__[0]).glob("*.py"))
+SOURCE = "".join(path.read_text() for path in Path(esper_agents.observing.__path__[0]).glob("*.py"))
 NAME = r"esper\.[a-z_.0-9]*[a-z0-9]"
 EVENTS = {f"esper.{kind.replace('-', '_')}" for kind in RowKind}
 
 
 def test_every_option_that_is_shown_exists():
     command = typer.main.get_command(build()).commands["trace"]
-    options = {each for parameter in command.params for each in parameter.opts}
+    options = {opt for parameter in command.params for opt in parameter.opts}
     shown = re.findall(r"^esper trace.*?(?=  #|$)", TEXT, re.MULTILINE)
     assert len(shown) == 3
     assert set(re.findall(r"--[a-z]+", " ".join(shown) + " `--content`")) <= options

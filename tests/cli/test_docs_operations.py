@@ -32,7 +32,7 @@ def test_every_command_of_the_group_is_told_of():
 def test_every_option_that_is_named_exists(option):
     app = typer.main.get_command(build())
     commands = [app.commands["worker"], app.commands["submit"], *app.commands["db"].commands.values()]
-    assert any(option in each.opts for command in commands for each in command.params)
+    assert any(option in param.opts for command in commands for param in command.params)
 
 
 def test_the_lease_is_as_long_as_it_says():
@@ -48,5 +48,5 @@ def test_the_commands_work_one_after_the_other(tmp_path):
     place = Place(root, tmp_path / "home")
     (tmp_path / "backups").mkdir()
     for words in COMMANDS:
-        place.esper(*(each.replace("~", str(tmp_path)) for each in words[1:]), code=0)
+        place.esper(*(word.replace("~", str(tmp_path)) for word in words[1:]), code=0)
     assert place.rows("SELECT state FROM session") == [("done",)]

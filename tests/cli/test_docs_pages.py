@@ -69,5 +69,5 @@ def test_the_page_of_exit_codes_lists_the_kinds_of_errors_with_their_codes():
     text = (ROOT / "docs/exit-codes.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]*`) \| (\d+) \|", text, re.MULTILINE)
     listed = {(kind, int(code)) for kinds, code in rows for kind in re.findall(r"`([^`]+)`", kinds)}
-    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, EsperError)]
-    assert listed == {(each.kind, int(each.exit_code)) for each in classes}
+    classes = [var for var in vars(errors).values() if isinstance(var, type) and issubclass(var, EsperError)]
+    assert listed == {(cls.kind, int(cls.exit_code)) for cls in classes}

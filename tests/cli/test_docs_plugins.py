@@ -27,7 +27,7 @@ def test_every_command_and_option_that_is_shown_exists(app, words):
     command, known = app, set()
     for word in words[1:]:
         command = getattr(command, "commands", {}).get(word, command)
-        known |= {each for parameter in command.params for each in parameter.opts}
+        known |= {opt for parameter in command.params for opt in parameter.opts}
     assert {each for each in words if each.startswith("--")} <= known
 
 

@@ -40,7 +40,7 @@ def test_every_option_that_is_shown_exists(options, command):
 
 def test_every_option_is_told_of(options):
     told = set(re.findall(r"--[\w-]+", TEXT))
-    assert {each for each in options if each.startswith("--")} - told <= OF_TYPER
+    assert {option for option in options if option.startswith("--")} - told <= OF_TYPER
 
 
 def test_every_rule_that_is_named_exists():

@@ -19,7 +19,7 @@ def options():
     commands = {f"sessions {name}": each for name, each in app.commands["sessions"].commands.items()}
     commands["resume"] = app.commands["resume"]
     return {
-        name: {each for parameter in command.params for each in parameter.opts if each.startswith("--")}
+        name: {opt for parameter in command.params for opt in parameter.opts if opt.startswith("--")}
         for name, command in commands.items()
     }
 

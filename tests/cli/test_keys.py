@@ -55,7 +55,7 @@ def public(key):
 
 
 def bring(place, *lines):
-    write(place.root, {".esper/trusted_keys": "".join(f"{each}\n" for each in lines)})
+    write(place.root, {".esper/trusted_keys": "".join(f"{line}\n" for line in lines)})
 
 
 def test_showing_makes_no_key(place):

@@ -21,7 +21,7 @@ REVIEW = ("submit", "review this training code", "train.py", "--agent", "pytorch
 def options():
     group = typer.main.get_command(build()).commands["memory"]
     return {
-        name: {each for parameter in command.params for each in parameter.opts if each.startswith("--")}
+        name: {opt for parameter in command.params for opt in parameter.opts if opt.startswith("--")}
         for name, command in group.commands.items()
     }
 
@@ -52,7 +52,7 @@ def listed(place, *arguments):
 def test_memory_from_the_first_review_to_the_last_word(place, tmp_path):
     actions = listed(place, "--kind", "next-actions")
     assert actions
-    assert all(each["certificate"] and not each["changed"] for each in actions)
+    assert all(action["certificate"] and not action["changed"] for action in actions)
 
     shown = place.esper("memory", "list", "--kind", "next-actions", code=0).stdout
     one = actions[0]["id"]

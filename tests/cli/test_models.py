@@ -134,7 +134,7 @@ def test_each_screen_tells_what_the_model_has_cost(asked):
 def test_costs_are_added_up_for_what_is_asked(asked, part, name):
     lines = asked("models", "cost", "--by", part).stdout.splitlines()
     assert lines[0].split() == [part, "turns", "tokens", "cached", "cost"]
-    (row,) = [each for each in lines if each.startswith(name)]
+    (row,) = [line for line in lines if line.startswith(name)]
     assert row.split()[1] == "2"
     assert lines[-1].split()[0] == "all"
     assert lines[-1].split()[1:] == row.split()[1:]

@@ -52,7 +52,7 @@ def test_of_answers_that_several_processes_give_at_once_one_counts_and_the_other
     (asked,) = slow.place.esper("approvals", "list", "--json", code=0).json
     slow.go()
     env = {"SLOW_AT": slow.folder}
-    started = [slow.place.start("approvals", each, asked["id"], env=env) for each in answers]
+    started = [slow.place.start("approvals", answer, asked["id"], env=env) for answer in answers]
     ended = [(process, *process.communicate(timeout=PATIENCE_S)) for process in started]
     refused = [(process.returncode, stderr) for process, _, stderr in ended if stderr]
     assert len(refused) == 1, ended

@@ -54,10 +54,10 @@ def typed(toy, server, *keys, arguments=REVIEW):
     process = subprocess.Popen(**toy.child(*arguments, env=env), **streams, start_new_session=True)
     os.close(theirs)
     shown = b""
-    for each in keys:
+    for key in keys:
         while b"[y/n]" not in shown.rpartition(b"\n")[2]:
             shown += os.read(ours, 4096)
-        os.write(ours, each.encode())
+        os.write(ours, key.encode())
         shown += b"\n"
     with suppress(OSError):  # what Linux answers once the other end is closed
         while more := os.read(ours, 4096):

@@ -109,8 +109,8 @@ def test_every_command_of_the_page_is_one_that_there_is():
 
 
 def test_the_options_of_a_described_measurement_are_those_of_the_page():
-    for each in measurements():
-        assert each.option_table() in PAGE
+    for measurement in measurements():
+        assert measurement.option_table() in PAGE
 
 
 def test_the_exit_codes_of_the_page_are_those_of_the_program():

@@ -29,9 +29,9 @@ def python(*arguments, cwd, home):
 
 
 def test_an_agent_of_ones_own_takes_under_forty_lines():
-    files = [each for each in OWN_AGENT.iterdir() if each.suffix in {".py", ".md"}]
+    files = [path for path in OWN_AGENT.iterdir() if path.suffix in {".py", ".md"}]
     assert len(files) == 2
-    assert sum(len(each.read_text().splitlines()) for each in files) < 40
+    assert sum(len(file.read_text().splitlines()) for file in files) < 40
 
 
 @pytest.mark.sample(1)

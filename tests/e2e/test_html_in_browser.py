@@ -172,14 +172,14 @@ def test_every_text_stands_out_from_what_is_behind_it(look, scheme, made):
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) > 80
-    assert [each for each in contrasts if each[1] < 4.5] == []
+    assert [contrast for contrast in contrasts if contrast[1] < 4.5] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_mark_of_a_plot_stands_out_from_what_is_behind_it(look, scheme):
     marks = look(full_and_measured(), color_scheme=scheme).evaluate(MARKS)
     assert len({style for style, _ in marks}) == 7
-    assert [each for each in marks if each[1] < 3] == []
+    assert [mark for mark in marks if mark[1] < 3] == []
 
 
 @pytest.mark.sample(4)
@@ -231,9 +231,9 @@ def test_it_can_be_read_by_keyboard(look):
     page.keyboard.press("Enter")
     assert page.url.endswith("#verdict")
     links = page.locator("nav a").all()
-    for each in links:
-        target = each.get_attribute("href")
-        each.click()
+    for link in links:
+        target = link.get_attribute("href")
+        link.click()
         assert page.locator(target).bounding_box()["y"] < 900
     assert len(links) == 8
 
@@ -251,7 +251,7 @@ def test_it_prints_all_of_it_on_white(look):
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 3
     assert b"/Font" in printed
     streams = [part.partition(b"endstream")[0].strip(b"\r\n") for part in printed.split(b"stream\n")[1:]]
-    assert any(b"BT" in zlib.decompressobj().decompress(each) for each in streams if each[:1] == b"\x78")
+    assert any(b"BT" in zlib.decompressobj().decompress(stream) for stream in streams if stream[:1] == b"\x78")
     assert_quiet(page)
 
 

@@ -187,7 +187,7 @@ def test_a_full_disk_stops_a_session_that_resume_completes(known, tmp_path):
     ran = subprocess.run(**shell, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if not (notes / "full.code").exists():
         pytest.skip(f"no mount here, so a full disk was NOT tested: {ran.stderr.strip()}")
-    said = {each.name: each.read_text() for each in notes.iterdir()}
+    said = {path.name: path.read_text() for path in notes.iterdir()}
     assert said["full.code"].strip() == "1", said
     problem, remedy = said["full.err"].splitlines()
     assert "room" in problem or "full" in problem

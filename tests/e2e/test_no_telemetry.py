@@ -112,7 +112,7 @@ def test_a_session_that_asks_a_model_reaches_the_server_of_that_model_alone(plac
     assert (done.code, noted(watched)) == (0, []), done.stderr
     assert server.requests
     # The SDK would make spans of its own, and name them to the server.
-    assert not [each for each in server.requests if "traceparent" in each.headers]
+    assert not [request for request in server.requests if "traceparent" in request.headers]
     (line,) = made.esper("trace", "latest", env=watched, code=0).stdout.splitlines()
     assert '"name":"chat ' in line
 
@@ -126,7 +126,7 @@ def test_the_same_request_made_by_the_sdk_as_it_comes_would_name_its_spans(watch
     with MessagesServer(lambda _: ToolUseBlock("conclude", {})) as server:
         env = environment(tmp_path, **{**watched, **server.environment, "ALLOWED": urlsplit(server.url).netloc})
         subprocess.run([sys.executable, "-c", asking], env=env, timeout=PATIENCE_S, check=True)
-    assert [each for each in server.requests if "traceparent" in each.headers]
+    assert [request for request in server.requests if "traceparent" in request.headers]
 
 
 @pytest.mark.slow

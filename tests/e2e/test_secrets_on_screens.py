@@ -75,7 +75,7 @@ def test_no_command_shows_a_secret(toy, commands, least):
             leaked.append(command)
     assert leaked == []
     assert struck > least
-    written = [each for each in toy.root.rglob("*") if each.is_file() and each.name not in {"train.py", "target.py"}]
+    written = [path for path in toy.root.rglob("*") if path.is_file() and path.name not in {"train.py", "target.py"}]
     assert [each for each in written if ".git/" not in str(each) and SECRET.encode() in each.read_bytes()] == []
 
 
@@ -96,6 +96,6 @@ def test_no_measurement_shows_a_secret(toy):
         done = toy.esper(*command)
         assert "esper" not in done.stderr or "internal error" not in done.stderr
         assert SECRET not in done.stdout + done.stderr
-    kept = [each for each in (toy.root / "kept").rglob("*") if each.is_file()]
+    kept = [path for path in (toy.root / "kept").rglob("*") if path.is_file()]
     assert kept
     assert [each for each in kept if SECRET.encode() in each.read_bytes()] == []

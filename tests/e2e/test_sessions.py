@@ -142,7 +142,7 @@ def test_a_session_of_another_project_or_a_name_that_fits_several_is_refused(kno
         connection.execute("INSERT INTO project SELECT 'other', '/elsewhere', 'other', opened_at, 0 FROM project")
         columns = [each[1] for each in connection.execute("PRAGMA table_info(session)")]
         for name, key in ((twin, "project_key"), (session[:-4] + "beef", "'other'")):
-            values = ", ".join({"id": f"'{name}'", "project_key": key}.get(each, each) for each in columns)
+            values = ", ".join({"id": f"'{name}'", "project_key": key}.get(column, column) for column in columns)
             connection.execute(f"INSERT INTO session SELECT {values} FROM session WHERE id = ?", (session,))  # noqa: S608
     problem, remedy = known.esper("sessions", command, session[:20]).problem(2)
     assert "matches 2 sessions" in problem

@@ -48,7 +48,7 @@ def test_views_are_published_in_the_project_and_do_not_make_it_dirty(toy, known)
     assert view.parent == known.root / "docs/ai/agents/pytorch-code-reviewer/certificates"
     assert "REQUIRES_REMEDIATION" in view.read_text()
     assert view.with_suffix(".dsse.json").is_file()
-    assert {each.name for each in view.parent.parent.glob("*.md")} == {
+    assert {path.name for path in view.parent.parent.glob("*.md")} == {
         "working-memory.md",
         "decisions-log.md",
         "next-actions.md",
@@ -144,7 +144,7 @@ def test_views_go_to_the_data_folder_where_the_project_has_no_place_for_them(pla
     done = made.esper("submit", "review this training code", "train.py", code=0)
     (view,) = map(Path, said(done.stdout, "view"))
     assert view.is_relative_to(made.home)
-    assert sorted(each.name for each in made.root.iterdir() if each.name != ".git") == sorted(
+    assert sorted(path.name for path in made.root.iterdir() if path.name != ".git") == sorted(
         ["train.py", *(files or [])]
     )
 

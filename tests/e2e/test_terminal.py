@@ -115,7 +115,7 @@ def test_forty_columns_break_no_name_path_or_command(known, command):
     wide, narrow = (known.esper(*command, env={"COLUMNS": columns}) for columns in ("200", "40"))
     assert narrow.code == wide.code
     assert not narrow.stderr
-    assert {each for each in _names(wide.stdout) if each not in narrow.stdout} == set()
+    assert {name for name in _names(wide.stdout) if name not in narrow.stdout} == set()
 
 
 @pytest.mark.slow

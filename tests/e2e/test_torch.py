@@ -97,13 +97,13 @@ def reports(place):
 def processes(mark):
     """Return the processes whose command line holds a text."""
     found = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            held = each.read_bytes()
+            held = path.read_bytes()
         except OSError:
             continue
         if mark.encode() in held:
-            found.append(each.parent.name)
+            found.append(path.parent.name)
     return found
 
 
@@ -167,7 +167,7 @@ def test_a_script_gives_the_inputs_and_json_is_all_that_is_printed(made):
     assert printed["result"]["first"]["line"] == 24
     (kept,) = reports(made)
     assert json.loads(kept.read_text()) == printed
-    assert sorted(each.name for each in kept.parent.iterdir()) == ["calls.espb", "report.json"]
+    assert sorted(path.name for path in kept.parent.iterdir()) == ["calls.espb", "report.json"]
     assert "artifact   calls.espb is what it was" in made.esper("torch", "verify", kept, code=0).stdout
     with (kept.parent / "calls.espb").open("ab") as file:
         file.write(b"more")

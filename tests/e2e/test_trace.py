@@ -30,7 +30,7 @@ def test_a_file_holds_what_is_printed_and_again_the_same(known, tmp_path):
     }
     known.esper("trace", "--output", file, code=0)
     assert file.read_text() == printed
-    assert {each["traceId"] for each in spans(printed)} == {told["trace"]}
+    assert {span["traceId"] for span in spans(printed)} == {told["trace"]}
 
 
 def test_source_leaves_only_when_it_is_asked_for(known):

@@ -64,10 +64,10 @@ def typed(toy, server, *keys):
     os.close(theirs)
     shown = b""
     with suppress(OSError):  # what Linux answers once the other end is closed
-        for each in keys:
+        for key in keys:
             while shown.rpartition(b"\n")[2] != b"> ":
                 shown += os.read(ours, 4096)
-            os.write(ours, f"{each}\n".encode())
+            os.write(ours, f"{key}\n".encode())
             shown += b"\n"
         while more := os.read(ours, 4096):
             shown += more

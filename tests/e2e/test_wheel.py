@@ -87,9 +87,9 @@ def installed(wheel, tmp_path_factory):
 @pytest.mark.parametrize("folder", DATA)
 def test_data_folders_are_in_the_wheel_whole(names, folder):
     packed = {name.removeprefix("esper_agents/_data/") for name in names}
-    ours = [each for each in (ROOT / folder).rglob("*") if each.is_file() and "__pycache__" not in each.parts]
+    ours = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert ours
-    assert {each.relative_to(ROOT).as_posix() for each in ours} <= packed
+    assert {our.relative_to(ROOT).as_posix() for our in ours} <= packed
 
 
 def test_data_folders_are_no_packages(names):

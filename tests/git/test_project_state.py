@@ -41,7 +41,7 @@ def test_projects_have_keys_of_their_own(make_project):
     one, other = make_project(name="one/toy"), make_project(name="other/toy")
     keys = [find_project([each], each).key for each in (one, other)]
     assert keys[0] != keys[1]
-    assert all(each.startswith("toy-") for each in keys)
+    assert all(key.startswith("toy-") for key in keys)
     assert find_project([one / "train.py"], other).key == keys[0]
 
 

@@ -37,7 +37,7 @@ def commit_tree(plumb):
 
 
 def files_of(folder):
-    return sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if not each.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
 
 
 def absences(revision):
@@ -89,7 +89,7 @@ def test_the_persons_checkout_is_as_it_was(make_project, git, tmp_path):
     os.utime(root / "train.py", (1, 1))
 
     def state():
-        held = {each: each.read_bytes() for each in sorted((root / ".git").rglob("*")) if each.is_file()}
+        held = {path: path.read_bytes() for path in sorted((root / ".git").rglob("*")) if path.is_file()}
         return held, (root / "train.py").read_text(), git(root, "worktree", "list")
 
     before = state()

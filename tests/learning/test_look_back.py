@@ -53,11 +53,11 @@ async def test_what_repeats_in_real_sessions_is_found_with_its_certificates(box)
         await sessions(box, opened, "train.py", "other.py")
         found = await opened.retrospect.report()
         certificates = {each.id for each in await opened.certificates.list()}
-    assert {each.certificate for each in found.sessions} == certificates
+    assert {session.certificate for session in found.sessions} == certificates
     habit = next(each for each in found.habits if each.rule == "ESP305")
     assert habit.places == ("train.py", "other.py")
-    seen = {each.heading: each for each in found.insights}
-    assert {each.certificate for each in seen["A persistent information gap"].sources} == certificates
+    seen = {insight.heading: insight for insight in found.insights}
+    assert {source.certificate for source in seen["A persistent information gap"].sources} == certificates
     assert "ring: not allowed" in seen["A repeatedly denied tool call"].text
     assert "heron tried to hand off the task to nobody" in seen["A refused handoff"].text
     assert "the loader is fast was refuted by static-review" in seen["A refuted assumption"].text
@@ -67,7 +67,7 @@ async def test_a_proposed_skill_is_loaded_by_nobody_until_it_is_taken(box):
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
         (suggestion, *_) = (await opened.retrospect.report()).suggestions
-        assert not any(suggestion.name in each for each in opened.services.skills.skills)
+        assert not any(suggestion.name in skill for skill in opened.services.skills.skills)
         target = opened.agents.accept_skill(opened.agents.proposed_skill(suggestion.name))
         assert f"project:{suggestion.name}" in opened.services.skills.skills
     assert target.is_relative_to(box.project)
@@ -78,7 +78,7 @@ async def test_a_certificate_says_what_the_rows_did_but_for_refused_handoffs(box
         await sessions(box, opened, "train.py")
         (entry,) = await opened.certificates.list()
         seen = seen_in_certificate(await opened.certificates.read(entry.id))
-    assert "ESP305" in {each.rule for each in seen.claims}
+    assert "ESP305" in {claim.rule for claim in seen.claims}
     assert [each.tool for each in seen.denied] == ["ring"]
     assert GAP in seen.gaps
     assert [each.text for each in seen.refuted] == ["the loader is fast"]
@@ -91,7 +91,7 @@ async def test_a_session_whose_rows_were_removed_is_seen_in_its_certificate(box)
         await opened.certificates.prune(await opened.certificates.prunable(days=0), days=0)
         after = await opened.retrospect.report()
     assert after.habits == before.habits
-    assert {each.heading for each in before.insights} - {each.heading for each in after.insights} == {
+    assert {insight.heading for insight in before.insights} - {insight.heading for insight in after.insights} == {
         "A refused handoff"
     }
 
@@ -100,7 +100,7 @@ async def test_a_question_that_a_plan_had_answered_is_nothing_that_was_taken_for
     async with box.open() as opened:
         await sessions(box, opened, "train.py", "other.py")
         found = await opened.retrospect.report()
-    assert not [each for each in found.insights if "bound by its loader" in each.text]
+    assert not [insight for insight in found.insights if "bound by its loader" in insight.text]
 
 
 async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
@@ -112,9 +112,9 @@ async def test_a_fork_counts_with_the_session_it_was_forked_from(box):
         await (await opened.sessions.fork(fork.id, "1")).run()
         found = await opened.retrospect.report()
     assert len(found.sessions) == 3
-    assert {each.counted_as for each in found.sessions} == {first.id}
+    assert {session.counted_as for session in found.sessions} == {first.id}
     assert found.habits == ()
-    assert "A persistent finding" not in {each.heading for each in found.insights}
+    assert "A persistent finding" not in {insight.heading for insight in found.insights}
 
 
 async def test_two_looks_back_at_the_same_sessions_are_equal(box):

@@ -64,7 +64,7 @@ def test_facts_are_what_the_report_counts_under_the_names_that_it_prints():
 def test_what_the_cited_facts_hold_is_kept(text):
     known = facts(f"{MESSAGE}, over three sessions")
     found = report(known, guidelines=[said(text, "G1")])
-    assert [each.text for each in found.guidelines] == [text]
+    assert [guideline.text for guideline in found.guidelines] == [text]
     assert found.left_out == ()
 
 
@@ -103,7 +103,7 @@ def test_a_number_or_a_name_that_no_cited_fact_holds_leaves_an_item_out(text):
 
 def test_a_number_of_another_fact_does_not_bear_an_item_out():
     found = report(guidelines=[said("It waits 40 ms.", "I1"), said("It waits 40 ms.", "I1", "G1")])
-    assert [each.facts for each in found.guidelines] == [("I1", "G1")]
+    assert [guideline.facts for guideline in found.guidelines] == [("I1", "G1")]
 
 
 @pytest.mark.parametrize("cited", [[], ["G2"], ["G1", "G2"], ["g1"], [""], ["crt_00"]])
@@ -131,7 +131,7 @@ def test_an_item_that_cites_nothing_or_an_unknown_fact_is_left_out(cited):
 )
 def test_an_item_without_a_usable_form_is_left_out_and_the_others_stay(item):
     found = report(guidelines=[item, said("Detach.", "G1")])
-    assert [each.text for each in found.guidelines] == ["Detach."]
+    assert [guideline.text for guideline in found.guidelines] == ["Detach."]
     assert found.left_out == ((OmissionReason.UNFIT, 1),)
 
 

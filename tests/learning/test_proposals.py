@@ -20,7 +20,7 @@ def test_a_proposal_is_kept_and_replaced_by_a_newer_one(places) -> None:
     home, _ = places
     write_proposals(home, {"learnt-memory": "old"})
     write_proposals(home, {"learnt-memory": TEXT})
-    assert [(each.name, each.text) for each in proposals(home)] == [("learnt-memory", TEXT)]
+    assert [(proposal.name, proposal.text) for proposal in proposals(home)] == [("learnt-memory", TEXT)]
 
 
 def test_an_accepted_proposal_is_in_the_project_as_it_was_seen_and_waits_no_more(places) -> None:

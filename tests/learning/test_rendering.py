@@ -59,7 +59,7 @@ def test_nothing_that_sessions_say_becomes_markup(text) -> None:
     plain = render_report(retrospect("toy", sessions(), catalogue()))
     kinds = [[each.type for each in MarkdownIt("gfm-like", {"linkify": False}).parse(one)] for one in (shown, plain)]
     assert kinds[0] == kinds[1]
-    inline = [each for token in MarkdownIt("commonmark").parse(shown) for each in token.children or ()]
+    inline = [child for token in MarkdownIt("commonmark").parse(shown) for child in token.children or ()]
     assert not {"link_open", "image", "html_inline"} & {each.type for each in inline}
     assert "\x1b" not in shown
 
@@ -71,18 +71,18 @@ def test_secrets_are_struck_out() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_proposed_skill_says_what_rules_say_and_nothing_that_was_reviewed(text) -> None:
-    shown = [render_skill(each) for each in retrospect(text, sessions(text), catalogue()).suggestions]
-    plain = [render_skill(each) for each in retrospect("toy", sessions(), catalogue()).suggestions]
+    shown = [render_skill(suggestion) for suggestion in retrospect(text, sessions(text), catalogue()).suggestions]
+    plain = [render_skill(suggestion) for suggestion in retrospect("toy", sessions(), catalogue()).suggestions]
     assert shown == plain
 
 
 def test_a_proposed_skill_can_be_read_as_one() -> None:
-    for each in retrospect("toy", sessions(), catalogue()).suggestions:
-        text = render_skill(each)
-        read = read_definition(text.encode(), path="SKILL.md", stem=each.name)
-        assert read.name == each.name
+    for suggestion in retrospect("toy", sessions(), catalogue()).suggestions:
+        text = render_skill(suggestion)
+        read = read_definition(text.encode(), path="SKILL.md", stem=suggestion.name)
+        assert read.name == suggestion.name
         assert read.oddities == ()
-        for rule in each.rules:
+        for rule in suggestion.rules:
             assert f"### {rule.code} {rule.name}" in text
             assert f"--rule {rule.code}" in text
         assert "session ses_" in text

@@ -16,7 +16,7 @@ from esper_agents.review.catalogue import catalogue
 
 
 def headings(found):
-    return [each.heading for each in found.insights]
+    return [insight.heading for insight in found.insights]
 
 
 def test_a_rule_broken_in_several_sessions_and_places_is_a_habit_with_its_sessions() -> None:
@@ -87,7 +87,7 @@ def test_a_skill_is_suggested_for_each_part_of_the_checklist_from_installed_rule
         seen(2, claims=(claim(known.code, "b.py", category=known.category), claim("XYZ999", "b.py"))),
     ]
     found = retrospect("toy", sessions, rules)
-    assert {each.rule for each in found.habits} == {known.code, "XYZ999"}
+    assert {habit.rule for habit in found.habits} == {known.code, "XYZ999"}
     (suggestion,) = found.suggestions
     assert suggestion.name == f"learnt-{known.category}"
     assert suggestion.rules == (known,)
@@ -104,7 +104,7 @@ def test_refused_handoffs_and_refuted_claims_count_from_the_first_time() -> None
         "A refuted assumption",
         "A refuted claim",
     ]
-    assert all(each.sources == (source(1),) for each in found.insights)
+    assert all(insight.sources == (source(1),) for insight in found.insights)
 
 
 @pytest.mark.parametrize(("sessions", "count"), [(1, 0), (2, 2)])
@@ -125,7 +125,7 @@ def test_the_order_in_which_sessions_come_makes_no_difference() -> None:
         seen(2, claims=(claim(path="b.py"),), gaps=(gap(), gap("what torch it runs on"))),
         seen(3, claims=(claim(path="a.py"), claim("ESP201", category=Category.SILENT_CORRECTNESS))),
     ]
-    assert len({retrospect("toy", each) for each in permutations(sessions)}) == 1
+    assert len({retrospect("toy", permutation) for permutation in permutations(sessions)}) == 1
 
 
 def test_of_very_many_insights_those_that_most_sessions_show_stay_and_the_rest_is_counted() -> None:

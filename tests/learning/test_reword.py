@@ -92,7 +92,7 @@ async def test_each_item_stands_above_the_facts_it_cites_and_nothing_of_the_plai
     assert lines[at + 1].startswith("  - G1 ESP")
     assert "2 findings, seen in 2 sessions on 2 states of the code" in lines[at + 1]
     assert lines[at + 2].startswith("    - From 2 sessions: crt_")
-    plain = [each for each in render_report(found).splitlines() if "no model was asked" not in each]
+    plain = [line for line in render_report(found).splitlines() if "no model was asked" not in line]
     assert [each for each in plain if each not in lines] == []
     assert "Worded by claude-sonnet-5-5 at 20" in shown
 
@@ -117,7 +117,7 @@ async def test_a_skill_of_a_model_is_a_proposal_in_which_its_words_are_no_markup
             found = await opened.retrospect.reword(found_in())
             assert "esper skills accept worded-losses-on-the-device" in render_report(found)
             proposed = opened.agents.proposed_skill("worded-losses-on-the-device")
-            assert not any("worded" in each for each in opened.services.skills.skills)
+            assert not any("worded" in skill for skill in opened.services.skills.skills)
             read = read_definition(proposed.text.encode(), path="SKILL.md", stem="x")
             assert (read.name, read.oddities) == ("worded-losses-on-the-device", ())
             assert read.model == "inherit"
@@ -156,7 +156,7 @@ async def test_a_model_that_obeys_what_it_reads_adds_nothing_that_the_facts_do_n
     assert "97 %" not in shown
     assert "evil.example" not in shown
     assert re.findall(r"^## (.+)$", shown, re.MULTILINE) == ["Guidelines", "Suggested skills", "Key insights"]
-    inline = [each for token in MarkdownIt("commonmark").parse(shown) for each in token.children or ()]
+    inline = [child for token in MarkdownIt("commonmark").parse(shown) for child in token.children or ()]
     assert not {"link_open", "image", "html_inline"} & {each.type for each in inline}
     assert "\x1b" not in shown
 
@@ -194,9 +194,9 @@ async def test_where_a_model_declines_the_fallback_is_asked_and_both_are_paid_fo
     with served([Stop("refusal"), GOOD], monkeypatch) as server:
         async with agreed(box) as opened:
             wording = (await opened.retrospect.reword(found_in())).wording
-    assert [each.body["model"] for each in server.requests] == ["claude-sonnet-5-5", "claude-opus-5"]
+    assert [request.body["model"] for request in server.requests] == ["claude-sonnet-5-5", "claude-opus-5"]
     assert wording.model == "claude-opus-5"
-    assert wording.expense.prompt == sum(each.usage.total for each in server.requests)
+    assert wording.expense.prompt == sum(request.usage.total for request in server.requests)
 
 
 async def test_the_same_facts_are_paid_for_once_and_the_cost_is_told(box, monkeypatch):
@@ -242,4 +242,4 @@ async def test_secrets_of_sessions_are_not_sent(box, monkeypatch):
             await opened.retrospect.reword(found_in(" ".join(secrets)))
     body = json.dumps(server.requests[0].body)
     assert "struck out" in body
-    assert not [each for each in secrets if each in body]
+    assert not [secret for secret in secrets if secret in body]

@@ -40,22 +40,22 @@ def test_the_program_of_the_tutorial_prints_what_the_page_shows(make_project, ho
     *findings, status, result = ran.stdout.splitlines()
     assert f"{status}\n{result}\n" == blocks("text")[0]
     assert findings
-    assert all(re.match(r"ESP\d+ train\.py:\d+ ", each) for each in findings)
+    assert all(re.match(r"ESP\d+ train\.py:\d+ ", finding) for finding in findings)
 
 
 async def test_the_table_lists_the_tools(make_project):
     async with ServerProject(make_project({"train.py": "x = 1\n"})) as project:
-        tools = {each.name for each in await build_server(project).list_tools()}
+        tools = {list_tool.name for list_tool in await build_server(project).list_tools()}
     assert set(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == tools
     assert f"at most {MOST_BYTES // 1000} kB" in TEXT
 
 
 async def test_the_configurations_start_the_server(make_project, home):
     project = make_project({"train.py": "x = 1\n"})
-    entries = [json.loads(each) for each in blocks("json")]
-    entries += [tomllib.loads(each) for each in blocks("toml")]
-    servers = [next(iter(each.values()))["esper"] for each in entries]
-    assert len({(each["command"], *each["args"]) for each in servers}) == 1
+    entries = [json.loads(block) for block in blocks("json")]
+    entries += [tomllib.loads(block) for block in blocks("toml")]
+    servers = [next(iter(entry.values()))["esper"] for entry in entries]
+    assert len({(server["command"], *server["args"]) for server in servers}) == 1
     given = StdioServerParameters(
         command=servers[0]["command"], args=servers[0]["args"], cwd=project, env=environment(home)
     )

@@ -71,10 +71,10 @@ async def test_a_client_of_either_protocol_reviews_explains_and_reads_over_a_pro
     project = make_project({"train.py": FAULTY})
     async with Client(parameters(project, home), mode=mode) as client:
         assert client.instructions == INSTRUCTIONS
-        tools = {each.name: each for each in (await client.list_tools()).tools}
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {name for name, each in tools.items() if each.annotations.read_only_hint} == READ_ONLY
         assert {name for name, each in tools.items() if not each.annotations.read_only_hint} == RUNNING
-        assert not any(each.annotations.destructive_hint for each in tools.values())
+        assert not any(tool.annotations.destructive_hint for tool in tools.values())
         assert not [name for name, each in tools.items() if not each.output_schema]
         found = await ask(client, "review", paths=["train.py"])
         assert found["files"] == 1
@@ -168,7 +168,7 @@ async def test_a_long_result_comes_in_pages_that_together_are_the_whole(make_pro
             pages += 1
         assert pages > 1
         assert len(rows) == page["total"]
-        assert len({(each["rule"], each["at"], each["message"]) for each in rows}) == len(rows)
+        assert len({(row["rule"], row["at"], row["message"]) for row in rows}) == len(rows)
         first = await ask(client, "review", limit=1)
         text = await refusal(client, "review", limit=1, cursor=first["next_cursor"], severity="critical")
         assert "another call" in text
@@ -188,7 +188,7 @@ async def test_a_hundred_calls_at_once_are_all_answered(make_project):
         calls = [ask(client, "review", paths=["train.py"]) for _ in range(50)]
         calls += [ask(client, "explain_rule", rule="ESP305") for _ in range(50)]
         answers = await asyncio.gather(*calls)
-    assert len({json.dumps(each, sort_keys=True) for each in answers}) == 2
+    assert len({json.dumps(answer, sort_keys=True) for answer in answers}) == 2
 
 
 class Pipe:

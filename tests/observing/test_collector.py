@@ -88,16 +88,16 @@ def test_a_collector_gets_the_spans_as_they_are(start):
     (link,) = root.links
     assert (link.trace_id.hex(), link.span_id.hex()) == (ROOT.links[0].trace, ROOT.links[0].span)
     assert chat.parent_span_id == root.span_id
-    told = {each.key: each.value for each in chat.attributes}
+    told = {attribute.key: attribute.value for attribute in chat.attributes}
     assert told["gen_ai.usage.input_tokens"].int_value == 2**40
-    assert [each.string_value for each in told["gen_ai.response.finish_reasons"].array_value.values] == ["end_turn"]
+    assert [value.string_value for value in told["gen_ai.response.finish_reasons"].array_value.values] == ["end_turn"]
 
 
 def test_who_made_the_spans_and_by_which_conventions_is_said(start):
     server = start()
     send([ROOT], address_of(server.url))
     (found,) = ExportTraceServiceRequest.FromString(server.got[0][2]).resource_spans
-    assert {each.key for each in found.resource.attributes} == {"service.name", "service.version"}
+    assert {attribute.key for attribute in found.resource.attributes} == {"service.name", "service.version"}
     (scope,) = found.scope_spans
     assert (scope.scope.name, scope.schema_url) == (
         "esper-agents",
@@ -109,7 +109,7 @@ def test_many_spans_go_in_several_requests_and_lines(start):
     server = start()
     many = [replace(CHAT, id=f"{number:016x}") for number in range(1, 1_301)]
     send(many, address_of(server.url))
-    assert [each.span_id.hex() for each in server.spans] == [each.id for each in many]
+    assert [span.span_id.hex() for span in server.spans] == [each.id for each in many]
     assert len(server.got) == 3
 
 

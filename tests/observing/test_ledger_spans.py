@@ -61,18 +61,18 @@ async def traced(opened, session, **options):
 async def answered(box, opened, *answers):
     """Run the whole of it, and return the session."""
     outcome = await (await box.submit(opened, "doer", request="review this REQUEST")).run()
-    for each in answers:
-        outcome = await (await opened.approvals.answer(outcome.questions[0].id, each)).run()
+    for answer in answers:
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, answer)).run()
     return outcome.session
 
 
 def tree(spans):
-    names = {each.id: each.name for each in spans}
-    return [(names.get(each.parent, ""), each.name) for each in spans]
+    names = {span.id: span.name for span in spans}
+    return [(names.get(span.parent, ""), span.name) for span in spans]
 
 
 def named(spans, name):
-    return [each for each in spans if each.name == name]
+    return [span for span in spans if span.name == name]
 
 
 @pytest.mark.both_databases
@@ -100,16 +100,16 @@ async def test_a_session_is_a_tree_of_its_agents_their_turns_and_their_calls(box
         (helper, "execute_tool look"),
         (helper, "decide helper"),
     ]
-    assert len({each.id for each in spans}) == len(spans)
-    within = {each.id: each for each in spans}
-    for each in spans:
-        assert each.trace == trace_id(session) == session.removeprefix("ses_")
-        assert each.attributes["gen_ai.conversation.id"] == session
-        assert each.start_ns <= each.end_ns
-        assert "esper.unfinished" not in each.attributes
-        if each.parent:
-            assert within[each.parent].start_ns <= each.start_ns
-            assert each.end_ns <= within[each.parent].end_ns
+    assert len({span.id for span in spans}) == len(spans)
+    within = {span.id: span for span in spans}
+    for span in spans:
+        assert span.trace == trace_id(session) == session.removeprefix("ses_")
+        assert span.attributes["gen_ai.conversation.id"] == session
+        assert span.start_ns <= span.end_ns
+        assert "esper.unfinished" not in span.attributes
+        if span.parent:
+            assert within[span.parent].start_ns <= span.start_ns
+            assert span.end_ns <= within[span.parent].end_ns
     assert spans[0].attributes["esper.session.state"] == "done"
     assert spans[0].attributes["esper.verdict"]
     assert [event.name for event in spans[0].events] == ["esper.routed", "esper.certified"]
@@ -128,7 +128,7 @@ async def test_a_consult_links_to_the_turn_that_asked_and_a_handoff_to_who_hande
     consulted, received = named(spans, "invoke_agent helper")
     (doer,) = named(spans, "invoke_agent doer")
     (asked,) = consulted.links
-    (asking,) = [each for each in spans if each.id == asked.span]
+    (asking,) = [span for span in spans if span.id == asked.span]
     assert (asking.name, asking.attributes["esper.move"], asked.attributes) == (
         "decide doer",
         "consult",
@@ -136,7 +136,7 @@ async def test_a_consult_links_to_the_turn_that_asked_and_a_handoff_to_who_hande
     )
     (handed,) = received.links
     assert (handed.span, handed.attributes) == (doer.id, {"esper.link": "handoff", "esper.hop": 1})
-    (told,) = [each for each in doer.events if each.name == "esper.handed_off"]
+    (told,) = [event for event in doer.events if event.name == "esper.handed_off"]
     assert told.attributes == {
         "gen_ai.transfer.target.name": "helper",
         "gen_ai.transfer.mode": "pass_control",
@@ -156,7 +156,7 @@ async def test_what_waits_for_a_person_is_a_trace_that_grows_under_the_same_iden
     assert unfinished == ["invoke_workflow esper", "invoke_agent doer"]
     assert waiting[0].end_ns == max(each.end_ns for each in waiting)
     (doer,) = named(done, "invoke_agent doer")
-    assert [each.name for each in doer.events] == [
+    assert [event.name for event in doer.events] == [
         "esper.asked",
         "esper.answered",
         "esper.asked",
@@ -172,7 +172,7 @@ async def test_calls_that_failed_or_were_denied_are_errors(box):
         outcome = await (await box.submit(opened, "asker")).run()
         await (await opened.approvals.answer(outcome.questions[0].id, "deny")).run()
         spans = await traced(opened, outcome.session)
-    calls_made = [each for each in spans if each.name.startswith("execute_tool")]
+    calls_made = [span for span in spans if span.name.startswith("execute_tool")]
     assert [(each.error, each.attributes.get("error.type")) for each in calls_made] == [
         ("", None),
         ("failed", "failed"),
@@ -195,7 +195,7 @@ async def test_a_call_lasts_as_long_as_its_evidence_says(box):
         session = await answered(box, opened)
         events = await opened.sessions.timeline(session)
         spans = await traced(opened, session)
-    (called,) = [each for each in events if each.kind == "called" and each.frame == 1]
+    (called,) = [event for event in events if event.kind == "called" and event.frame == 1]
     (look,) = [each for each in named(spans, "execute_tool look") if each.attributes["esper.frame"] == 1]
     assert look.end_ns - look.start_ns <= called.body["evidence"]["duration_ns"]
     assert look.attributes["gen_ai.tool.call.id"] == called.body["evidence"]["id"]
@@ -210,7 +210,7 @@ async def test_a_session_that_grew_out_of_another_links_to_it(box):
     (link,) = spans[0].links
     assert (link.trace, link.span) == (trace_id(first.session), span_id(first.session, SESSION))
     assert link.attributes == {"esper.link": "forked"}
-    assert not {each.id for each in spans} & {link.span}
+    assert not {span.id for span in spans} & {link.span}
 
 
 async def test_a_refused_task_is_an_error_and_a_cancelled_one_is_none(box):
@@ -232,14 +232,14 @@ async def test_a_pruned_session_is_one_span_that_ends_when_the_session_did(box):
         await opened.certificates.prune(await opened.certificates.prunable(days=0), days=0)
         (left,) = await traced(opened, session)
     assert (left.id, left.start_ns, left.end_ns) == (before[0].id, before[0].start_ns, before[0].end_ns)
-    assert [each.name for each in left.events] == ["esper.routed", "esper.certified", "esper.pruned"]
+    assert [event.name for event in left.events] == ["esper.routed", "esper.certified", "esper.pruned"]
 
 
 def with_record(events, record):
     """Return a session's rows as if its first turn had been taken by a model."""
-    moved = next(each for each in events if each.kind == "moved")
+    moved = next(event for event in events if event.kind == "moved")
     taken = replace(moved, body={**moved.body, "record": record, "took_ms": 1})
-    return tuple(taken if each is moved else each for each in events)
+    return tuple(taken if event is moved else event for event in events)
 
 
 async def test_a_turn_of_a_model_is_a_chat_with_its_tokens(box):
@@ -281,16 +281,16 @@ async def test_a_models_tokens_are_those_that_its_server_counted(box, monkeypatc
             session = await opened.tasks.submit(opened.models.with_reasoner(task, "claude"))
             await session.run()
             spans = await traced(opened, session.id)
-    chats = [each for each in spans if each.name.startswith("chat ")]
+    chats = [span for span in spans if span.name.startswith("chat ")]
     kinds = ("input_tokens", "cache_read.input_tokens", "cache_write.input_tokens")
-    told = [tuple(each.attributes[f"gen_ai.usage.{kind}"] for kind in kinds) for each in chats]
-    assert told == [(each.usage.total, each.usage.read, each.usage.written) for each in server.requests]
+    told = [tuple(chat.attributes[f"gen_ai.usage.{kind}"] for kind in kinds) for chat in chats]
+    assert told == [(request.usage.total, request.usage.read, request.usage.written) for request in server.requests]
     assert sum(map(sum, told))
-    assert {each.attributes["gen_ai.provider.name"] for each in chats} == {"anthropic"}
-    assert [each.attributes["gen_ai.request.model"] for each in chats] == [
-        each.body["model"] for each in server.requests
+    assert {chat.attributes["gen_ai.provider.name"] for chat in chats} == {"anthropic"}
+    assert [chat.attributes["gen_ai.request.model"] for chat in chats] == [
+        request.body["model"] for request in server.requests
     ]
-    assert [each.attributes["gen_ai.response.finish_reasons"] for each in chats] == [("tool_use",)] * 2
+    assert [chat.attributes["gen_ai.response.finish_reasons"] for chat in chats] == [("tool_use",)] * 2
     assert [word for word in WORDS if word in repr(spans)] == []
 
 
@@ -360,5 +360,5 @@ async def test_names_are_those_of_the_conventions_or_our_own(box):
         session = await answered(box, opened, "left", "approve")
         found, events = await opened.sessions.get(session), await opened.sessions.timeline(session)
     spans = spans_of(found, with_record(events, ASKED), with_content=True)
-    told = {name for each in spans for part in (each, *each.events, *each.links) for name in part.attributes}
+    told = {name for span in spans for part in (span, *span.events, *span.links) for name in part.attributes}
     assert {each for each in told if not each.startswith("esper.")} <= known | {error_attributes.ERROR_TYPE}

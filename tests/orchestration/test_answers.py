@@ -42,7 +42,7 @@ async def test_what_waits_is_listed_over_all_sessions_the_oldest_first(careful):
     async with careful.open() as opened:
         outcomes = [await asked(careful, opened) for _ in range(2)]
         found = await opened.approvals.list()
-        assert [each.question for each in found] == [each for outcome in outcomes for each in outcome.questions]
+        assert [each.question for each in found] == [question for outcome in outcomes for question in outcome.questions]
         assert [each.session for each in found] == [each.session for each in outcomes for _ in range(2)]
         assert {each.agent for each in found} == {"writer"}
         assert all(each.is_decision for each in found)

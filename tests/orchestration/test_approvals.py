@@ -41,7 +41,7 @@ async def test_a_risky_tool_waits_for_a_person(toybox, risk):
         outcome = await waiting(toybox, opened)
         assert outcome.exit_code is ExitCode.WAITING
         assert outcome.certificate is None
-        assert [each.tool for each in outcome.questions] == ["write"]
+        assert [question.tool for question in outcome.questions] == ["write"]
         assert outcome.questions[0].options == ("approve", "deny")
         assert await opened.approvals.questions() == ((outcome.session, outcome.questions[0]),)
     assert toybox.effects() == []
@@ -145,7 +145,7 @@ async def test_all_calls_of_a_turn_are_asked_about_before_one_of_them_runs_and_r
     toybox.agent("writer", calling("look", "write", "look-again", "publish"))
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
-        assert [each.tool for each in outcome.questions] == ["write", "publish"]
+        assert [question.tool for question in outcome.questions] == ["write", "publish"]
         # A call after one that waits could depend on it.
         assert toybox.effects() == ["look"]
         last = await opened.approvals.answer(outcome.questions[1].id, "approve")
@@ -162,7 +162,7 @@ async def test_the_approvals_of_a_turn_can_be_answered_together(toybox, text, ef
     async with toybox.open() as opened:
         outcome = await waiting(toybox, opened)
         recorded = await opened.approvals.record(outcome.session, text, reach=AnswerReach(is_all=True))
-        assert [each.tool for each in recorded.questions] == ["first", "second"]
+        assert [question.tool for question in recorded.questions] == ["first", "second"]
         assert await opened.approvals.questions() == ()
         outcome = await (await opened.approvals.resume(outcome.session)).run()
         assert outcome.state is SessionState.DONE
@@ -191,9 +191,9 @@ async def test_an_approval_for_the_session_covers_later_calls_of_the_tool_and_no
         asked = (await waiting(toybox, opened)).questions
         recorded = await opened.approvals.record(asked[0].id, "approve", reach=SESSION)
         # The other call of the turn is covered as well.
-        assert {each.id for each in recorded.questions} == {each.id for each in asked}
+        assert {question.id for question in recorded.questions} == {each.id for each in asked}
         outcome = await (await opened.approvals.resume(recorded.session)).run()
-        assert [each.tool for each in outcome.questions] == ["publish"]
+        assert [question.tool for question in outcome.questions] == ["publish"]
         assert toybox.effects() == ["write", "write", "write"]
 
 
@@ -205,7 +205,7 @@ async def test_an_approval_for_the_session_ends_with_the_session_and_its_forks(t
         done = await (await opened.approvals.answer(outcome.questions[0].id, "approve", reach=SESSION)).run()
         assert done.state is SessionState.DONE
         fork = await (await opened.sessions.fork(done.session, "1")).run()
-        assert [each.tool for each in fork.questions] == ["write"]
+        assert [question.tool for question in fork.questions] == ["write"]
         assert (await waiting(toybox, opened)).questions
     assert toybox.effects() == ["write", "write"]
 
@@ -424,6 +424,6 @@ async def test_a_person_answers_what_an_agent_asks(toybox):
             await opened.approvals.answer(outcome.questions[0].id, "tpu")
         outcome = await (await opened.approvals.answer(outcome.questions[0].id, "cuda")).run()
         assert outcome.state is SessionState.WAITING
-        assert [each.text for each in outcome.questions] == ["why?"]
+        assert [question.text for question in outcome.questions] == ["why?"]
         outcome = await (await opened.approvals.answer("latest", "it is there")).run()
         assert (await opened.certificates.read(outcome.certificate.id)).summary == "cuda because it is there"

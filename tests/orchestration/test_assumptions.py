@@ -39,7 +39,7 @@ async def test_an_open_assumption_of_either_tier_is_an_information_gap(toybox, t
 @pytest.mark.parametrize("state", [AssumptionState.CONFIRMED, AssumptionState.REFUTED])
 async def test_what_evidence_settled_is_no_gap_and_what_is_only_said_to_be_settled_is(toybox, state):
     issued = await concluded(toybox, lambda evidence: (assumed("a", state, (evidence,)), assumed("b", state)))
-    assert [each.what for each in issued.gaps] == ["whether it holds that b"]
+    assert [gap.what for gap in issued.gaps] == ["whether it holds that b"]
 
 
 async def test_a_gap_that_the_agent_names_itself_is_not_named_twice(toybox):
@@ -51,7 +51,7 @@ async def test_a_gap_that_the_agent_names_itself_is_not_named_twice(toybox):
 async def test_a_verdict_is_undecided_over_an_open_critical_assumption_and_names_it_as_a_gap(toybox):
     issued = await concluded(toybox, lambda _: (assumed(is_critical=True),))
     assert issued.verdict.status is Status.NEEDS_FURTHER_REVIEW
-    assert [each.what for each in issued.gaps] == ["whether it holds that the data fits"]
+    assert [gap.what for gap in issued.gaps] == ["whether it holds that the data fits"]
 
 
 @pytest.mark.both_databases
@@ -73,4 +73,4 @@ async def test_an_assumption_that_was_handed_on_open_is_settled_by_the_last_word
     toybox.agent("second", second)
     issued = (await toybox.run("first")).certificate
     assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
-    assert [each.what for each in issued.gaps] == ["whether it holds that left open"]
+    assert [gap.what for gap in issued.gaps] == ["whether it holds that left open"]

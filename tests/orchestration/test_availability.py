@@ -47,7 +47,7 @@ async def test_a_handoff_to_an_agent_that_cannot_act_is_refused_and_becomes_a_ga
     toybox.agent("idle")
     toybox.agent("first", play)
     ran = await toybox.run("first")
-    assert [each.unavailable for each in refusals if isinstance(each, Refusal)] == [("idle",)]
+    assert [refusal.unavailable for refusal in refusals if isinstance(refusal, Refusal)] == [("idle",)]
     (gap,) = [each for each in ran.certificate.gaps if "idle" in each.what]
     assert gap.command == "esper submit 'review this' train.py --reasoner claude --agent idle"
     assert gap.blocks_approval
@@ -65,7 +65,7 @@ async def test_a_consult_of_an_agent_that_cannot_act_is_refused_and_becomes_a_ga
     toybox.agent("idle")
     toybox.agent("first", play)
     ran = await toybox.run("first")
-    assert [each.blocks_approval for each in ran.certificate.gaps if "idle" in each.what] == [False]
+    assert [gap.blocks_approval for gap in ran.certificate.gaps if "idle" in gap.what] == [False]
 
 
 async def test_an_agent_with_a_playbook_of_a_program_needs_no_files(toybox):

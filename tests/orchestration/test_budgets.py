@@ -154,7 +154,7 @@ async def test_a_hop_beyond_the_budget_ends_the_session(toybox):
     toybox.agent("first", passing)
     toybox.agent("second", passing)
     outcome, certificate, _, _ = await stopped(toybox, "hops=2", agent="first")
-    assert [each.receiver for each in certificate.handoffs] == ["second", "first"]
+    assert [handoff.receiver for handoff in certificate.handoffs] == ["second", "first"]
     assert outcome.stopped_by is Resource.HOPS
     assert outcome.exit_code is ExitCode.BUDGET
 

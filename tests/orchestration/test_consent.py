@@ -38,7 +38,7 @@ def test_a_yes_is_for_one_server_alone(tmp_path, other):
 
 def test_a_no_is_kept_too_and_the_last_word_counts(tmp_path):
     agree(tmp_path, HOST, "Ada", is_agreed=False)
-    assert [each.is_agreed for each in consents(tmp_path)] == [False]
+    assert [consent.is_agreed for consent in consents(tmp_path)] == [False]
     assert not is_agreed(tmp_path, HOST)
     agree(tmp_path, HOST, "Ada")
     assert is_agreed(tmp_path, HOST)
@@ -50,7 +50,7 @@ def test_a_word_can_be_taken_back_and_others_stay(tmp_path):
     agree(tmp_path, "localhost:8080", "Ada")
     assert withdraw(tmp_path, HOST)
     assert not withdraw(tmp_path, HOST)
-    assert [each.host for each in consents(tmp_path)] == ["localhost:8080"]
+    assert [consent.host for consent in consents(tmp_path)] == ["localhost:8080"]
 
 
 @pytest.mark.parametrize(

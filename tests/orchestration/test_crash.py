@@ -35,7 +35,7 @@ def test_wherever_a_session_is_killed_nothing_is_lost_and_nothing_finished_is_re
     assert found["killed_at_random"] >= 3
     names = found["points_by_name"]
     for kind in ("submitted", "routed", "opened", "deciding", "moved", "calling", "called", "asked", "answered"):
-        written = [each for each in names if kind in each.split(" ")[-1].split("+") and each.startswith("before")]
+        written = [name for name in names if kind in name.split(" ")[-1].split("+") and name.startswith("before")]
         assert written
         assert all(names[each] == names[each.replace("before", "after", 1)] for each in written)
     assert names["before the commit of certified"] == 1

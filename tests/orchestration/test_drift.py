@@ -121,7 +121,7 @@ async def test_what_a_person_accepts_is_on_record_and_in_the_certificate(box):
         outcome = await (await opened.approvals.answer(session, "yes")).run()
         issued = await opened.certificates.read(outcome.certificate.id)
         (row,) = [each.body for each in await opened.sessions.timeline(session) if each.kind == "drift-accepted"]
-        before, now = [each.sha256 for each in issued.definitions]
+        before, now = [definition.sha256 for definition in issued.definitions]
         assert (await opened.sessions.replay(session)).is_identical
     assert [(each["kind"], each["name"], each["before"], each["now"]) for each in row["changes"]] == [
         ("agent", "worker", before, now)
@@ -156,7 +156,7 @@ async def test_a_pinned_session_goes_on_by_the_playbook_that_began_it(box, loade
         (opening,) = [each.body for each in await opened.sessions.timeline(session) if each.kind == "opened"]
     # What stood beside the old one in its file is that of the program that runs it.
     assert issued.summary.endswith(": yes")
-    assert [each.sha256 for each in issued.definitions] == [opening["definition"]["sha256"]]
+    assert [definition.sha256 for definition in issued.definitions] == [opening["definition"]["sha256"]]
 
 
 async def test_what_stands_among_the_artifacts_is_never_run_as_a_playbook(box, loaded):
@@ -292,9 +292,9 @@ async def test_a_session_from_before_definitions_were_kept_shows_what_the_ledger
     session = await waiting(box)
     rewrite(box, domain="other toys")
     async with box.open() as opened:
-        for each in (opened.services.home / "artifacts").rglob("*"):
-            if each.is_file():
-                each.unlink()
+        for path in (opened.services.home / "artifacts").rglob("*"):
+            if path.is_file():
+                path.unlink()
         (drift,) = await opened.sessions.drifts(session)
         assert drift.before is not None
         outcome = await (await opened.tasks.resume(session, pinned=True)).run()

@@ -254,7 +254,7 @@ def copied(opened, target, session, *, upto):
         projects = connection.execute(select(project)).mappings().all()
         sessions = connection.execute(select(table).where(table.c.id == session)).mappings().all()
         rows = connection.execute(select(ledger).where(ledger.c.session_id == session).order_by(ledger.c.seq))
-        kept = [dict(each) for each in rows.mappings() if each["kind"] is not RowKind.CERTIFIED]
+        kept = [dict(mapping) for mapping in rows.mappings() if mapping["kind"] is not RowKind.CERTIFIED]
     with target.services.store.store.writing() as transaction:
         transaction.connection.execute(insert(project), [dict(each) for each in projects])
         fresh = {"state": SessionState.OPEN, "certificate_id": ""}

@@ -116,7 +116,7 @@ def test_a_finding_that_cannot_be_grounded_keeps_its_severity_and_is_unverified(
     (made,) = grounding.marked.claims
     assert (made.standing, made.claim.severity) == (Standing.UNVERIFIED, Severity.CRITICAL)
     assert why in made.checks[-1]
-    assert not any("opened" in each for each in made.checks)
+    assert not any("opened" in check for check in made.checks)
     assert grounding.problems == (f"the finding 'gradients-not-clipped': {made.checks[-1]}",)
     assert not grounding.marked.gaps
 
@@ -216,7 +216,7 @@ def test_what_stands_beside_findings_is_a_caveat(root):
         "a gap says 47.9 ms, which no measurement of this session has",
         "the summary says 3.7x, which no measurement of this session has",
     )
-    assert grounding.marked.caveats == (*(f"Unverified: {each}." for each in grounding.caveats), "look again")
+    assert grounding.marked.caveats == (*(f"Unverified: {caveat}." for caveat in grounding.caveats), "look again")
 
 
 def test_the_settings_and_patches_of_a_remedy_are_proposals(root):

@@ -73,8 +73,8 @@ async def test_who_is_consulted_has_no_floor_and_each_agent_that_takes_the_task_
 
     with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
-    assert [each["agent"] for each in consults(ran)] == ["worker", "other", "other"]
-    assert [each["reasoner"] for each in consults(ran)] == [PLAYBOOK, "", PLAYBOOK]
+    assert [consult["agent"] for consult in consults(ran)] == ["worker", "other", "other"]
+    assert [consult["reasoner"] for consult in consults(ran)] == [PLAYBOOK, "", PLAYBOOK]
 
 
 @pytest.mark.parametrize("stance", ["for", None, "conditional"])
@@ -152,7 +152,7 @@ async def test_a_finding_with_an_invented_line_goes_back_twice_and_then_stands_a
     assert "train.py has" in told(server.requests[2])
     (found,) = ran.certificate.findings
     assert (found.standing, found.claim.severity) == (Standing.UNVERIFIED, Severity.CRITICAL)
-    assert not any(each.what.startswith("unverified") for each in ran.certificate.gaps)
+    assert not any(gap.what.startswith("unverified") for gap in ran.certificate.gaps)
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
 
 

@@ -49,7 +49,7 @@ async def walk(toybox, trail, progress=(), **options):
         certificate = await opened.certificates.read(outcome.certificate.id)
         rows = await opened.sessions.timeline(outcome.session)
     # Nobody but those who had the task was asked for a move.
-    assert "".join(asked) == trail[0] + "".join(each.receiver for each in certificate.handoffs)
+    assert "".join(asked) == trail[0] + "".join(handoff.receiver for handoff in certificate.handoffs)
     return outcome, certificate, "".join(asked), rows
 
 
@@ -100,7 +100,7 @@ async def test_a_task_that_goes_in_no_circle_is_handed_off_eight_times_at_most(t
 
 async def test_handing_back_is_said_in_the_packet_and_undoes_a_hop(toybox):
     _, certificate, _, _ = await walk(toybox, "abcba")
-    assert [each.is_return for each in certificate.handoffs] == [False, False, True, True]
+    assert [handoff.is_return for handoff in certificate.handoffs] == [False, False, True, True]
 
 
 @pytest.mark.both_databases
@@ -133,7 +133,9 @@ async def test_a_secret_in_a_packet_is_struck_out_before_the_next_one_digests_it
 async def test_every_packet_says_how_many_hops_are_left(toybox):
     budget = (Amount(Resource.HOPS, 4),)
     _, certificate, _, _ = await walk(toybox, "abcba", budget=budget)
-    assert [each.budget_left for each in certificate.handoffs] == [(Amount(Resource.HOPS, n),) for n in (3, 2, 1, 0)]
+    assert [handoff.budget_left for handoff in certificate.handoffs] == [
+        (Amount(Resource.HOPS, n),) for n in (3, 2, 1, 0)
+    ]
 
 
 async def test_a_claim_that_comes_with_the_hop_is_progress(toybox):
@@ -168,7 +170,7 @@ async def test_a_claim_that_comes_with_the_hop_is_progress(toybox):
     toybox.agent("a", first)
     toybox.agent("b", second)
     ran = await toybox.run("a")
-    assert [each.receiver for each in ran.certificate.handoffs] == ["b", "a", "b"]
+    assert [handoff.receiver for handoff in ran.certificate.handoffs] == ["b", "a", "b"]
 
 
 @pytest.mark.both_databases
@@ -187,7 +189,7 @@ async def test_after_the_third_refused_hop_the_frame_ends_undecided(toybox):
     assert len(ran.bodies("move-refused")) == 3
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert ran.certificate.summary == "a could not come to a judgement."
-    assert any("3 moves in a row that could not be carried out" in each.why for each in ran.certificate.gaps)
+    assert any("3 moves in a row that could not be carried out" in gap.why for gap in ran.certificate.gaps)
 
 
 async def test_what_a_refused_hop_left_unasked_keeps_the_verdict_undecided(toybox):

@@ -66,8 +66,8 @@ async def test_a_handoff_reaches_the_receiver_as_it_was_meant(toybox):
     certificate = ran.certificate
     assert certificate.agent == "second"
     assert certificate.handoffs == (handoff,)
-    assert [each.agent for each in certificate.definitions] == ["first", "second"]
-    assert [each.text for each in certificate.assumptions] == ["it is small"]
+    assert [definition.agent for definition in certificate.definitions] == ["first", "second"]
+    assert [assumption.text for assumption in certificate.assumptions] == ["it is small"]
     assert [each.what for each in certificate.gaps] == ["the size", "whether it holds that it is small"]
     assert len(certificate.evidence) == 2
     assert handoff.sentence == (
@@ -82,7 +82,7 @@ async def test_a_session_goes_to_the_receiver_in_one_transaction(toybox):
     toybox.agent("second", looking)
     ran = await toybox.run("first")
     kinds = [(row.frame, row.kind, row.at) for row in ran.rows if row.kind in {"handed-off", "opened"}]
-    assert [each[:2] for each in kinds] == [(1, "opened"), (1, "handed-off"), (2, "opened")]
+    assert [kind[:2] for kind in kinds] == [(1, "opened"), (1, "handed-off"), (2, "opened")]
     assert kinds[1][2] == kinds[2][2]
     async with toybox.open() as opened:
         assert (await opened.sessions.get(ran.outcome.session)).agent == "second"
@@ -113,7 +113,7 @@ async def test_a_task_does_not_bounce_without_progress(toybox):
     toybox.agent("first", back_and_forth("second", looks=False))
     toybox.agent("second", back_and_forth("first", looks=False))
     ran = await toybox.run("first")
-    assert [(each.sender, each.receiver, each.is_return) for each in ran.certificate.handoffs] == [
+    assert [(handoff.sender, handoff.receiver, handoff.is_return) for handoff in ran.certificate.handoffs] == [
         ("first", "second", False),
         ("second", "first", True),
     ]
@@ -132,7 +132,7 @@ async def test_a_task_may_come_back_when_something_new_was_measured(toybox):
     toybox.agent("first", first)
     toybox.agent("second", back_and_forth("first", looks=True))
     ran = await toybox.run("first")
-    assert [(each.sender, each.receiver) for each in ran.certificate.handoffs] == [
+    assert [(handoff.sender, handoff.receiver) for handoff in ran.certificate.handoffs] == [
         ("first", "second"),
         ("second", "first"),
     ]
@@ -162,7 +162,7 @@ async def test_a_circle_of_three_without_progress_is_refused(toybox):
     for name, to in (("first", "second"), ("second", "third"), ("third", "first")):
         toybox.agent(name, back_and_forth(to, looks=False))
     ran = await toybox.run("first")
-    assert [each.receiver for each in ran.certificate.handoffs] == ["second", "third", "first"]
+    assert [handoff.receiver for handoff in ran.certificate.handoffs] == ["second", "third", "first"]
     assert ran.certificate.summary == "second has had the task, and nothing new was found or measured since"
 
 
@@ -172,7 +172,7 @@ async def test_a_task_is_handed_off_only_so_often_even_with_progress(toybox):
     toybox.agent("second", back_and_forth("first", looks=True))
     ran = await toybox.run("first")
     assert len(ran.certificate.handoffs) == MOST_HOPS
-    assert [each.hop for each in ran.certificate.handoffs] == list(range(1, MOST_HOPS + 1))
+    assert [handoff.hop for handoff in ran.certificate.handoffs] == list(range(1, MOST_HOPS + 1))
     assert ran.certificate.summary == f"the task has been handed off {MOST_HOPS} times, which is the most"
 
 
@@ -211,7 +211,7 @@ async def test_a_consulted_agent_answers_and_the_one_who_asked_goes_on(toybox):
         (1, "concluded"),
     ]
     assert len(ran.bodies("certified")) == 1
-    assert [each["verdict"] is None for each in ran.bodies("concluded")] == [True, False]
+    assert [body["verdict"] is None for body in ran.bodies("concluded")] == [True, False]
 
 
 async def test_who_was_consulted_may_be_given_the_task_afterwards(toybox):
@@ -238,7 +238,7 @@ async def test_one_after_another_may_be_consulted(toybox):
     toybox.agent("wise", answering)
     toybox.agent("wiser", answering)
     ran = await toybox.run("asker")
-    assert [each.agent for each in ran.certificate.consults] == ["wise", "wiser", "wise"]
+    assert [consult.agent for consult in ran.certificate.consults] == ["wise", "wiser", "wise"]
     assert toybox.effects() == ["look wise", "look wiser", "look wise", "look parent"]
 
 

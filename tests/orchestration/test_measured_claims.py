@@ -36,8 +36,8 @@ def claiming(*tools, claims=(CLAIM,), refusals=None):
 
     def play(_brief):
         reports = yield calls(*tools)
-        ids = tuple(each.evidence.id for each in reports)
-        answer = yield Conclude("claimed", claims=tuple(SupportedClaim(each, ids) for each in claims))
+        ids = tuple(report.evidence.id for report in reports)
+        answer = yield Conclude("claimed", claims=tuple(SupportedClaim(claim, ids) for claim in claims))
         if isinstance(answer, Refusal):
             refusals.extend(answer.reasons)
         return Conclude("claimed nothing")
@@ -81,9 +81,9 @@ async def test_the_same_claim_made_twice_is_as_sure_as_the_surest_and_the_record
     toybox.tool("look")
     toybox.agent("worker", claiming("look", claims=claims))
     certificate = (await toybox.run("worker")).certificate
-    assert [each.claim.confidence for each in certificate.findings] == [Confidence.MODERATE]
+    assert [finding.claim.confidence for finding in certificate.findings] == [Confidence.MODERATE]
     checks = verify_statement(statement(certificate), policy_text())
-    assert {each.outcome for each in checks} == {CheckOutcome.HOLDS}
+    assert {check.outcome for check in checks} == {CheckOutcome.HOLDS}
 
 
 @pytest.mark.parametrize(

@@ -144,4 +144,4 @@ def test_a_time_that_was_invented_is_doubtful(seconds, invented):
 
 @given(st.text(max_size=200) | st.from_regex(r"[\d.,:%x kMGib\-/a-z]{0,60}"))
 def test_any_words_can_be_looked_up(text):
-    assert all(each in text or "-" in text for each in doubts(text))
+    assert all(doubt in text or "-" in text for doubt in doubts(text))

@@ -57,7 +57,7 @@ async def test_a_session_leaves_what_was_judged_why_and_what_is_to_be_done(toybo
     assert str(ran.certificate.verdict.status) in found[NoteKind.DECISION].text
     assert "TOY1 toy-claim at train.py:4" in found[NoteKind.ACTION].text
     assert found[NoteKind.ACTION].command == f"esper submit --rerun {ran.certificate.id}"
-    assert [each.path for each in found[NoteKind.ACTION].sources] == ["train.py"]
+    assert [source.path for source in found[NoteKind.ACTION].sources] == ["train.py"]
 
 
 async def test_what_was_left_is_recalled_at_the_start_of_the_next_session(toybox, reviewer):
@@ -66,8 +66,8 @@ async def test_what_was_left_is_recalled_at_the_start_of_the_next_session(toybox
     await toybox.run("reviewer")
     before, after = reviewer.briefs
     assert before.notes == ()
-    assert {each.certificate for each in after.notes} == {first.certificate.id}
-    assert {each.kind for each in after.notes} == set(NoteKind)
+    assert {note.certificate for note in after.notes} == {first.certificate.id}
+    assert {note.kind for note in after.notes} == set(NoteKind)
 
 
 async def test_agents_do_not_recall_the_notes_of_one_another(toybox, reviewer):
@@ -181,9 +181,9 @@ async def test_what_the_documents_show_is_text_and_no_markup(toybox, reviewer):
 async def test_the_documents_of_every_agent_that_took_part_are_published(toybox, reviewer):
     await toybox.run("reviewer")
     folder = toybox.project / PUBLISHED / "reviewer"
-    assert {each.name for each in folder.glob("*.md")} == {"working-memory.md", "decisions-log.md", "next-actions.md"}
-    for each in folder.glob("*.md"):
-        assert each.read_text().startswith("# ")
+    assert {path.name for path in folder.glob("*.md")} == {"working-memory.md", "decisions-log.md", "next-actions.md"}
+    for path in folder.glob("*.md"):
+        assert path.read_text().startswith("# ")
 
 
 async def test_notes_come_back_in_the_states_and_kinds_that_are_asked_for(toybox, reviewer):

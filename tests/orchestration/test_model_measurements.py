@@ -61,14 +61,14 @@ async def test_a_user_who_is_present_is_asked_and_the_measurement_counts_if_they
 async def test_a_measurement_that_is_denied_is_not_made(worker, monkeypatch):
     with served(SCRIPT, monkeypatch) as server:
         _, issued = await recommend(worker, server, is_attended=True, said="deny")
-    assert not any(each.startswith(MEASURES) for each in worker.effects())
+    assert not any(effect.startswith(MEASURES) for effect in worker.effects())
     assert issued.verdict.stance is Stance.UNDECIDED
 
 
 async def test_the_same_measurement_is_asked_about_once(worker, monkeypatch):
     with served([SCRIPT[0], SCRIPT[0], conclude()], monkeypatch) as server:
         _, issued = await recommend(worker, server, is_attended=True, said="approve")
-    assert len([each for each in worker.effects() if each.startswith(MEASURES)]) == 2
+    assert len([effect for effect in worker.effects() if effect.startswith(MEASURES)]) == 2
     assert issued.verdict.stance is not Stance.UNDECIDED
 
 

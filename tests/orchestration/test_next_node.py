@@ -176,7 +176,7 @@ def test_a_ledger_read_row_by_row_says_what_it_says_read_at_once(rows):
         grown.add([each])
     assert (grown.state, where(grown), grown.seq) == (whole.state, where(whole), whole.seq)
     assert grown.questions == whole.questions
-    assert [each.settled for each in grown.frames] == [each.settled for each in whole.frames]
+    assert [frame.settled for frame in grown.frames] == [frame.settled for frame in whole.frames]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_a_session_waits_when_the_first_call_without_a_result_waits_for_an_answe
 
 
 def test_the_questions_of_a_session_are_those_without_an_answer():
-    assert [each.id for each in turn(asked(0), asked(1)).questions] == ["qst_0", "qst_1"]
-    assert [each.id for each in turn(asked(0), asked(1), answered(0)).questions] == ["qst_1"]
+    assert [question.id for question in turn(asked(0), asked(1)).questions] == ["qst_0", "qst_1"]
+    assert [question.id for question in turn(asked(0), asked(1), answered(0)).questions] == ["qst_1"]
     assert turn(asked(0), answered(0), asked(1), answered(1)).questions == ()
 
 

@@ -26,7 +26,7 @@ def asking(*names, got=None):
         if got is not None:
             got.append(answers)
         yield calls("look", text="parent")
-        return Conclude("; ".join(each.answer for each in answers))
+        return Conclude("; ".join(answer.answer for answer in answers))
 
     return play
 
@@ -71,7 +71,7 @@ async def test_a_member_that_breaks_becomes_an_answer_that_says_so(toybox, wrong
     assert broken.problem.startswith("two could not answer: ")
     assert len(broken.evidence) == 1
     assert [each.problem for each in got[-1]][::2] == ["", ""]
-    assert [each.what for each in ran.certificate.gaps] == ["what two would have answered to: what says two?"]
+    assert [gap.what for gap in ran.certificate.gaps] == ["what two would have answered to: what says two?"]
     assert ran.outcome.state is SessionState.DONE
 
 
@@ -219,7 +219,7 @@ async def test_a_conflict_that_nothing_settles_is_shown_and_keeps_the_verdict_un
     assert sides in certificate.summary
     assert "the evidence of three refutes it; a second check was inconclusive" in certificate.summary
     assert certificate.caveats[0].startswith(f"Conflict: {sides}")
-    assert [each.blocks_approval for each in certificate.gaps if each.what.startswith("whether ")] == [True]
+    assert [gap.blocks_approval for gap in certificate.gaps if gap.what.startswith("whether ")] == [True]
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert "static-review" in {each.tool for each in certificate.evidence}
 
@@ -235,7 +235,7 @@ async def test_what_a_second_look_finds_again_is_said_and_still_shown_as_a_confl
     from esper_agents.review.engine import review
 
     (disputed.project / "train.py").write_text(FAULTY)
-    found = next(each for each in review(disputed.project, [disputed.project / "train.py"]).claims)
+    found = next(claim for claim in review(disputed.project, [disputed.project / "train.py"]).claims)
     disputed.tools[:] = [claiming_tool("find", claims=(found,)), claiming_tool("run", refutes=(found.fingerprint,))]
     ran = await disputed.run("chair")
     assert "a second check found it" in ran.certificate.summary
@@ -250,7 +250,7 @@ async def test_a_panel_whose_members_cannot_answer_says_so(disputed):
     disputed.agent("two", broken)
     ran = await disputed.run("chair")
     assert "two: two could not answer: nothing to see" in ran.certificate.summary
-    assert any(each.why == "two could not answer: nothing to see" for each in ran.certificate.gaps)
+    assert any(gap.why == "two could not answer: nothing to see" for gap in ran.certificate.gaps)
 
 
 async def test_a_member_cannot_make_the_verdict_better(disputed):
@@ -267,8 +267,8 @@ async def test_the_validation_specialist_hears_those_who_own_a_part_of_a_review(
     (toybox.project / "train.py").write_text(FAULTY)
     ran = await toybox.run("validation-specialist", request="check these findings again")
     certificate = ran.certificate
-    assert [each.agent for each in certificate.consults] == list(PANEL)
-    assert all(each.answer and not each.problem for each in certificate.consults)
-    assert {each.agent for each in certificate.findings} <= set(PANEL)
+    assert [consult.agent for consult in certificate.consults] == list(PANEL)
+    assert all(consult.answer and not consult.problem for consult in certificate.consults)
+    assert {finding.agent for finding in certificate.findings} <= set(PANEL)
     for each in PANEL:
         assert f"{each}: " in certificate.summary

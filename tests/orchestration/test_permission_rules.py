@@ -173,8 +173,8 @@ def test_who_decided_is_said_with_the_reason():
 def test_a_task_names_its_tools_in_its_options_and_more_of_them_add_up():
     options = restricted({"x": "y", "deny": "write"}, ask=["run-*"], deny=["read", "write"])
     assert options == {"x": "y", "ask": "run-*", "deny": "write read"}
-    assert [str(each) for each in task_rules(options)] == ["ask run-*", "deny write", "deny read"]
-    assert {each.source for each in task_rules(options)} == {RuleSource.TASK}
+    assert [str(task_rule) for task_rule in task_rules(options)] == ["ask run-*", "deny write", "deny read"]
+    assert {task_rule.source for task_rule in task_rules(options)} == {RuleSource.TASK}
     assert restricted({"x": "y"}, ask=[], deny=[]) == {"x": "y"}
 
 
@@ -196,7 +196,7 @@ def test_what_becomes_of_a_tool_is_said_before_there_is_a_call():
 
 def test_a_task_allows_for_its_session_and_only_the_user_can():
     rules = task_rules({"allow": "write run:network", "deny": "run"})
-    assert [(each.tool, each.action, each.source) for each in rules if each.action is PermissionDecision.ALLOW] == [
+    assert [(rule.tool, rule.action, rule.source) for rule in rules if rule.action is PermissionDecision.ALLOW] == [
         ("write", PermissionDecision.ALLOW, RuleSource.COMMAND),
         ("run:network", PermissionDecision.ALLOW, RuleSource.COMMAND),
     ]

@@ -54,7 +54,7 @@ async def test_what_the_person_allows_runs_unasked(careful, home):
 async def test_what_the_project_would_allow_is_asked_all_the_same(careful):
     projects(careful, ALLOW_WRITE)
     ran = await careful.run("writer")
-    assert [each.tool for each in ran.outcome.questions] == ["write"]
+    assert [question.tool for question in ran.outcome.questions] == ["write"]
     assert careful.effects() == ["look"]
 
 
@@ -62,7 +62,7 @@ async def test_what_the_project_asks_about_is_asked_where_the_person_allows_it(c
     persons(home, ALLOW_WRITE)
     projects(careful, ASK_ALL)
     ran = await careful.run("writer")
-    assert [each.tool for each in ran.outcome.questions] == ["look", "write"]
+    assert [question.tool for question in ran.outcome.questions] == ["look", "write"]
     assert careful.effects() == []
     assert "Asked because of the project's settings: ask *" in ran.outcome.questions[1].text
 
@@ -95,14 +95,14 @@ async def test_a_rule_may_hold_for_some_arguments_only(toybox, home, text, asked
 
     toybox.agent("writer", play)
     ran = await toybox.run("writer")
-    assert [each.tool for each in ran.outcome.questions] == asked
+    assert [question.tool for question in ran.outcome.questions] == asked
 
 
 async def test_a_rule_about_an_argument_that_is_left_out_looks_at_what_the_tool_then_takes(careful, home):
     persons(home, 'tool = "look"\naction = "deny"\narguments = {text = "*"}')
     ran = await careful.run("writer")
     assert careful.effects() == []
-    assert [each.body["evidence"]["outcome"] for each in ran.rows if each.kind == "called"] == ["denied"]
+    assert [row.body["evidence"]["outcome"] for row in ran.rows if row.kind == "called"] == ["denied"]
 
 
 async def test_the_rules_a_session_began_under_are_on_record_with_their_digest(careful, home):
@@ -110,7 +110,7 @@ async def test_the_rules_a_session_began_under_are_on_record_with_their_digest(c
     projects(careful, DENY_LOOK, ALLOW_WRITE)
     (begun,) = (await careful.run("writer")).bodies("submitted")
     rules = decode(Submission, json.dumps(begun)).rules
-    assert [str(each) for each in rules] == ["allow write", "deny look (looking is rude)"]
+    assert [str(rule) for rule in rules] == ["allow write", "deny look (looking is rude)"]
     assert begun["rules_sha256"] == digest_of_rules(rules)
 
 
@@ -143,7 +143,7 @@ async def test_what_is_allowed_later_does_not_count_for_a_session_that_has_begun
     persons(home, ALLOW_WRITE)
     async with careful.open() as opened:
         outcome = await (await opened.tasks.resume(session)).run()
-        assert [each.tool for each in outcome.questions] == ["write"]
+        assert [question.tool for question in outcome.questions] == ["write"]
     assert careful.effects() == ["look"]
 
 
@@ -155,7 +155,7 @@ async def test_what_a_person_denied_stays_denied_where_no_rule_wants_it_asked_an
     projects(careful, ASK_ALL)
     async with careful.open() as opened:
         outcome = await (await opened.tasks.resume(session)).run()
-        asked = {each.tool: each.id for each in outcome.questions}
+        asked = {question.tool: question.id for question in outcome.questions}
         await (await opened.approvals.answer(asked["look"], "deny")).run()
     projects(careful)
     persons(home, ALLOW_WRITE, 'tool = "look"\naction = "allow"')
@@ -170,7 +170,7 @@ async def test_a_call_that_a_person_denied_never_runs_where_the_rule_that_asked_
     projects(careful, 'tool = "look"\naction = "ask"')
     async with careful.open() as opened:
         outcome = await (await opened.tasks.resume(session)).run()
-        (asked,) = (each.id for each in outcome.questions if each.tool == "look")
+        (asked,) = (question.id for question in outcome.questions if question.tool == "look")
     projects(careful)
     async with careful.open() as opened:
         await (await opened.approvals.answer(asked, "deny")).run()

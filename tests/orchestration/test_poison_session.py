@@ -85,7 +85,7 @@ async def test_after_five_owners_that_died_the_sixth_concludes_that_it_cannot_be
         assert box.effects() == ["explode"] * MOST_ATTEMPTS
         data = await opened.certificates.record(certificate.id)
         checks = verify_statement(data, policy_text())
-        assert [each for each in checks if each.outcome is not CheckOutcome.HOLDS] == []
+        assert [check for check in checks if check.outcome is not CheckOutcome.HOLDS] == []
         assert outcome.view.is_file()
 
 

@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 def files(folder):
     """Return every file under a folder with its bytes, but for what SQLite keeps for readers."""
     return {
-        each.relative_to(folder): each.read_bytes()
-        for each in sorted(folder.rglob("*"))
-        if each.is_file() and not each.name.endswith(("-shm", "-wal", "-lock"))
+        path.relative_to(folder): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal", "-lock"))
     }
 
 
@@ -31,8 +31,8 @@ def box(toybox):
 
 async def run(box, opened, agent, answers=()):
     outcome = await (await box.submit(opened, agent)).run()
-    for each in answers:
-        outcome = await (await opened.approvals.answer(outcome.questions[0].id, each)).run()
+    for answer in answers:
+        outcome = await (await opened.approvals.answer(outcome.questions[0].id, answer)).run()
     return outcome
 
 
@@ -90,7 +90,7 @@ async def test_a_playbook_that_decides_otherwise_is_named_with_both_decisions(bo
     box.playbooks["worker"] = calling("two")
     async with box.open() as opened:
         found = await opened.sessions.replay(first.session)
-    (differs,) = [each for each in found.differences if each.startswith("step 1.1")]
+    (differs,) = [difference for difference in found.differences if difference.startswith("step 1.1")]
     then, now = differs.split(";")
     assert '"one"' in then
     assert '"two"' in now
@@ -107,7 +107,7 @@ async def test_a_playbook_that_concludes_otherwise_is_named(box):
     box.playbooks["worker"] = calling("one", then=lambda _: Conclude("new"))
     async with box.open() as opened:
         found = await opened.sessions.replay(first.session)
-    assert any("old" in each and "new" in each for each in found.differences)
+    assert any("old" in difference and "new" in difference for difference in found.differences)
 
 
 async def test_an_agent_that_has_changed_or_gone_is_named(box):
@@ -117,7 +117,7 @@ async def test_an_agent_that_has_changed_or_gone_is_named(box):
     (box.folder / "worker.md").write_text((box.folder / "worker.md").read_text() + "Otherwise.\n")
     async with box.open() as opened:
         found = await opened.sessions.replay(first.session)
-        assert any(each.startswith("sha256 of worker was") for each in found.differences)
+        assert any(difference.startswith("sha256 of worker was") for difference in found.differences)
         assert found.is_identical
         pinned = await opened.sessions.replay(first.session, pinned=True)
         assert (pinned.differences, pinned.is_identical) == ((), True)

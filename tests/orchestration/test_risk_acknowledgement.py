@@ -96,7 +96,7 @@ async def test_where_the_person_does_not_agree_the_advice_stays_conditional_and_
         markdown = await opened.certificates.markdown(outcome.certificate.id)
     assert issued.verdict.stance is Stance.CONDITIONAL
     assert issued.verdict.conditions == (CONDITION,)
-    assert [each.is_given for each in issued.agreements] == [False]
+    assert [agreement.is_given for agreement in issued.agreements] == [False]
     assert "did not agree" in markdown
 
 
@@ -154,7 +154,7 @@ async def test_an_agreement_is_bound_to_the_conclusion_it_was_given_for(adviser)
             other = ActionDecided(replace(moved.move, summary="format the disk"), moved.record)
             transaction.connection.execute(update(ledger).where(*where).values(body=encode(other)))
         history = await opened.sessions.history(outcome.session)
-        assert [each.is_given for each in agreements(history.frames[0])] == [False]
+        assert [agreement.is_given for agreement in agreements(history.frames[0])] == [False]
 
 
 @pytest.mark.parametrize("name", ["unknown", ""])
@@ -167,7 +167,9 @@ async def test_nobody_in_particular_cannot_agree_to_advice(adviser, monkeypatch,
         assert error.value.remedy == "set LOGNAME to your name"
         monkeypatch.setattr("getpass.getuser", lambda: "ann")
         outcome = await (await opened.approvals.answer(outcome.session, "approve")).run()
-        assert [each.by for each in (await opened.certificates.read(outcome.certificate.id)).agreements] == ["ann"]
+        assert [agreement.by for agreement in (await opened.certificates.read(outcome.certificate.id)).agreements] == [
+            "ann"
+        ]
 
 
 @pytest.mark.both_databases

@@ -106,7 +106,7 @@ async def test_another_agent_takes_a_fork_over_as_a_handoff_that_a_person_made(b
     assert (brief.handoff.sender, brief.handoff.receiver, brief.handoff.hop) == ("worker", "receiver", 1)
     assert "forked the session and gave it to receiver" in brief.handoff.reason
     assert (issued.agent, issued.summary) == ("receiver", "taken over")
-    assert [each.receiver for each in issued.handoffs] == ["receiver"]
+    assert [handoff.receiver for handoff in issued.handoffs] == ["receiver"]
 
 
 async def test_a_fork_of_the_beginning_is_routed_anew_or_given_to_whom_a_person_names(box):
@@ -228,7 +228,7 @@ async def test_a_continuation_begins_with_what_the_session_came_to(box):
     assert got[1].evidence == ()
     assert (issued.agent, issued.task.paths) == ("looker", ("train.py",))
     assert issued.task.options == {CONTINUES: f"{first.session} ({first.certificate.id})"}
-    assert [(each.kind, each.certificate) for each in issued.relations] == [
+    assert [(relation.kind, relation.certificate) for relation in issued.relations] == [
         (RelationKind.SUPERSEDES, first.certificate.id)
     ]
     assert (summary.origin.kind, summary.origin.session) == (OriginKind.CONTINUED, first.session)
@@ -241,7 +241,7 @@ async def test_a_continuation_about_something_else_leaves_the_certificate_standi
     (box.project / "more.py").write_text("x = 1\n")
     async with box.open() as opened:
         first = await ran(box, opened)
-        task, before = await opened.tasks.continuation(first.session, message, [box.project / each for each in paths])
+        task, before = await opened.tasks.continuation(first.session, message, [box.project / path for path in paths])
         outcome = await (await opened.tasks.submit(task, continues=before)).run()
         assert (await opened.certificates.read(outcome.certificate.id)).relations == ()
 

@@ -105,7 +105,9 @@ PIECES = [*WORDS, "\n", " = ", "{", "}", "[", "]", ".", ",", "#"]
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
 def test_any_text_is_rules_or_is_refused_in_two_lines(text):
     with suppress(DefinitionError):
-        assert {each.source for each in read_rules(text, "config.toml", RuleSource.PROJECT)} <= {RuleSource.PROJECT}
+        assert {read_rule.source for read_rule in read_rules(text, "config.toml", RuleSource.PROJECT)} <= {
+            RuleSource.PROJECT
+        }
 
 
 @pytest.mark.parametrize(

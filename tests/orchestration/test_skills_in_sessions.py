@@ -34,7 +34,7 @@ async def test_what_was_at_hand_and_what_was_loaded_is_on_the_certificate_with_i
     toybox.agent("worker", play, extra="skills: [using-training-optimization, cranks]\n")
     certificate = (await toybox.run("worker")).certificate
     (definition,) = certificate.definitions
-    assert [(each.name, each.sha256) for each in definition.skills] == [
+    assert [(skill.name, skill.sha256) for skill in definition.skills] == [
         ("cranks", digest(own)),
         ("using-training-optimization", digest(OURS / "SKILL.md")),
     ]

@@ -189,7 +189,7 @@ async def test_a_move_that_cannot_be_carried_out_is_refused_and_the_reasoner_is_
     toybox.agent("worker", refused_twice(move), tools="look")
     ran = await toybox.run("worker")
     assert ran.certificate.summary == reason
-    assert [each["reasons"] for each in ran.bodies("move-refused")] == [[reason]]
+    assert [body["reasons"] for body in ran.bodies("move-refused")] == [[reason]]
     assert toybox.effects() == ["look"]
 
 
@@ -248,7 +248,7 @@ async def test_an_agent_that_never_ends_is_ended_undecided(toybox, monkeypatch):
 async def test_an_agent_uses_only_the_tools_that_its_definition_lists(toybox):
     def nosy(brief):
         yield calls("look")
-        return Conclude(", ".join(each.name for each in brief.tools))
+        return Conclude(", ".join(tool.name for tool in brief.tools))
 
     toybox.tool("look")
     toybox.tool("other")
@@ -287,7 +287,7 @@ async def test_a_claim_that_rests_on_evidence_is_a_finding_and_counts(toybox):
     assert (found.claim, found.agent) == (CLAIM, "worker")
     assert found.evidence == (ran.certificate.evidence[0].id,)
     assert ran.outcome.findings == ran.certificate.findings
-    assert CLAIM.fingerprint in {each for line in ran.certificate.verdict.ceiling.lines for each in line.findings}
+    assert CLAIM.fingerprint in {finding for line in ran.certificate.verdict.ceiling.lines for finding in line.findings}
 
 
 async def test_a_conclusion_above_the_ceiling_is_cut_to_it(toybox):

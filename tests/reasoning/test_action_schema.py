@@ -62,7 +62,7 @@ def said(name, **changed):
 
 
 def test_every_move_has_a_tool_of_its_own_in_an_order_that_never_changes():
-    names = [each["name"] for each in move_tools()]
+    names = [move_tool["name"] for move_tool in move_tools()]
     assert names == sorted(MOVES) == sorted(SAID)
     assert "$ref" not in json.dumps(move_tools())
 

@@ -74,7 +74,7 @@ def run(number, *settled, findings=()):
 
 def chosen(*found, request="review this", lines=("m.py:3", "m.py:9", "n.py:1")):
     calls = attempts(OFFERED, measurement_options(request), reviewed(*lines), targets(*found))
-    return [(each.arguments["target"], each.arguments["lines"]) for each in calls]
+    return [(call.arguments["target"], call.arguments["lines"]) for call in calls]
 
 
 def test_a_step_is_run_before_a_module_and_what_another_uses_is_not_run_by_itself():
@@ -120,9 +120,12 @@ def test_what_is_refuted_is_gone_and_noted_and_what_is_borne_out_is_surer():
     assert [each.claim.fingerprint for each in result.findings] == ["b", "c"]
     assert result.findings[0].claim.confidence is Confidence.HIGH
     assert result.findings[0].evidence == ("ev_review", "ev_run1")
-    assert [each.state for each in result.assumptions] == [AssumptionState.REFUTED, AssumptionState.CONFIRMED]
-    assert all(each.evidence == ("ev_run1",) for each in result.assumptions)
-    assert [each.what for each in result.gaps] == ["whether ESP305 at m.py:3 is so: it did"]
+    assert [assumption.state for assumption in result.assumptions] == [
+        AssumptionState.REFUTED,
+        AssumptionState.CONFIRMED,
+    ]
+    assert all(assumption.evidence == ("ev_run1",) for assumption in result.assumptions)
+    assert [gap.what for gap in result.gaps] == ["whether ESP305 at m.py:3 is so: it did"]
 
 
 def test_what_one_run_shows_another_cannot_take_back():

@@ -105,13 +105,13 @@ def judged(opening, lab_project):
 
     async def run(request, *paths, agent=""):
         async with opening() as opened:
-            task = opened.tasks.create(request, [lab_project / each for each in paths], agent=agent)
+            task = opened.tasks.create(request, [lab_project / path for path in paths], agent=agent)
             outcome = await (await opened.tasks.submit(task)).run()
             assert outcome.state is SessionState.DONE
             await replayed(opened, outcome.session)
             certificate = await opened.certificates.read(outcome.certificate.id)
             checks = verify_statement(statement(certificate), policy_text())
-            assert {each.outcome for each in checks} == {CheckOutcome.HOLDS}
+            assert {check.outcome for check in checks} == {CheckOutcome.HOLDS}
             certificate_notes.append(await opened.memory.list(agent=certificate.agent))
             return certificate
 
@@ -121,9 +121,9 @@ def judged(opening, lab_project):
 
 def findings(certificate, prefix="LAB"):
     return {
-        (each.claim.rule, str(each.claim.location)): each
-        for each in certificate.findings
-        if each.claim.rule.startswith(prefix)
+        (finding.claim.rule, str(finding.claim.location)): finding
+        for finding in certificate.findings
+        if finding.claim.rule.startswith(prefix)
     }
 
 
@@ -132,7 +132,7 @@ def tools_of(certificate, finding):
 
 
 def states(certificate):
-    return {each.text: each.state for each in certificate.assumptions}
+    return {assumption.text: assumption.state for assumption in certificate.assumptions}
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ async def test_the_compiler_expert_says_where_it_breaks_and_what_would_not_expor
     assert broken.claim.confidence is Confidence.HIGH
     assert states(certificate)["torch.compile makes one graph of model.py:Net"] is AssumptionState.REFUTED
     assert {each.tool for each in certificate.evidence} >= {"torch-targets", "torch-explain", "torch-export"}
-    assert any("torch.where" in each for each in certificate.next_steps)
+    assert any("torch.where" in next_step for next_step in certificate.next_steps)
 
 
 async def test_the_nan_debugger_joins_what_was_read_with_what_was_run(judged):
@@ -160,7 +160,7 @@ async def test_the_nan_debugger_joins_what_was_read_with_what_was_run(judged):
 async def test_a_run_that_stays_finite_leaves_a_reported_nan_undecided(judged):
     certificate = await judged("my loss is NaN", "growing.py", agent="nan-debugger")
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
-    assert any(each.blocks_approval and "--inputs" in each.command for each in certificate.gaps)
+    assert any(gap.blocks_approval and "--inputs" in gap.command for gap in certificate.gaps)
     assert [each.arguments["steps"] for each in certificate.evidence if each.tool == "torch-nan"] == [20, 100]
 
 
@@ -179,7 +179,7 @@ async def test_the_memory_diagnostician_names_what_holds_it_and_runs_longer_to_r
 @pytest.mark.slow
 async def test_the_profiler_hands_a_broken_graph_to_the_expert_and_concludes_on_the_whole(judged):
     certificate = await judged("where does the time go?", "compiled.py", agent="profiler")
-    assert [(each.sender, each.receiver) for each in certificate.handoffs] == [
+    assert [(handoff.sender, handoff.receiver) for handoff in certificate.handoffs] == [
         ("profiler", "pytorch-expert"),
         ("pytorch-expert", "profiler"),
     ]
@@ -199,21 +199,21 @@ async def test_the_kernel_specialist_says_what_binds_and_certifies_nothing(judge
     tools = {each.tool for each in certificate.evidence if each.outcome is CallOutcome.COMPLETED}
     assert tools >= {"torch-profile", "torch-explain", "torch-memory"}
     assert "Costliest: aten::add" in certificate.summary
-    assert any("at most" in each and "check against eager" in each for each in certificate.next_steps)
-    assert any("certifies" in each.why for each in certificate.gaps)
+    assert any("at most" in next_step and "check against eager" in next_step for next_step in certificate.next_steps)
+    assert any("certifies" in gap.why for gap in certificate.gaps)
 
 
 @pytest.mark.slow
 async def test_a_claimed_speed_up_goes_to_the_engineer_who_recommends_what_is_as_fast_as_claimed(judged):
     request = f"is ops.py:fast 1.5x faster than ops.py:slow on {SIZE}?"
     certificate = await judged(request, "ops.py", agent="torch-specialist")
-    assert [each.receiver for each in certificate.handoffs] == [ENGINEER]
+    assert [handoff.receiver for handoff in certificate.handoffs] == [ENGINEER]
     assert (certificate.agent, certificate.verdict.status) == (ENGINEER, Status.RECOMMEND)
     tools = {each.tool for each in certificate.evidence}
     assert tools >= {"torch-compare", "torch-profile", "torch-explain"}
     assert set(states(certificate).values()) == {AssumptionState.CONFIRMED}
     (notes,) = judged.notes
-    decision = next(each.text for each in notes if each.kind is NoteKind.DECISION)
+    decision = next(note.text for note in notes if note.kind is NoteKind.DECISION)
     assert "RECOMMEND for ops" in decision
     assert "Measured: ops.py:fast against ops.py:slow: faster as claimed (" in decision
 
@@ -236,7 +236,7 @@ async def test_against_a_revision_the_engineer_says_what_else_differs_and_how_to
     assert states(certificate)[text] is AssumptionState.REFUTED
     (caveat,) = [each for each in certificate.caveats if "differ as well" in each]
     assert "(bare.py, slow.py, two.py)" in caveat
-    assert any(each.startswith("keep a way back: git revert to ") for each in certificate.next_steps)
+    assert any(next_step.startswith("keep a way back: git revert to ") for next_step in certificate.next_steps)
     assert certificate.risks.reversibility == "Easy"
 
 
@@ -269,10 +269,10 @@ async def test_where_inputs_are_missing_they_are_made_and_the_certificate_says_s
     harness = ".esper/harness/ops_slow.py:make"
     runs = [each for each in certificate.evidence if each.arguments.get("target") == harness]
     assert runs
-    assert all(each.output["synthetic"] is True for each in runs)
+    assert all(run.output["synthetic"] is True for run in runs)
     assert not any(file.path.startswith(".esper/") for each in certificate.evidence for file in each.examined)
     assert "ops.py:slow with arguments made by the program (synthetic)" in certificate.summary
-    assert any("inputs were synthetic" in each for each in certificate.caveats)
+    assert any("inputs were synthetic" in caveat for caveat in certificate.caveats)
 
 
 async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measured_is_said(judged, monkeypatch):
@@ -288,7 +288,7 @@ async def test_where_no_sandbox_holds_the_reading_is_done_and_what_was_not_measu
     assert certificate.verdict.status is Status.ADVISORY_ONLY
     assert set(findings(certificate, "ESP"))
     assert not findings(certificate)
-    assert any(each.why == "no sandbox works here" for each in certificate.gaps)
+    assert any(gap.why == "no sandbox works here" for gap in certificate.gaps)
     assert "Nothing was measured" in certificate.summary
 
 

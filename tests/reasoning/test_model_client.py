@@ -179,7 +179,7 @@ async def test_what_answers_used_that_came_to_nothing_is_counted(monkeypatch):
         model = ModelServer(silence_s=5.0, address=server.url, key="test")
         reply = await model.ask(REQUEST, lambda _: None, tries)
         await model.close()
-    prompts = [each.usage.total for each in server.requests if each.usage.total]
+    prompts = [request.usage.total for request in server.requests if request.usage.total]
     assert len(prompts) == 4
     counted = tries.usage.tokens - tries.usage.output
     assert counted == sum(prompts[each] for each in (0, 1, 3))
@@ -405,7 +405,7 @@ async def test_bedrock_is_asked_at_the_address_of_the_model(monkeypatch):
         # The scripted server has no such address.
         with pytest.raises(ModelError, match="this model or address"):
             await model.ask(REQUEST, lambda _: None)
-        assert [each.path for each in server.requests] == ["/model/claude-opus-5-5/invoke-with-response-stream"]
+        assert [request.path for request in server.requests] == ["/model/claude-opus-5-5/invoke-with-response-stream"]
         await model.close()
 
 

@@ -47,7 +47,7 @@ async def test_what_a_model_looks_up_and_concludes_ends_in_a_certificate_that_na
     assert ran.outcome.state is SessionState.DONE
     assert [each.claim.name for each in ran.certificate.findings] == ["gradients-not-clipped"]
     assert ran.certificate.verdict.status is Status.CONDITIONALLY_APPROVED
-    by = {each.reasoner: each for each in ran.certificate.definitions}
+    by = {definition.reasoner: definition for definition in ran.certificate.definitions}
     assert set(by) == {"playbook", "claude"}
     assert len(by["claude"].exchanges) == len(server.requests) == 2
     assert by["claude"].provider.startswith("anthropic ")
@@ -73,7 +73,7 @@ async def test_several_tool_calls_of_one_turn_are_one_step_and_each_is_answered(
         ran = await ask(worker, server)
     assert worker.effects() == ["look", "look a", "look b", "look c"]
     answers = server.requests[1].body["messages"][-1]["content"]
-    assert [each["type"] for each in answers] == ["tool_result"] * 3
+    assert [answer["type"] for answer in answers] == ["tool_result"] * 3
     made = [turn.moved.move for turn in ran.history.frames[0].turns if isinstance(turn.moved.move, CallTools)]
     assert [len(each.calls) for each in made] == [3]
 
@@ -133,7 +133,7 @@ async def test_beside_a_call_that_cannot_be_read_the_others_of_its_turn_are_carr
     with served([answer, conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
     results = server.requests[1].body["messages"][-1]["content"]
-    assert sorted(each["is_error"] for each in results) == [False, True]
+    assert sorted(result["is_error"] for result in results) == [False, True]
     # The first is the playbook's, before the model is asked.
     assert worker.effects() == ["look", "look this"]
     assert ran.outcome.state is SessionState.DONE
@@ -143,7 +143,7 @@ async def test_a_model_that_never_makes_a_move_ends_undecided_in_the_end(worker,
     with served(lambda _: Say("Let me think."), monkeypatch) as server:
         ran = await ask(worker, server)
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
-    assert any("12 moves in a row" in each.why for each in ran.certificate.gaps)
+    assert any("12 moves in a row" in gap.why for gap in ran.certificate.gaps)
     assert len(server.requests) == 12
 
 
@@ -180,7 +180,7 @@ async def test_one_bad_call_of_a_turn_is_refused_and_the_others_run(worker, monk
         ran = await ask(worker, server)
     assert worker.effects() == ["look", "look one"]
     results = server.requests[1].body["messages"][-1]["content"]
-    assert sorted(each["is_error"] for each in results) == [False, True, True]
+    assert sorted(result["is_error"] for result in results) == [False, True, True]
     assert "has no tool 'nosuch'" in told(server.requests[1])
     assert "text of tool 'look': input should be a valid string" in told(server.requests[1])
     assert ran.outcome.state is SessionState.DONE
@@ -207,7 +207,7 @@ async def test_a_consult_is_answered_and_the_one_who_asks_stays_in_charge(worker
     with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
     assert "It depends." in told(server.requests[2])
-    assert [each.agent for each in ran.certificate.consults] == ["worker", "other"]
+    assert [consult.agent for consult in ran.certificate.consults] == ["worker", "other"]
 
 
 async def test_questions_to_several_agents_are_a_panel(worker, monkeypatch):
@@ -223,7 +223,7 @@ async def test_questions_to_several_agents_are_a_panel(worker, monkeypatch):
 
     with served(script, monkeypatch) as server:
         ran = await ask(worker, server)
-    assert [each.agent for each in ran.certificate.consults] == ["worker", "one", "two"]
+    assert [consult.agent for consult in ran.certificate.consults] == ["worker", "one", "two"]
 
 
 async def test_a_handoff_starts_on_the_brief_and_not_on_the_transcript(worker, monkeypatch):
@@ -244,7 +244,7 @@ async def test_a_handoff_starts_on_the_brief_and_not_on_the_transcript(worker, m
     assert len(last["messages"]) == 1
     assert "all seen" in opening(server.requests[2])
     assert ran.certificate.agent == "other"
-    assert [each.receiver for each in ran.certificate.handoffs] == ["other"]
+    assert [handoff.receiver for handoff in ran.certificate.handoffs] == ["other"]
 
 
 async def test_a_question_to_the_person_waits_and_its_answer_reaches_the_model(worker, monkeypatch):
@@ -386,9 +386,9 @@ async def test_a_stream_that_breaks_off_is_asked_for_again(worker, monkeypatch):
 async def test_a_model_that_declines_leaves_the_judgement_open_after_the_fallback_declined_too(worker, monkeypatch):
     with served(lambda _: [Say("I cannot."), Stop("refusal")], monkeypatch) as server:
         ran = await ask(worker, server)
-    assert len({each.body["model"] for each in server.requests}) == 2
+    assert len({request.body["model"] for request in server.requests}) == 2
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
-    assert any("declined" in each.why for each in ran.certificate.gaps)
+    assert any("declined" in gap.why for gap in ran.certificate.gaps)
 
 
 async def test_an_overloaded_model_gives_way_to_the_fallback_and_is_asked_first_in_the_next_turn(worker, monkeypatch):
@@ -446,7 +446,7 @@ async def test_what_a_model_costs_is_on_record_and_stops_at_the_budget(worker, m
     assert len(server.requests) > 1
     used = usage(history)
     assert 0 < used[Resource.MONEY] <= 70_000
-    assert used[Resource.TOKENS] > sum(each.usage.total for each in server.requests) > 0
+    assert used[Resource.TOKENS] > sum(request.usage.total for request in server.requests) > 0
 
 
 def as_long_as_may_be(request):
@@ -461,7 +461,7 @@ async def test_however_long_a_model_speaks_it_stays_within_the_budget(worker, mo
     (limit,) = read_budget(budget)
     assert outcome.exit_code is ExitCode.BUDGET
     assert 0 < usage(history)[limit.resource] <= limit.amount
-    assert all(2_000 <= each.body["max_tokens"] <= 32_000 for each in server.requests)
+    assert all(2_000 <= request.body["max_tokens"] <= 32_000 for request in server.requests)
     assert server.requests[-1].body["max_tokens"] < 32_000
 
 
@@ -475,7 +475,7 @@ async def test_what_the_program_itself_says_of_an_end_goes_back_to_nobody(worker
     monkeypatch.setattr("esper_agents.orchestration.turn.MOST_TURNS", 25)
     with served(lambda _: ToolUseBlock("look"), monkeypatch) as server:
         ran = await ask(worker, server)
-    assert any("has taken 25 turns" in each.why for each in ran.certificate.gaps)
+    assert any("has taken 25 turns" in gap.why for gap in ran.certificate.gaps)
     assert not ran.bodies("move-refused")
 
 
@@ -518,7 +518,7 @@ async def test_what_a_declined_turn_used_is_counted_with_that_of_the_fallback(wo
 async def test_what_a_stream_that_broke_off_used_is_counted(worker, monkeypatch):
     with served([[Say("I begin"), TruncateResponse(600)], conclude()], monkeypatch) as server:
         ran = await ask(worker, server)
-    assert usage(ran.history)[Resource.TOKENS] > sum(each.usage.total for each in server.requests)
+    assert usage(ran.history)[Resource.TOKENS] > sum(request.usage.total for request in server.requests)
 
 
 async def test_what_a_turn_used_that_failed_in_the_end_is_counted_and_a_replay_is_the_same(worker, monkeypatch):
@@ -534,7 +534,7 @@ async def test_what_a_turn_used_that_failed_in_the_end_is_counted_and_a_replay_i
             (told,) = await opened.models.usage([ran.session])
             replayed = await opened.sessions.replay(ran.session)
     assert len(server.requests) == 11
-    prompts = sum(each.usage.total for each in server.requests)
+    prompts = sum(request.usage.total for request in server.requests)
     assert prompts < used[Resource.TOKENS] == told.expense.tokens
     assert used[Resource.MONEY] == told.expense.money > 0
     assert replayed.is_identical

@@ -83,7 +83,7 @@ async def test_one_bad_call_of_several_refuses_only_itself(worker, monkeypatch):
         ran = await ask(worker, server)
     assert [each.tool for each in ran.certificate.evidence].count("read-file") == 2
     answers = ran.requests[1].body["messages"][-1]["content"]
-    assert sorted(each["is_error"] for each in answers) == [False, False, True, True]
+    assert sorted(answer["is_error"] for answer in answers) == [False, False, True, True]
 
 
 def meeting(name, meet):
@@ -133,7 +133,7 @@ async def test_a_colleagues_answer_has_its_findings_in_full(worker, monkeypatch)
     answer = told(ran.requests[-1])
     assert "The seed is not set." in answer
     assert "Set the seed." in answer
-    assert all(not each.reported for each in ran.certificate.consults)
+    assert all(not consult.reported for consult in ran.certificate.consults)
 
 
 async def test_the_change_of_a_task_is_in_the_first_message(worker, monkeypatch):

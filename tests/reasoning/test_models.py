@@ -49,9 +49,9 @@ def test_a_second_opinion_of_our_table_is_another_model_than_most_agents_have():
 
 
 def test_in_our_table_reading_the_cache_is_cheapest_and_an_answer_dearest():
-    for each in load_models().models.values():
-        assert 0 < each.cache_read < each.input < each.cache_write < each.output
-        assert 0 < each.most_output < each.window
+    for model in load_models().models.values():
+        assert 0 < model.cache_read < model.input < model.cache_write < model.output
+        assert 0 < model.most_output < model.window
 
 
 @pytest.mark.parametrize(

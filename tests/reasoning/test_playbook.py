@@ -164,8 +164,8 @@ async def test_without_any_code_every_playbook_of_ours_says_so_and_stays_undecid
     brief = replace(BRIEF, task=replace(BRIEF.task, paths=()))
     move = (await PlaybookReasoner(play, brief).next_move((), silent)).move
     assert isinstance(move, Conclude)
-    assert any(each.blocks_approval for each in move.gaps)
-    assert all(each.command for each in move.gaps)
+    assert any(gap.blocks_approval for gap in move.gaps)
+    assert all(gap.command for gap in move.gaps)
 
 
 def test_a_playbook_that_a_program_registers_goes_before_ours():

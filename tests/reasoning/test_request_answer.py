@@ -89,7 +89,7 @@ async def play(project, brief):
                     searched += [call.arguments["text"]] if call.tool == "search-code" else []
                 result = tuple(reports)
             case Panel(consults):
-                result = tuple([await consulted(project, brief, each) for each in consults])
+                result = tuple([await consulted(project, brief, consult) for consult in consults])
             case _:
                 return move, searched
         turns.append(briefs_turn(move, result))

@@ -29,13 +29,13 @@ def use(name, schema=None, description="Do it. And more.", risk=Risk.LOW):
 
 
 def names_of(tools):
-    return [each["name"] for each in tools]
+    return [tool["name"] for tool in tools]
 
 
 def test_tools_beyond_the_room_have_one_line_and_are_called_by_the_general_tool():
     tools = tools_of(brief(agent=agent(tools=("look", "big")), tools=(use("big", LARGE), LOOK, use("other"))))
     assert names_of(tools) == ["look", "other", CALL_TOOL, *sorted(MOVES)]
-    (general,) = [each for each in tools if each["name"] == CALL_TOOL]
+    (general,) = [tool for tool in tools if tool["name"] == CALL_TOOL]
     assert general["description"].splitlines()[1].startswith("- big([part_0")
 
 
@@ -113,9 +113,9 @@ async def test_a_call_by_the_general_tool_is_checked_and_approved_as_any_other(t
     ]
     with served([turn, conclude()], monkeypatch) as server:
         made = await ask(toybox, server)
-    assert [each.tool for each in made.outcome.questions] == ["write"]
+    assert [question.tool for question in made.outcome.questions] == ["write"]
     assert toybox.effects() == ["look a"]
-    (moved,) = [each for each in made.bodies("moved") if each["move"]["move"] == "use-tools" and each["record"]]
+    (moved,) = [body for body in made.bodies("moved") if body["move"]["move"] == "use-tools" and body["record"]]
     faults = list(moved["record"]["faults"].values())
     assert "worker has no tool 'hidden'" in faults[0]
     assert "size" in faults[1]

@@ -167,7 +167,10 @@ def test_older_results_are_told_in_a_line_each_where_room_is_wanted_and_thinking
 def test_a_message_of_nothing_but_thinking_that_is_left_out_is_left_out():
     thought = answered(CallTools(()), Refusal(("no move",)), words="go on")
     thought.record["content"].append({"type": "redacted_thinking", "data": "x"})
-    assert [each["role"] for each in messages(conversation(), [thought], ElidedTurns(thinking=1))] == ["user", "user"]
+    assert [message["role"] for message in messages(conversation(), [thought], ElidedTurns(thinking=1))] == [
+        "user",
+        "user",
+    ]
 
 
 def test_a_tool_that_failed_and_a_move_that_was_refused_are_errors():
@@ -215,7 +218,7 @@ def test_words_without_a_use_are_answered_in_words():
 def test_a_paused_turn_goes_on_without_a_word_between():
     paused = answered(CallTools(()), Refusal(("go on",)), stop="pause_turn")
     paused.record["content"].append({"type": "text", "text": "so far"})
-    assert [each["role"] for each in messages(conversation(), [paused])] == ["user", "assistant"]
+    assert [message["role"] for message in messages(conversation(), [paused])] == ["user", "assistant"]
 
 
 def test_what_a_tool_says_has_no_markup_and_a_bounded_length():

@@ -45,7 +45,7 @@ async def reproduced(toybox, *tools, then=lambda: None):
     """Certify calls of tools, have the certificate's evidence run again, and return both certificates and the exit."""
 
     def play(_brief):
-        yield calls(*(each.name for each in tools))
+        yield calls(*(tool.name for tool in tools))
         return Conclude("done")
 
     toybox.tools[:] = tools
@@ -91,7 +91,7 @@ async def test_one_that_may_not_be_run_is_a_condition_with_the_command_that_runs
     _, second, code = await reproduced(toybox, counting("same"), counting("once", is_repeatable=False))
     assert outcomes(second) == [ReproductionOutcome.REPRODUCED, ReproductionOutcome.NOT_RUN]
     assert (second.verdict.status, code) == (Status.CONDITIONALLY_APPROVED, ExitCode.DONE)
-    assert [(each.why, each.command) for each in second.gaps] == [("the tool is not repeatable", "count --as once")]
+    assert [(gap.why, gap.command) for gap in second.gaps] == [("the tool is not repeatable", "count --as once")]
 
 
 async def test_where_nothing_that_read_a_file_was_run_again_nothing_is_decided(toybox):

@@ -96,7 +96,7 @@ def test_words_of_paths_links_and_code_name_no_topic():
     ],
 )
 def test_observations_keep_their_words_and_number(words, quantity, value, text, per):
-    seen = next(each for each in parse_request(words).observations if each.quantity is quantity)
+    seen = next(observation for observation in parse_request(words).observations if observation.quantity is quantity)
     assert (seen.text, seen.per) == (text, per)
     assert seen.value == (None if value is None else pytest.approx(value))
 
@@ -191,7 +191,7 @@ def test_files_are_named_by_path_words_or_definition(project, words, paths):
 
 def test_a_definition_has_its_place_and_an_ambiguous_one_is_listed(project):
     parsed = parse_request("why do Trainer.fit and `forward` differ?", project)
-    assert [(each.name, each.path, each.line, each.last_line) for each in parsed.symbols] == [
+    assert [(symbol.name, symbol.path, symbol.line, symbol.last_line) for symbol in parsed.symbols] == [
         ("Trainer.fit", "pkg/trainer.py", 2, 3)
     ]
     assert [str(each) for each in parsed.ambiguous] == ["Head.forward (pkg/head.py:2)", "Net.forward (pkg/model.py:2)"]
@@ -209,7 +209,7 @@ def test_a_definition_has_its_place_and_an_ambiguous_one_is_listed(project):
 def test_both_sides_of_a_choice_are_names_if_the_project_defines_both(tmp_path, words, names):
     (tmp_path / "ops.py").write_text("def sparsemax(x):\n    return x\n\n\ndef bisected(x):\n    return x\n")
     request = parse_request(words, tmp_path)
-    assert {each.name for each in request.symbols} == set(names)
+    assert {symbol.name for symbol in request.symbols} == set(names)
     assert (request.wish is Wish.COMPARE) == bool(names)
 
 
@@ -219,13 +219,13 @@ def test_the_line_of_a_frame_is_recorded(project):
 
 
 def test_a_word_that_is_a_method_of_a_named_class_means_the_method(project):
-    names = [each.name for each in parse_request("how does the Trainer class fit?", project).symbols]
+    names = [symbol.name for symbol in parse_request("how does the Trainer class fit?", project).symbols]
     assert names == ["Trainer", "Trainer.fit"]
-    assert [each.name for each in parse_request("is the Trainer class right?", project).symbols] == ["Trainer"]
+    assert [symbol.name for symbol in parse_request("is the Trainer class right?", project).symbols] == ["Trainer"]
 
 
 def test_a_capitalized_word_inside_a_sentence_may_be_a_class(project):
-    assert [each.name for each in parse_request("is Head right?", project).symbols] == ["Head"]
+    assert [symbol.name for symbol in parse_request("is Head right?", project).symbols] == ["Head"]
     # The first word of a sentence is capitalized in any case.
     assert parse_request("Head over to the docs", project).symbols == ()
 
@@ -274,5 +274,5 @@ def test_a_topic_word_inside_the_name_of_a_definition_is_no_topic_of_an_explanat
     (tmp_path / "buffer.py").write_text(BUFFERS)
     parsed = parse_request(request_, tmp_path)
     assert wish in {None, parsed.wish}
-    assert [each.name for each in parsed.symbols] == symbols
-    assert [each.name for each in parsed.topics] == topics
+    assert [symbol.name for symbol in parsed.symbols] == symbols
+    assert [topic.name for topic in parsed.topics] == topics

@@ -126,7 +126,7 @@ def test_an_entry_of_another_shape_is_none(project, cache, judged):
 def test_the_folder_and_its_entries_are_for_nobody_else(project, cache):
     review(project, [project], cache=cache)
     assert cache.folder.stat().st_mode & 0o777 == 0o700
-    assert [each.stat().st_mode & 0o777 for each in entries(cache)] == [0o600]
+    assert [entry.stat().st_mode & 0o777 for entry in entries(cache)] == [0o600]
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o755])
@@ -228,4 +228,4 @@ def test_modules_that_are_handed_over_keep_the_cache_out(project, cache, judged)
 def test_nothing_is_left_lying_about(project, cache):
     reports: set[ReviewReport] = {review(project, [project], cache=cache) for _ in range(3)}
     assert len(reports) == 1
-    assert [each.suffix for each in entries(cache)] == [".json"]
+    assert [entry.suffix for entry in entries(cache)] == [".json"]

@@ -146,7 +146,7 @@ def test_an_import_is_an_edit_only_if_a_name_has_another_origin():
     source = "from a import f, g\nimport os\n\n\ndef h():\n    return f(os)\n"
     assert described("f, g", "f", source).form == ("imports",)
     found = described("from a import f, g", "from b import f", source)
-    assert [each.text for each in found.edits] == ["`f` is `b.f` instead of `a.f`"]
+    assert [edit.text for edit in found.edits] == ["`f` is `b.f` instead of `a.f`"]
 
 
 def test_functions_that_come_go_move_or_are_rewritten_are_named_and_files_likewise():
@@ -158,11 +158,11 @@ def test_functions_that_come_go_move_or_are_rewritten_are_named_and_files_likewi
     found = describe_change(
         {"a.py": two}, {"b.py": moved + "\n\nclass C:\n    pass\n", "c.py": "x = 1\n"}, ["a.py", "b.py", "c.py"]
     )
-    assert [each.text for each in found.edits] == ["adds `C` (2 lines)", "new file with 1 line"]
+    assert [edit.text for edit in found.edits] == ["adds `C` (2 lines)", "new file with 1 line"]
     assert found.form == ("`a.py` moved to `b.py`", "moved functions")
     old = "def f(x):\n" + "".join(f"    x = x + {number}\n" for number in range(20))
     new = "def f(x):\n" + "".join(f"    print('{'a' * number}')\n" for number in range(20))
-    assert [each.text for each in describe_change({"a.py": old}, {"a.py": new}, ["a.py"]).edits] == [
+    assert [edit.text for edit in describe_change({"a.py": old}, {"a.py": new}, ["a.py"]).edits] == [
         "`f` is rewritten (1 of 21 statements are still in it)"
     ]
 
@@ -180,7 +180,7 @@ def test_an_edit_that_a_finding_names_is_not_described_again_and_the_rest_is_not
     new = "def f(y, losses):\n    losses.append(y)\n    return y\n"
     sides = ([from_bytes(text.encode(), "a.py")] for text in (old, new))
     found = review_change(tmp_path, *sides, paths=["a.py"])
-    assert [each.rule for each in found.report.claims] == ["ESP702"]
+    assert [claim.rule for claim in found.report.claims] == ["ESP702"]
     assert (found.description.edits, found.description.named) == ((), 1)
     assert found.description.form == ("1 rename (`x` to `y`)",)
     assert not found.description.is_form_only

@@ -16,7 +16,7 @@ def repository(make_project):
 
 
 def texts(sources):
-    return {each.record.path: each.text for each in sources}
+    return {source.record.path: source.text for source in sources}
 
 
 def test_the_work_tree_is_held_against_a_revision(repository):

@@ -78,5 +78,5 @@ def test_no_glob_takes_long():
 def test_it_is_looked_for_in_changes_and_only_when_its_rule_runs(tmp_path):
     after = [from_bytes(b"x = 1\n", "src/state_a.py")]
     more = {"paths": ["src/state_a.py"], "companions": [STATE]}
-    assert [each.rule for each in review_change(tmp_path, [], after, **more).report.claims] == ["ESP701"]
+    assert [claim.rule for claim in review_change(tmp_path, [], after, **more).report.claims] == ["ESP701"]
     assert review_change(tmp_path, [], after, rules=["ESP101"], **more).report.claims == ()

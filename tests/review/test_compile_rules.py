@@ -279,7 +279,7 @@ def test_clipping_after_a_backward_in_a_helper_is_found(found):
 def test_clipping_after_the_step_is_a_warning():
     late = CLIP.format(before="scaler.step(optimizer)", after="scaler.update()")
     assert [
-        (each.severity, each.excerpt.strip()) for each in review_sources({"train.py": late}, rules=["ESP503"]).claims
+        (claim.severity, claim.excerpt.strip()) for claim in review_sources({"train.py": late}, rules=["ESP503"]).claims
     ] == [(Severity.WARNING, "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")]
 
 

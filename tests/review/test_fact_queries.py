@@ -23,7 +23,7 @@ def subject(query):
 
 def facts(query, example):
     done = inspect_sources(example_files(example), subject(query), names=[query.name])
-    assert [each.problem for each in done.results] == [""]
+    assert [result.problem for result in done.results] == [""]
     return done.results[0].facts
 
 
@@ -51,14 +51,14 @@ def test_a_query_belongs_to_topics_of_requests_and_to_rules_that_exist(query):
 @pytest.mark.parametrize("query", QUERIES, ids=lambda each: each.name)
 def test_what_a_query_says_is_one_sentence_at_a_line_of_the_file(query):
     sources = example_files(query.bad)
-    for each in facts(query, query.bad):
-        assert 1 <= each.line <= sources[each.path].count("\n") + 1
-        assert "\n" not in each.text
-        assert not each.text.endswith(".")
-        assert len(each.text) <= 300
+    for fact in facts(query, query.bad):
+        assert 1 <= fact.line <= sources[fact.path].count("\n") + 1
+        assert "\n" not in fact.text
+        assert not fact.text.endswith(".")
+        assert len(fact.text) <= 300
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda each: each.name)
 def test_a_query_says_nothing_of_a_file_without_its_subject(query):
     empty = inspect_sources({"train.py": "def add(a, b):\n    return a + b\n"}, subject(query), names=[query.name])
-    assert not [each for each in empty.results[0].facts if each.assessment is Assessment.MUST_CHANGE]
+    assert not [fact for fact in empty.results[0].facts if fact.assessment is Assessment.MUST_CHANGE]

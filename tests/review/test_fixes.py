@@ -279,7 +279,7 @@ def test_the_mode_stays_and_a_link_goes_on_to_lead_there(tmp_path):
     assert (tmp_path / "link.py").is_symlink()
     assert (tmp_path / "real.py").read_text() == "optimizer.zero_grad()\n"
     assert (tmp_path / "real.py").stat().st_mode & 0o777 == 0o755
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.py", "real.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.py", "real.py"]
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path):

@@ -36,7 +36,7 @@ def test_a_function_that_another_makes_is_known_by_the_name_it_is_given(returned
     index = index_of({"a.py": MADE.format(returned=returned, bound=bound, called=called)})
     assert reached(index, f"{called}(x)") == meant
     for qualname in meant:
-        assert [each.path for each in index.callers(named(index, qualname))] == [called]
+        assert [caller.path for caller in index.callers(named(index, qualname))] == [called]
 
 
 def test_a_function_kept_by_an_object_is_called_through_it():
@@ -84,5 +84,5 @@ def test_a_call_of_a_parameter_may_reach_what_callers_hand_to_it_where_all_is_kn
     index = index_of({"a.py": HANDED.format(*handed)})
     calling = call(index, "step(x)")
     assert index.callees(calling) == ()
-    assert [each.qualname for each in index.possible_callees(calling)] == possible
+    assert [possible_callee.qualname for possible_callee in index.possible_callees(calling)] == possible
     assert (calling in index.callers(named(index, "one"))) == ("one" in handed)

@@ -29,7 +29,9 @@ def call(index: ProjectIndex, text: str) -> Call:
 
 
 def named(index: ProjectIndex, qualname: str) -> Function:
-    return next(each for file in index.files.values() for each in file.functions if each.qualname == qualname)
+    return next(
+        function for file in index.files.values() for function in file.functions if function.qualname == qualname
+    )
 
 
 MODEL = """
@@ -46,7 +48,7 @@ MODEL = """
 
 
 def reached(index: ProjectIndex, text: str) -> list[str]:
-    return [each.qualname for each in index.callees(call(index, text))]
+    return [callee.qualname for callee in index.callees(call(index, text))]
 
 
 def test_functions_are_found_through_imports_and_packages_that_pass_them_on():
@@ -107,7 +109,7 @@ def test_an_unknown_receiver_reaches_nothing_surely_and_namesakes_possibly():
     index = index_of({"model.py": MODEL, "train.py": "def f(thing):\n    thing.reset()\n"})
     unknown = call(index, "thing.reset()")
     assert index.callees(unknown) == ()
-    assert [each.qualname for each in index.possible_callees(unknown)] == ["Base.reset"]
+    assert [possible_callee.qualname for possible_callee in index.possible_callees(unknown)] == ["Base.reset"]
 
 
 def test_callers_are_found_over_files():
@@ -118,8 +120,8 @@ def test_callers_are_found_over_files():
             "c.py": "def step(x):\n    pass\n\nstep(2)\n",
         }
     )
-    step = next(each for each in index.files["b.py"].functions if each.name == "step")
-    assert [ast.unparse(each.node) for each in index.callers(step)] == ["step(x)", "step(1)"]
+    step = next(function for function in index.files["b.py"].functions if function.name == "step")
+    assert [ast.unparse(caller.node) for caller in index.callers(step)] == ["step(x)", "step(1)"]
 
 
 def test_what_a_function_reaches_goes_through_calls_and_survives_recursion():
@@ -163,7 +165,7 @@ def test_a_value_is_followed_through_names_attributes_and_parameters():
     )
     using = call(index, "use(again)")
     origins = index.origins(using.node.args[0], using.function, using.line)
-    assert [(ast.unparse(each.value), each.function.qualname) for each in origins] == [("make()", "T.__init__")]
+    assert [(ast.unparse(origin.value), origin.function.qualname) for origin in origins] == [("make()", "T.__init__")]
 
 
 def test_a_value_that_goes_in_circles_ends():

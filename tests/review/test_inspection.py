@@ -18,7 +18,7 @@ WHOLE = {"checkpoint-loads"}
 
 
 def loads(done):
-    return next(each for each in done.results if each.name == "checkpoint-loads")
+    return next(result for result in done.results if result.name == "checkpoint-loads")
 
 
 def test_a_claim_is_confirmed_refuted_or_open_by_the_facts():
@@ -37,7 +37,7 @@ def test_only_the_files_in_question_have_facts_and_the_project_is_their_context(
     (tmp_path / "a.py").write_text(SAFE)
     (tmp_path / "b.py").write_text(UNSAFE)
     done = inspect(tmp_path, [tmp_path / "a.py"], LOADS)
-    assert {each.path for each in loads(done).facts} == {"a.py"}
+    assert {fact.path for fact in loads(done).facts} == {"a.py"}
     assert [each.path for each in done.examined] == ["a.py"]
     assert done.context_files == 1
     assert inspect(tmp_path, [tmp_path / "a.py"], LOADS, most_bytes=1).context_files == 0
@@ -47,7 +47,7 @@ def test_tests_are_left_out_unless_they_are_all_that_is_asked_about(tmp_path):
     (tmp_path / "a.py").write_text(SAFE)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(UNSAFE)
-    assert {each.path for each in loads(inspect(tmp_path, [tmp_path], LOADS)).facts} == {"a.py"}
+    assert {fact.path for fact in loads(inspect(tmp_path, [tmp_path], LOADS)).facts} == {"a.py"}
     only = loads(inspect(tmp_path, [tmp_path / "tests" / "test_a.py"], LOADS)).facts
     assert {each.path for each in only} == {"tests/test_a.py"}
 
@@ -64,7 +64,7 @@ def test_a_file_that_does_not_parse_is_named_and_the_others_are_inspected(tmp_pa
     (tmp_path / "b.py").write_text("def f(:\n")
     done = inspect(tmp_path, [tmp_path], LOADS)
     assert [each.path for each in done.unreadable] == ["b.py"]
-    assert {each.path for each in loads(done).facts} == {"a.py"}
+    assert {fact.path for fact in loads(done).facts} == {"a.py"}
 
 
 def test_unknown_topics_and_queries_are_refused():

@@ -38,7 +38,9 @@ def test_all_nodes_but_contexts_and_operators_are_gone_through():
 
 def test_what_is_directly_below_is_given_in_order_but_for_contexts_and_operators():
     for node in ast.walk(ast.parse(STATEMENTS)):
-        assert below(node) == [each for each in ast.iter_child_nodes(node) if not isinstance(each, _ASIDE)]
+        assert below(node) == [
+            child_node for child_node in ast.iter_child_nodes(node) if not isinstance(child_node, _ASIDE)
+        ]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_what_uses_torch_stays_together_with_what_it_uses_and_what_uses_it(tmp_p
     split(monkeypatch, 1000)
     first, *rest = parts.divide(engine.discover(tmp_path, [tmp_path]), 1000)
     assert first.name == "what uses torch"
-    assert [each.path for each in first.candidates] == [
+    assert [candidate.path for candidate in first.candidates] == [
         "app/nets.py",
         "app/sizes.py",
         "app/sub/steps.py",

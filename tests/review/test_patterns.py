@@ -11,7 +11,7 @@ import pytest
 from esper_agents import review
 from esper_agents.review.patterns import pattern
 
-MODULES = [each.name for each in walk_packages(review.__path__, f"{review.__name__}.")]
+MODULES = [walk_package.name for walk_package in walk_packages(review.__path__, f"{review.__name__}.")]
 
 
 def test_a_pattern_answers_as_a_compiled_expression_does():
@@ -36,6 +36,6 @@ def test_a_pattern_has_nothing_that_an_expression_lacks():
 @pytest.mark.parametrize("module", MODULES)
 def test_every_pattern_of_a_module_can_be_compiled(module):
     lazy = type(pattern(""))
-    for each in vars(import_module(module)).values():
-        if isinstance(each, lazy):
-            assert each.pattern
+    for var in vars(import_module(module)).values():
+        if isinstance(var, lazy):
+            assert var.pattern

@@ -68,7 +68,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _found(report: ReviewReport) -> list[tuple[str, int, str]]:
-    return [(each.location.path, each.location.line, each.rule) for each in report.claims]
+    return [(claim.location.path, claim.location.line, claim.rule) for claim in report.claims]
 
 
 def test_a_finding_that_only_a_caller_shows_is_reported_for_the_file_alone(project: Path) -> None:

@@ -29,10 +29,10 @@ def packages(tmp_path):
 def test_a_sample_is_the_same_for_a_seed_and_takes_queries_and_packages_in_turn(packages):
     rows = draw(packages, 4, 3, WEIGHTY)
     assert rows == draw(packages, 4, 3, WEIGHTY)
-    loads = [each["package"] for each in rows if each["query"] == "checkpoint-loads"]
+    loads = [row["package"] for row in rows if row["query"] == "checkpoint-loads"]
     assert loads[:2] == ["one", "two"]
-    assert "unordered-data" in {each["query"] for each in rows}
-    assert all(f"{each['line']}: " in "\n".join(each["source"]) for each in rows)
+    assert "unordered-data" in {row["query"] for row in rows}
+    assert all(f"{row['line']}: " in "\n".join(row["source"]) for row in rows)
 
 
 def test_only_the_assessments_that_are_asked_for_are_drawn(packages):

@@ -170,7 +170,7 @@ def test_a_review_of_a_change_reports_them_with_what_the_change_introduces():
     report = review_change(
         None, [from_bytes(old.encode(), "train.py")], [from_bytes(new.encode(), "train.py")], paths=["train.py"]
     ).report
-    (found,) = [each for each in report.claims if each.rule == "ESP702"]
+    (found,) = [claim for claim in report.claims if claim.rule == "ESP702"]
     assert found.severity is Severity.CRITICAL
     assert "`opt.zero_grad()` (line 5 before)" in found.message
 

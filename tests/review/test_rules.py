@@ -138,7 +138,7 @@ def advice_in(source):
     """Return the remedies and messages that the code of a rule holds, with `x` for what is put in when it runs."""
     for call in ast.walk(ast.parse(source)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "hit":
-            said = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "remedy")]
+            said = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "remedy")]
             yield from (part for one in said for part in _texts_in(one))
 
 

@@ -85,12 +85,12 @@ def test_every_rule_that_ran_is_described(check):
     log = sarif_of("x = 1\n")
     check(log)
     rules = log["runs"][0]["tool"]["driver"]["rules"]
-    assert [each["id"] for each in rules] == [each.code for each in catalogue()]
-    for each in rules:
-        assert each["help"]["markdown"].startswith(f"# {each['id']} ")
-        assert each["defaultConfiguration"]["level"] in {"error", "warning", "note"}
-        assert each["properties"]["category"] in each["properties"]["tags"]
-    security = [each for each in rules if each["properties"]["category"] == "security"]
+    assert [rule["id"] for rule in rules] == [each.code for each in catalogue()]
+    for rule in rules:
+        assert rule["help"]["markdown"].startswith(f"# {rule['id']} ")
+        assert rule["defaultConfiguration"]["level"] in {"error", "warning", "note"}
+        assert rule["properties"]["category"] in rule["properties"]["tags"]
+    security = [rule for rule in rules if rule["properties"]["category"] == "security"]
     assert all(float(each["properties"]["security-severity"]) > 0 for each in security)
 
 
@@ -170,9 +170,9 @@ def test_locations_that_a_message_names_are_linked_and_no_others(check):
 
 def test_a_rule_has_its_page_and_the_address_of_its_first_source_and_no_other():
     rules = {each["id"]: each for each in sarif_of("x = 1\n")["runs"][0]["tool"]["driver"]["rules"]}
-    assert all(each["help"]["markdown"] for each in rules.values())
+    assert all(rule["help"]["markdown"] for rule in rules.values())
     assert rules["ESP702"]["helpUri"] == "https://docs.pytorch.org/docs/stable/notes/faq.html"
-    assert not [each for each in rules.values() if "esper-agents.dev" in each.get("helpUri", "")]
+    assert not [rule for rule in rules.values() if "esper-agents.dev" in rule.get("helpUri", "")]
 
 
 def test_columns_count_characters(check):

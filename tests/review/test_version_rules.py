@@ -331,7 +331,7 @@ def _is_there(path: str) -> bool:
     return True
 
 
-OWN = [(each, name) for each in symbols() for name in each.names if name.startswith(("torch.", "functorch."))]
+OWN = [(symbol, name) for symbol in symbols() for name in symbol.names if name.startswith(("torch.", "functorch."))]
 
 
 @pytest.mark.slow
@@ -344,13 +344,13 @@ def test_what_is_said_of_torchs_names_is_so_in_the_installed_torch():
 
 
 def test_the_table_is_large_and_whole():
-    assert len({name for each in symbols() for name in each.names}) >= 60
-    for each in symbols():
-        assert each.source
-        assert each.instead
-        assert each.removed or each.deprecated
-        assert not (each.keyword and each.absent)
-        for snippet in re.findall(r"`([^`]+)`", each.replacement(each.names[0])):
+    assert len({name for symbol in symbols() for name in symbol.names}) >= 60
+    for symbol in symbols():
+        assert symbol.source
+        assert symbol.instead
+        assert symbol.removed or symbol.deprecated
+        assert not (symbol.keyword and symbol.absent)
+        for snippet in re.findall(r"`([^`]+)`", symbol.replacement(symbol.names[0])):
             ast.parse(snippet)
 
 

@@ -13,7 +13,7 @@ IMPORTS = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\
 def reviewed_severities():
     """Return a function from a rule and a source to the severities of what it finds, in order."""
     return lambda rule, source: [
-        str(each.severity) for each in review_sources({"train.py": source}, rules=[rule]).claims
+        str(claim.severity) for claim in review_sources({"train.py": source}, rules=[rule]).claims
     ]
 
 

@@ -33,12 +33,12 @@ def test_equal_bytes_are_kept_once(artifacts, made, tmp_path):
     first = artifacts.keep(made, "one.json", "application/json")
     second = artifacts.keep(made, "two.json", "application/json")
     assert first.sha256 == second.sha256
-    assert sum(each.is_file() for each in (tmp_path / "home").rglob("*")) == 1
+    assert sum(path.is_file() for path in (tmp_path / "home").rglob("*")) == 1
 
 
 def test_nobody_else_may_look_into_the_folder(artifacts, made, tmp_path):
     artifacts.keep(made, "trace.json", "application/json")
-    assert {each.stat().st_mode & 0o077 for each in (tmp_path / "home" / "artifacts").rglob("*")} == {0}
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "home" / "artifacts").rglob("*")} == {0}
 
 
 def test_what_no_row_names_is_found_once_it_is_old_enough(artifacts, tmp_path):

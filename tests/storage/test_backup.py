@@ -46,7 +46,7 @@ def test_a_backup_is_one_file_that_only_its_owner_reads_and_that_opens_like_the_
     to.parent.mkdir()
     done = back_up(url, to)
     assert (done.path, done.shape, done.sessions, done.certificates, done.log_entries) == (to, HEAD, 5, 0, 0)
-    assert [each.name for each in to.parent.iterdir()] == ["first.db"]
+    assert [path.name for path in to.parent.iterdir()] == ["first.db"]
     assert stat.S_IMODE(to.stat().st_mode) == 0o600
     assert done.size_bytes == to.stat().st_size
     store = Store(URL.create("sqlite", database=str(to)))

@@ -182,10 +182,10 @@ def test_of_many_that_want_a_free_session_at_once_one_gets_it(store, held):
             busy.append(error)
 
     threads = [threading.Thread(target=want) for _ in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert (len(got), len(busy)) == (1, 5)
     assert columns(store, held).fence == got[0].fence == held.fence + 1
 
@@ -237,10 +237,10 @@ def test_of_two_owners_that_write_in_turns_only_the_newer_one_adds_rows(store, h
                 refused.append(error)
 
     threads = [threading.Thread(target=write, args=(owner, frame)) for owner, frame in ((held, 1), (newer, 2))]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert {each.key.frame for each in written} == {2}
     assert (len(written), len(refused)) == (10, 10)
 

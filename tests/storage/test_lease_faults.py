@@ -74,9 +74,9 @@ def test_a_fence_that_was_set_back_does_not_let_an_older_owner_write_again(store
     set_columns(store, held, fence=fence, owner="", expires_ms=0)
     newest = lease.claim(store, held.session)
     assert newest.fence > owners[-1].fence
-    for each in owners:
+    for owner in owners:
         with pytest.raises(LeaseLostError):
-            write(store, each, 5)
+            write(store, owner, 5)
     write(store, newest, 5)
 
 

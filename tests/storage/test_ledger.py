@@ -55,7 +55,7 @@ def test_no_two_rows_share_a_key(store, held):
     ledger.append(store, held, [(key(1), {})])
     with pytest.raises(StorageError, match="refused"):
         ledger.append(store, held, [(key(1), {"again": True})])
-    assert [each.body for each in rows(store, held.session)][1:] == ["{}"]
+    assert [row.body for row in rows(store, held.session)][1:] == ["{}"]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_a_writer_learns_that_the_session_is_to_be_cancelled(store, held):
 
 def test_nothing_begins_in_a_session_that_is_to_be_cancelled_and_what_is_done_is_still_written(store, held):
     begun = ledger.append(store, held, [(key(1), {})], beginning=[(key(2), {})])
-    assert ([each.key for each in begun.rows], begun.is_cancel_requested) == ([key(1), key(2)], False)
+    assert ([row.key for row in begun.rows], begun.is_cancel_requested) == ([key(1), key(2)], False)
     sessions.request_cancel(store, held.session)
     refused = ledger.append(store, held, [(key(3), {})], beginning=[(key(4), {})])
-    assert ([each.key for each in refused.rows], refused.is_cancel_requested) == ([key(3)], True)
-    assert [each.key for each in rows(store, held.session)][1:] == [key(1), key(2), key(3)]
+    assert ([row.key for row in refused.rows], refused.is_cancel_requested) == ([key(3)], True)
+    assert [row.key for row in rows(store, held.session)][1:] == [key(1), key(2), key(3)]
 
 
 def test_rows_are_counted_by_session(store, create):

@@ -81,7 +81,11 @@ def test_a_database_of_an_older_shape_is_told_and_left_as_it_is(empty_database):
 def test_an_upgrade_says_what_it_ran_and_a_second_one_has_nothing_to_do(empty_database):
     shaped(empty_database, "0001")
     done = maintenance.upgrade(empty_database)
-    assert (done.before, done.after, [each[:4] for each in done.migrations]) == ("0001", HEAD, SINCE_THE_FIRST)
+    assert (done.before, done.after, [migration[:4] for migration in done.migrations]) == (
+        "0001",
+        HEAD,
+        SINCE_THE_FIRST,
+    )
     Store(empty_database).close()
     assert maintenance.upgrade(empty_database) == maintenance.Upgraded(HEAD, HEAD, ())
 

@@ -127,10 +127,10 @@ def test_while_one_migrates_the_others_wait_and_then_have_nothing_to_do(empty_da
 
     monkeypatch.setattr(migrate, "upgrade", slow)
     threads = [threading.Thread(target=lambda: Store(empty_database).close()) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(entered) == 1
 
 

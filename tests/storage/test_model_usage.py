@@ -75,7 +75,7 @@ def test_projects_do_not_pay_for_one_another(store, play):
 def test_only_the_sessions_that_are_named_count(store, play, monkeypatch, most):
     monkeypatch.setattr(module, "_MOST_SINGLY", most)
     made = [play([turn(number)]) for number in (1, 2, 3)]
-    assert [each.session for each in expenses(store, PROJECT.key, made[:2])] == made[:2]
+    assert [expense.session for expense in expenses(store, PROJECT.key, made[:2])] == made[:2]
     assert expenses(store, PROJECT.key, []) == ()
 
 
@@ -88,7 +88,7 @@ def test_what_was_asked_outside_of_sessions_is_told_after_them_under_its_purpose
         ModelUsage(one, agent().name, "claude-opus-5-5", Expense(1, fresh=10, money=1_000)),
         ModelUsage("retrospect", "retrospect", "claude-opus-5-5", Expense(2, fresh=3, money=2_000)),
     )
-    assert [each.session for each in expenses(store, PROJECT.key, [one])] == [one]
+    assert [expense.session for expense in expenses(store, PROJECT.key, [one])] == [one]
 
 
 def test_an_exchange_is_found_again_by_its_request_as_it_was_kept(store):

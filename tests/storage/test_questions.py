@@ -38,7 +38,7 @@ def ending(store, end, project=PROJECT):
 
 def test_questions_without_an_answer_are_found_in_their_order_with_where_they_were_asked(store, create, clock):
     leases = [create(), create()]
-    asked = [ask(store, each) for each in leases]
+    asked = [ask(store, lease) for lease in leases]
     asked.append(ask(store, leases[0], 1))
     with store.reading() as connection:
         told = questions.unanswered(connection, PROJECT.key)

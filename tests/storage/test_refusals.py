@@ -22,7 +22,7 @@ SECRET = "correct-horse-battery"  # noqa: S105 - made for these tests
 def do(url, *statements):
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        found = [connection.execute(text(each)) for each in statements]
+        found = [connection.execute(text(statement)) for statement in statements]
         rows = found[-1].fetchall() if found[-1].returns_rows else []
     engine.dispose()
     return rows

@@ -216,9 +216,9 @@ def open_folder():
     folder.chmod(0o755)
     yield folder
     folder.chmod(0o755)
-    for each in folder.rglob("*"):
-        if each.is_dir():
-            each.chmod(0o755)
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o755)
     subprocess.run(["rm", "-r", str(folder)], check=True)
 
 

@@ -65,10 +65,10 @@ def test_one_writer_at_a_time_among_threads(file):
         done.append(number)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert (max(most), len(done)) == (1, 6)
 
 

@@ -18,7 +18,7 @@ def ask():
     """Return what asks a server through the SDK and returns its message; `stream=True` gathers a stream's."""
 
     def send(server, *messages, stream=False, client=None, **more):
-        turns = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
+        turns = [{"role": "user", "content": message} if isinstance(message, str) else message for message in messages]
         given = {
             "model": MODEL,
             "max_tokens": 1000,

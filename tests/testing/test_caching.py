@@ -149,5 +149,5 @@ def test_an_answer_that_failed_has_cached_nothing(serve, ask, usage):
 def test_the_server_keeps_how_each_request_was_billed(server, ask):
     system = [text(LONG, cache_control=MARK)]
     used = [ask(server, system=system).usage for _ in range(2)]
-    assert [each.usage.read for each in server.requests] == [each.cache_read_input_tokens for each in used]
-    assert [each.usage.total for each in server.requests] == [server.requests[0].usage.total] * 2
+    assert [request.usage.read for request in server.requests] == [each.cache_read_input_tokens for each in used]
+    assert [request.usage.total for request in server.requests] == [server.requests[0].usage.total] * 2

@@ -50,7 +50,7 @@ def brief_of(name, request="review this: is it right, fast, and free of NaN?"):
         findings=(),
         evidence=(),
         notes=(),
-        tools=tuple(each.use for each in TOOLS.values()),
+        tools=tuple(tool.use for tool in TOOLS.values()),
         agents=tuple(AGENTS),
     )
 
@@ -74,7 +74,7 @@ def reading(project):
         running = TOOLS[name].run(ToolContext(project), call.arguments)
         result = elsewhere.submit(asyncio.run, running).result()
         findings = [
-            Finding(f"fnd_{each.fingerprint}", each, "toy", (report(call).evidence.id,)) for each in result.claims
+            Finding(f"fnd_{claim.fingerprint}", claim, "toy", (report(call).evidence.id,)) for claim in result.claims
         ]
         return report(call, result.summary, result.output, findings)
 

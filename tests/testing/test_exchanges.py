@@ -75,7 +75,7 @@ def test_no_key_and_no_secret_is_kept(file, record, monkeypatch):
     assert kept.count("[struck out: ") > 8
     assert not any(secret in kept.replace("\\", "") for secret in (KEY, OTHER, "correct-horse", "authorization"))
     events = exchanges_in(file)[1].response
-    told = "".join(each["delta"].get("text", "") for each in events if each["type"] == "content_block_delta")
+    told = "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
     assert told == "so " * 19 + "it is [struck out: Anthropic key]!"
     assert replayed(file, asking)[1]["content"][0]["text"] == told
 

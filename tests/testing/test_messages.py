@@ -60,7 +60,7 @@ def test_tool_results_carry_a_conversation_on(serve, ask, stream):
     )
     assert second.content[0].text == "done"
     assert server.requests[1].last == "x = 1"
-    assert [each.number for each in server.requests] == [1, 2]
+    assert [request.number for request in server.requests] == [1, 2]
 
 
 def test_a_stream_has_the_events_of_the_api_in_their_order(serve, client_of):
@@ -91,7 +91,7 @@ def test_a_stream_pings_after_its_first_block_begins(serve, client_of):
     assert answered.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert int(answered.headers["anthropic-ratelimit-requests-remaining"]) > 0
     assert answered.headers["request-id"].startswith("req_")
-    assert [each.partition("\n")[0] for each in events[:3]] == [
+    assert [event.partition("\n")[0] for event in events[:3]] == [
         "event: message_start",
         "event: content_block_start",
         "event: ping",
@@ -149,7 +149,7 @@ def test_the_sdk_tries_again_where_the_server_says_so(serve, client_of, ask):
     server = serve(Fail(429, retry_after_s=0.001), Fail(529, retry_after_s=0.001), Say("at last"))
     with client_of(server, max_retries=2) as client:
         assert ask(server, client=client).content[0].text == "at last"
-    assert [each.headers["x-stainless-retry-count"] for each in server.requests] == ["0", "1", "2"]
+    assert [request.headers["x-stainless-retry-count"] for request in server.requests] == ["0", "1", "2"]
 
 
 def test_an_error_within_a_stream_is_an_event(serve, ask):
@@ -189,7 +189,7 @@ def test_a_request_to_another_path_is_kept_with_it(serve, client_of):
     server = serve(Say("yes"))
     with client_of(server) as client, pytest.raises(anthropic.NotFoundError):
         client.models.list()
-    assert [(each.path, each.refusal) for each in server.requests] == [("/v1/models", "Not found")]
+    assert [(request.path, request.refusal) for request in server.requests] == [("/v1/models", "Not found")]
 
 
 def test_arguments_of_a_tool_may_be_broken_json(serve, ask):

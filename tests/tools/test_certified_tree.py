@@ -72,7 +72,7 @@ def test_a_branch_that_is_none_leaves_the_commit_alone(project, branch, git):
 def test_a_commit_that_is_not_here_leaves_what_lay_beside_unknown(project, commit):
     file = source_file("train.py", (project / "train.py").read_bytes())
     with scratch_tree(project, replace(revision(project), commit=commit), (file,)) as tree:
-        assert sorted(each.name for each in tree.root.iterdir()) == ["train.py"]
+        assert sorted(path.name for path in tree.root.iterdir()) == ["train.py"]
         assert tree.missing == frozenset()
         assert tree.unknown.startswith("commit ")
 
@@ -115,7 +115,7 @@ def test_nothing_is_written_or_read_through_a_link_of_the_commit(make_project, g
     files = (source_file("way/in.py", b"in"), source_file("way/out.py", b"out"))
     with scratch_tree(root, then, files) as tree:
         assert tree.missing == {"way/in.py", "way/out.py"}
-    assert [each.name for each in outside.iterdir()] == ["out.py"]
+    assert [path.name for path in outside.iterdir()] == ["out.py"]
 
 
 def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(project):
@@ -133,9 +133,9 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_uses_stays(projec
         roots = [Path(each.stdout.readline().strip()) for each in (killed, living)]
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        assert all(each.is_dir() for each in roots)
+        assert all(root.is_dir() for root in roots)
         with scratch_tree(project, NO_COMMIT, ()):
-            assert [each.is_dir() for each in roots] == [False, True]
+            assert [root.is_dir() for root in roots] == [False, True]
         living.stdin.close()
         living.wait()
     assert list(temporary.iterdir()) == []

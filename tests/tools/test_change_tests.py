@@ -64,7 +64,7 @@ def test_names_with_spaces_and_other_alphabets_deleted_and_renamed_files_are_rea
     chosen(dict.fromkeys(named, "def g():\n    return 2\n"), (), dict.fromkeys(named, "def g():\n    return 1\n"))
     (project / "src/pkg/loss.py").rename(project / "src/pkg/losses.py")
     context = ToolContext(project)
-    found = {each.path: each for each in changed_files(context, "HEAD")}
+    found = {changed_file.path: changed_file for changed_file in changed_files(context, "HEAD")}
     assert [found[path].lines.statements for path in named] == [{2}, {2}]
     assert found["src/pkg/loss.py"].after is None
     assert importers(context, "src/pkg/loss.py") == ("src/pkg/train.py", "tests/test_zloss.py")

@@ -101,7 +101,7 @@ def test_a_deleted_public_function_cannot_be_executed_and_a_private_one_that_not
 
 
 def test_a_new_file_and_a_script_count_as_a_whole():
-    assert {len(each.statements) > 0 for each in changed_lines("", BEFORE).blocks} == {True}
+    assert {len(block.statements) > 0 for block in changed_lines("", BEFORE).blocks} == {True}
     assert changed_lines("", "import x\n\nx.run()\n").statements == {3}
 
 

@@ -45,7 +45,7 @@ def _apply(folder, patch):
 
 
 def _state(folder):
-    return {each.relative_to(folder): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 async def test_a_draft_is_a_patch_that_git_applies_and_changes_no_file_of_the_project(draft, faulty):

@@ -145,7 +145,7 @@ def test_no_way_to_write_a_path_leads_out_or_to_a_secret(tangled, pieces):
             continue
         inside = found.relative_to(root)
         assert found == found.resolve()
-        assert ".git" not in {each.casefold() for each in inside.parts}
+        assert ".git" not in {part.casefold() for part in inside.parts}
         assert inside.name != ".env"
         assert may is readable or ".esper" not in inside.parts
 

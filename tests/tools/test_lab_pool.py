@@ -56,7 +56,7 @@ def before():
 
 
 def children():
-    return {each.pid for each in psutil.Process().children(recursive=True)} - BEFORE
+    return {child.pid for child in psutil.Process().children(recursive=True)} - BEFORE
 
 
 async def until(is_so):
@@ -108,8 +108,8 @@ async def test_measured_code_sees_nothing_that_is_ours_and_leaves_no_process_whe
 
 async def test_a_lab_that_died_is_replaced(search):
     assert (await search("make_step", steps=1)).output["status"] == "clean"
-    for each in children():
-        os.kill(each, signal.SIGKILL)
+    for child in children():
+        os.kill(child, signal.SIGKILL)
     with pytest.raises(EvidenceError, match="has ended"):
         await search("make_step", steps=1)
     assert (await search("make_step", steps=1)).output["status"] == "clean"

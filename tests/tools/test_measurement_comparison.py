@@ -50,7 +50,9 @@ def test_intervals_that_overlap_are_reproduced_and_told():
     found = comparison(compared(), compared(lower="1.55", upper="1.9"))
     assert found.outcome is ReproductionOutcome.REPRODUCED
     assert found.why == "the outcome is the same; recorded 1.4x to 1.6x, now 1.55x to 1.9x"
-    assert [(each.recorded, each.again, each.by) for each in found.intervals] == [("1.4x to 1.6x", "1.55x to 1.9x", "")]
+    assert [(interval.recorded, interval.again, interval.by) for interval in found.intervals] == [
+        ("1.4x to 1.6x", "1.55x to 1.9x", "")
+    ]
 
 
 @pytest.mark.parametrize(("lower", "upper"), [("2.4", "2.6"), ("0.7", "0.9")])

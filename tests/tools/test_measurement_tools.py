@@ -13,7 +13,7 @@ from esper_agents.torchlab.measurement import MeasuredClaim
 from esper_agents.torchlab.measurement_codes import LabRule
 from esper_agents.torchlab.report import MeasurementReport
 
-RULES = [each for each in vars(measurement_codes).values() if isinstance(each, LabRule)]
+RULES = [var for var in vars(measurement_codes).values() if isinstance(var, LabRule)]
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_the_basis_names_the_witnesses():
 def test_codes_and_names_are_used_once_and_by_no_rule_of_the_review():
     from esper_agents.review.catalogue import catalogue
 
-    assert len({each.code for each in RULES}) == len({each.name for each in RULES}) == len(RULES)
-    assert not {each.name for each in RULES} & {each.name for each in catalogue()}
+    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+    assert not {rule.name for rule in RULES} & {each.name for each in catalogue()}
 
 
 def test_a_command_line_leaves_out_what_was_not_asked():

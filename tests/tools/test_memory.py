@@ -21,8 +21,8 @@ def remembering(toybox):
         said = []
 
         def play(brief):
-            for each in commands:
-                (report,) = yield calls("memory", **each)
+            for command in commands:
+                (report,) = yield calls("memory", **command)
                 said.append(report.evidence)
             return Conclude("done")
 

@@ -91,7 +91,7 @@ def test_many_claims_are_kept_as_well(tmp_path):
     kept = with_whole_kept(ToolContext(tmp_path, home=tmp_path), ToolResult("looked", {"a": 1}, claims)).artifacts
     assert [each.name for each in kept] == ["output.json", "claims.json"]
     read = json.loads(Artifacts(tmp_path / "artifacts").path(kept[1].sha256).read_bytes())
-    assert [each["name"] for each in read] == [each.name for each in claims]
+    assert [each["name"] for each in read] == [claim.name for claim in claims]
     assert whole_of(evidence({"a": 1}, kept)) == kept
     assert kept[1].sha256 in model_view(evidence({"text": "x" * 30_000}, kept))
 

@@ -43,7 +43,7 @@ async def test_a_place_may_be_found_by_what_stands_there(context, keep):
 async def test_a_secret_is_struck_out_even_where_a_page_ends_in_it(context, keep):
     name = keep("x" * 11_990 + f" {TOKEN} " + "y" * 20_000)
     pages = [await read_artifact.run(context, {"sha256": name, "start": start}) for start in (0, 12_000)]
-    assert "Zz9Zz9" not in "".join(each.output["text"] for each in pages)
+    assert "Zz9Zz9" not in "".join(page.output["text"] for page in pages)
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "../../etc/passwd", "", "x" * 64, "artifacts"])

@@ -42,7 +42,7 @@ def looking_tool(name, tell, *, claims=(), **options):
 def using(*names):
     def play(_brief):
         reports = yield calls(*names)
-        return Conclude("; ".join(each.evidence.summary for each in reports))
+        return Conclude("; ".join(report.evidence.summary for report in reports))
 
     return play
 
@@ -50,7 +50,7 @@ def using(*names):
 async def issued(toybox, *tools, **task):
     """Have an agent call tools, and return its certificate."""
     toybox.tools[:] = tools
-    toybox.agent("worker", using(*(each.name for each in tools)))
+    toybox.agent("worker", using(*(tool.name for tool in tools)))
     return (await toybox.run("worker", **task)).certificate
 
 

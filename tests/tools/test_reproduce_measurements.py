@@ -27,7 +27,7 @@ CALLS = (
 
 def play(_brief):
     reports = yield CallTools(CALLS)
-    return Conclude("; ".join(each.evidence.summary for each in reports))
+    return Conclude("; ".join(report.evidence.summary for report in reports))
 
 
 async def test_what_was_measured_comes_out_again_from_the_commit(make_project, tmp_path, monkeypatch):
@@ -38,13 +38,13 @@ async def test_what_was_measured_comes_out_again_from_the_commit(make_project, t
     async with open_project(root, playbooks={"measurer": play}, agents=[agent]) as project:
         task = project.tasks.create("review this", [root], agent="measurer")
         first = (await (await project.tasks.submit(task)).run()).certificate
-        for each in root.glob("*.py"):
-            each.write_text("raise SystemExit\n")
+        for path in root.glob("*.py"):
+            path.write_text("raise SystemExit\n")
         monkeypatch.setattr(tempfile, "tempdir", str(scratch))
         outcome = await (await project.tasks.submit(await project.tasks.reproduction(first.id))).run()
         issued = await project.certificates.read(outcome.certificate.id)
     found = {each.output["tool"]: each.output["outcome"] for each in issued.evidence}
-    assert found == {each.tool: ReproductionOutcome.REPRODUCED for each in CALLS}, [
+    assert found == {call.tool: ReproductionOutcome.REPRODUCED for call in CALLS}, [
         each.summary for each in issued.evidence
     ]
     assert issued.verdict.status is Status.CONDITIONALLY_APPROVED

@@ -68,7 +68,7 @@ async def test_neither_the_project_itself_nor_secrets_nor_the_program_s_own_thin
         context.root.parent / "other.txt",
     ]
     code = (
-        f"places = {[str(each) for each in places]!r}\n"
+        f"places = {[str(place) for place in places]!r}\n"
         "for each in places:\n    try:\n        open(each).read()\n        print('open', each)\n"
         "    except OSError:\n        print('closed')\n"
         "import os\nprint(os.path.exists('.env'), os.path.exists('.git'))\n"

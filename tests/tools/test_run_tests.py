@@ -129,7 +129,7 @@ async def test_a_file_that_does_not_start_and_is_about_something_else_is_a_warni
     write(tested, {"test_broken.py": "1 / 0\n", "test_loop.py": COUNTS})
     found = await call("run-tests", paths=["."], subject=["loop.py"])
     assert found.output["outcome"] == "passed"
-    assert [each.severity for each in found.claims] == [Severity.WARNING]
+    assert [claim.severity for claim in found.claims] == [Severity.WARNING]
     assert "does not import the files under test" in found.claims[0].message
 
 
@@ -310,7 +310,7 @@ async def test_tests_of_a_change_say_what_of_it_they_executed_and_what_fails_wit
     (tested / "loop.py").write_text(LOOP.replace("total = 0", "total = 1").replace("return 1", "return 3"))
     found = await call("run-tests", paths=["."], subject=["loop.py"], since="HEAD")
     assert found.output["outcome"] == "failed"
-    assert [each.message for each in found.claims] == [
+    assert [claim.message for claim in found.claims] == [
         "the test test_count fails and passes without the change: assert 4 == 3; it executes the edit at loop.py:5"
     ]
     row = {"path": "loop.py", "lines": 2, "executed": 0, "blocks": 2, "executed_blocks": 0, "missed": [5, 12]}

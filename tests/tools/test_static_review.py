@@ -26,7 +26,7 @@ async def test_findings_come_back_as_claims_about_files_that_were_read(call, pro
 async def test_only_rules_of_the_named_categories_are_applied(call):
     everything = await call("static-review", paths=["train.py"])
     some = await call("static-review", paths=["train.py"], categories=["memory"])
-    assert {each.category for each in some.claims} <= {Category.MEMORY}
+    assert {claim.category for claim in some.claims} <= {Category.MEMORY}
     assert set(some.output["rules"]) < set(everything.output["rules"])
 
 
@@ -68,8 +68,8 @@ async def test_only_what_a_change_brought_is_claimed(project, git):
     companion = CompanionRule(("*.py",), ("docs/**",), "documented", "a skill")
     context = ToolContext(project, companions=(companion,))
     found = await static_review.run(context, {"paths": ["."], "since": "HEAD"})
-    assert [(each.rule, each.location.path) for each in found.claims] == [("ESP701", "new.py"), ("ESP901", "new.py")]
-    assert {each.location.path for each in found.claims} <= {each.path for each in found.examined}
+    assert [(claim.rule, claim.location.path) for claim in found.claims] == [("ESP701", "new.py"), ("ESP901", "new.py")]
+    assert {claim.location.path for claim in found.claims} <= {each.path for each in found.examined}
     assert static_review.rerun({"paths": ["."], "since": "HEAD"}) == "esper review --diff=HEAD -- ."
     with pytest.raises(UsageError):
         await static_review.run(context, {"paths": ["."], "since": "--nothing"})
@@ -116,7 +116,7 @@ async def test_a_finding_that_a_change_causes_in_an_unchanged_file_is_part_of_it
     git(project, "commit", "-qm", "both")
     (project / "losses.py").write_text(LOSSES.replace("loss.detach()", "loss"))
     found = await call("static-review", paths=["losses.py"], related=["fit.py"], since="HEAD")
-    claims = [(each.rule, str(each.location)) for each in found.claims]
+    claims = [(claim.rule, str(claim.location)) for claim in found.claims]
     assert claims == [("ESP301", "fit.py:8"), ("ESP702", "losses.py:7")]
     assert [each.path for each in found.examined] == ["fit.py", "losses.py"]
     assert found.summary.endswith("1 older finding not part of the change: esper review losses.py")

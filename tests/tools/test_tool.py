@@ -152,7 +152,7 @@ def test_every_tool_of_ours_says_what_it_is_and_what_each_argument_means():
 
 def test_the_guide_tells_of_every_tool_and_its_risk():
     guide = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
-    rows = [each.split("|")[1:3] for each in guide.splitlines() if each.startswith("| `")]
+    rows = [line.split("|")[1:3] for line in guide.splitlines() if line.startswith("| `")]
     told = {name: risk.strip() for names, risk in rows for name in re.findall("`([a-z*-]+)`", names)}
     for each in load_tools().tools.values():
         assert told["torch-*" if each.name.startswith("torch-") else each.name] == each.risk, each.name

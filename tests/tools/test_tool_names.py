@@ -108,8 +108,8 @@ def test_the_table_names_tools_that_there_are():
     from esper_agents.tools.tool_names import _table
 
     table = _table()
-    named = {tool for each in table.names.values() for tool in each.tools} | {*table.reading, *table.writing}
-    assert named | {tool for each in table.commands.values() for tool in each} <= set(KNOWN)
+    named = {tool for name in table.names.values() for tool in name.tools} | {*table.reading, *table.writing}
+    assert named | {tool for command in table.commands.values() for tool in command} <= set(KNOWN)
     assert set(table.reading) == READING
 
 

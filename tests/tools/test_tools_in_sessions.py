@@ -21,7 +21,7 @@ def one_by_one(*wanted, seen):
     """Return a playbook that makes calls one after another and keeps what came of each."""
 
     def play(brief):
-        seen.append({each.name for each in brief.tools})
+        seen.append({tool.name for tool in brief.tools})
         for name, arguments in wanted:
             result = yield CallTools((ToolCall(name, arguments),))
             seen.append(result)
@@ -51,9 +51,9 @@ async def test_an_agent_of_claude_code_is_offered_what_its_tools_come_to_and_no_
 async def test_our_own_agents_are_offered_what_they_name_and_nothing_else(toybox):
     async with toybox.open() as opened:
         services = opened.services
-        for each in services.agents.agents.values():
-            assert [tool.name for tool in services.tools.named(each.tools)] == sorted(
-                each.tools or services.tools.tools
+        for agent in services.agents.agents.values():
+            assert [tool.name for tool in services.tools.named(agent.tools)] == sorted(
+                agent.tools or services.tools.tools
             )
 
 
@@ -71,8 +71,8 @@ async def test_nothing_is_written_and_no_shell_runs_before_a_person_agreed(toybo
     async with toybox.open() as opened:
         outcome = await (await toybox.submit(opened, "writer")).run()
         assert outcome.state is SessionState.WAITING
-        assert [each.tool for each in outcome.questions] == [name]
-        before = sorted((each.name, each.read_bytes()) for each in toybox.project.glob("*.py"))
+        assert [question.tool for question in outcome.questions] == [name]
+        before = sorted((path.name, path.read_bytes()) for path in toybox.project.glob("*.py"))
         assert dict(before)["train.py"].startswith(b"import torch\n")
         assert "new.py" not in dict(before)
         await (await opened.approvals.answer(outcome.questions[0].id, "approve")).run()
@@ -139,6 +139,6 @@ async def test_our_own_agents_have_every_tool_that_changes_nothing_outside_a_cop
     async with toybox.open() as opened:
         tools = opened.services.tools
         changing = {"write-file", "edit-file", "shell"}
-        for each in opened.services.agents.agents.values():
-            if each.tools is not None:
-                assert {tool.name for tool in tools.named(each.tools)} == set(tools.tools) - changing, each.name
+        for agent in opened.services.agents.agents.values():
+            if agent.tools is not None:
+                assert {tool.name for tool in tools.named(agent.tools)} == set(tools.tools) - changing, agent.name

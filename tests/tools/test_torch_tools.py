@@ -43,7 +43,7 @@ def call(lab_project, bench, tmp_path):  # noqa: F811 - fixtures
         assert len(canonical(found.output)) < 40_000
         assert tool.rerun(arguments).startswith(f"esper torch {report['kind']} ")
         lines = {each.path: each.lines for each in found.examined}
-        assert all(1 <= each.location.line <= lines[each.location.path] for each in found.claims)
+        assert all(1 <= claim.location.line <= lines[claim.location.path] for claim in found.claims)
         return found
 
     return run
@@ -92,7 +92,7 @@ async def test_the_first_non_finite_number_is_a_critical_claim_that_one_way_saw(
 
 async def test_growing_memory_is_claimed_where_it_is_kept(call):
     found = await call("torch-memory", target="growing.py:make_step", steps=6)
-    grows = next(each for each in found.claims if each.rule == "LAB401")
+    grows = next(claim for claim in found.claims if claim.rule == "LAB401")
     assert grows.excerpt.strip() == "kept.append(loss)"
     assert grows.confidence is Confidence.HIGH
     assert "held by kept" in grows.message
@@ -106,8 +106,8 @@ async def test_a_profile_says_what_binds_and_which_tools_agree(call):
     assert 0 < found.output["share"] <= 1
     assert found.output["status"] in found.summary
     assert {"torch.profiler", "cProfile"} <= set(found.output["witnesses"])
-    assert {each.location.path for each in found.claims} == {"ops.py"}
-    assert {each.media_type for each in found.artifacts} >= {"application/json", "image/svg+xml"}
+    assert {claim.location.path for claim in found.claims} == {"ops.py"}
+    assert {artifact.media_type for artifact in found.artifacts} >= {"application/json", "image/svg+xml"}
 
 
 @pytest.mark.slow

@@ -47,7 +47,10 @@ def test_without_a_sample_nothing_is_said_of_where_the_time_goes():
 
 def test_tools_that_are_not_installed_are_named_with_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    described = [each.described() for each in external_profilers.run_external_profilers(os.getpid(), 0.1, tmp_path)]
+    described = [
+        external_profiler.described()
+        for external_profiler in external_profilers.run_external_profilers(os.getpid(), 0.1, tmp_path)
+    ]
     assert [each["tool"] for each in described] == ["py-spy", "perf", "nsys"]
     assert all(each["missing"] and each["remedy"] and "top" not in each for each in described)
     assert not external_profilers.installed()
@@ -62,7 +65,9 @@ def test_a_tool_that_is_refused_says_what_it_said_itself(monkeypatch, tmp_path, 
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     seen = next(
-        each for each in external_profilers.run_external_profilers(os.getpid(), 0.1, tmp_path) if each.tool == tool
+        external_profiler
+        for external_profiler in external_profilers.run_external_profilers(os.getpid(), 0.1, tmp_path)
+        if external_profiler.tool == tool
     )
     assert seen.missing == "not permitted"
     assert seen.remedy

@@ -127,4 +127,6 @@ def test_environments_that_cannot_measure_are_named_with_the_reason(root, tmp_pa
 
 def test_an_old_torch_is_passed_over(root):
     with_torch(environment(root / ".venv"), "1.13.1")
-    assert [each.problem for each in project_candidates(root)] == ["torch 1.13.1 of .venv is older than 2.4"]
+    assert [project_candidate.problem for project_candidate in project_candidates(root)] == [
+        "torch 1.13.1 of .venv is older than 2.4"
+    ]

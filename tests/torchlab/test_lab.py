@@ -36,10 +36,10 @@ def run(lab, name, timeout_s=1.0, inputs=("randn(4)",)):
 
 def descendants(pid):
     parents = {}
-    for each in Path("/proc").iterdir():
-        if each.name.isdecimal():
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
             with suppress(OSError):
-                parents[int(each.name)] = int((each / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                parents[int(path.name)] = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
     found, new = set(), {pid}
     while new:
         new = {child for child, parent in parents.items() if parent in new} - found
@@ -134,6 +134,6 @@ def test_what_one_measurement_compiled_no_other_finds(lab):
         for _ in range(2):
             with lab.worker(label="candidate") as worker:
                 cache = (worker.scratch / "compiled").readlink()
-                found.append([each.name for each in cache.iterdir()])
+                found.append([path.name for path in cache.iterdir()])
                 (cache / "planted.so").write_text("x")
     assert found == [[], ["planted.so"], [], ["planted.so"]]

@@ -22,10 +22,10 @@ HOSTILE = Path(__file__).parents[2] / "benchmarks" / "hostile_targets"
 
 def descendants(pid):
     parents = {}
-    for each in Path("/proc").iterdir():
-        if each.name.isdecimal():
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
             with suppress(OSError):
-                parents[int(each.name)] = int((each / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                parents[int(path.name)] = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
     found, new = set(), {pid}
     while new:
         new = {child for child, parent in parents.items() if parent in new} - found
@@ -64,9 +64,9 @@ def test_a_lab_whose_process_is_killed_leaves_no_worker(tmp_path):
     started.wait()
     started.stdout.close()
     deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{each}").exists() for each in theirs) and time.monotonic() < deadline:
+    while any(Path(f"/proc/{their}").exists() for their in theirs) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not [each for each in theirs if Path(f"/proc/{each}").exists()]
+    assert not [their for their in theirs if Path(f"/proc/{their}").exists()]
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_hostile_names_stay_text():
     plot = profile_plot(HOSTILE, ANALYSIS, [])
     root = ET.fromstring(plot)  # noqa: S314 - our own text
     assert {each.tag for each in root.iter()} == {f"{SVG}svg", f"{SVG}rect", f"{SVG}text"}
-    assert any("<script>" in each for each in texts(plot))
+    assert any("<script>" in text for text in texts(plot))
 
 
 def test_each_share_and_operation_has_its_bar():

@@ -42,7 +42,7 @@ def holder():
 
 
 def tickets():
-    return [each.name for each in (home() / "timing").iterdir() if each.name != "turn"]
+    return [path.name for path in (home() / "timing").iterdir() if path.name != "turn"]
 
 
 def test_those_who_wait_come_in_their_order_and_are_told_their_place(holder):
@@ -111,10 +111,10 @@ def test_threads_of_one_process_take_turns_too():
             inside.pop()
 
     threads = [threading.Thread(target=work) for _ in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert most == [1] * 6
 
 

@@ -31,6 +31,6 @@ class Parameterised(torch.nn.Parameter):
 
 def total(lengths):
     out = lengths[0]
-    for each in lengths[1:]:
-        out = out + each
+    for length in lengths[1:]:
+        out = out + length
     return out

@@ -66,7 +66,10 @@ def countersign_certificate(
     key = " ".join(signer_in(armoured))
     with store.writing() as transaction:
         pins.check_before_append(transaction.connection, by.home, store.where, place.project.key)
-        if any(each.notice.key == key for each in countersignatures(transaction.connection, log_id, certificate_id)):
+        if any(
+            countersignature.notice.key == key
+            for countersignature in countersignatures(transaction.connection, log_id, certificate_id)
+        ):
             raise UsageError(
                 f"{certificate_id} is already countersigned with that key",
                 remedy="run `esper certificates verify` to see it",
@@ -79,9 +82,9 @@ def countersign_certificate(
 
 def countersignatures(connection: Connection, log_id: int, certificate_id: str) -> Iterator[LogNotice]:
     """Yield the countersignatures of a certificate, oldest first, without verifying them."""
-    for each in log_notices(transparency_log.notices_about(connection, log_id, certificate_id)):
-        if each.notice.kind is NoticeKind.COUNTERSIGNED:
-            yield each
+    for log_notice in log_notices(transparency_log.notices_about(connection, log_id, certificate_id)):
+        if log_notice.notice.kind is NoticeKind.COUNTERSIGNED:
+            yield log_notice
 
 
 def check_countersignatures(
@@ -101,7 +104,9 @@ def check_countersignatures(
 
 def check_each(notices: Iterable[LogNotice], statement: bytes, keyring: Keyring) -> tuple[Check, ...]:
     """Verify the countersignatures among the notices about one certificate; see `check_countersignatures`."""
-    return tuple(_check(each, statement, keyring) for each in notices if each.notice.kind is NoticeKind.COUNTERSIGNED)
+    return tuple(
+        _check(notice, statement, keyring) for notice in notices if notice.notice.kind is NoticeKind.COUNTERSIGNED
+    )
 
 
 def _check(entry: LogNotice, statement: bytes, keyring: Keyring) -> Check:

@@ -166,13 +166,13 @@ def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> K
 def known_key(home: Path, key_id: str) -> bytes | None:
     """Return the key with a fingerprint from the trusted keys and the keys in the logs."""
     roots = trusted(home, None).roots()
-    found = {key_id_of(each): each for each in roots}
+    found = {key_id_of(root): root for root in roots}
     with open_logs(home) as stores:
         for store in stores:
             with store.reading() as connection:
                 for project_key in transparency_log.logs(connection).values():
                     spans = _history(connection, project_key, roots).spans
-                    found |= {each.key_id: each.public_key for each in spans.values()}
+                    found |= {span.key_id: span.public_key for span in spans.values()}
     return found.get(key_id)
 
 
@@ -248,13 +248,16 @@ def _telling(store: Store, home: Path, project_key: str) -> Iterator[Transaction
 
 def _is_told(connection: Connection, project_key: str, kind: NoticeKind, key: bytes) -> bool:
     said = transparency_log.notices(connection, transparency_log.log_of(connection, project_key))
-    return any(each.notice.kind is kind and each.notice.key == as_ssh(key) for each in log_notices(said))
+    return any(
+        log_notice.notice.kind is kind and log_notice.notice.key == as_ssh(key) for log_notice in log_notices(said)
+    )
 
 
 def _concerns(connection: Connection, key: bytes, project_key: str) -> bool:
     """Return whether a database contains an entry signed by a key, a notice about it, or an entry of a project."""
     return has_entries_of(connection, key_id_of(key), project_key) or any(
-        each.notice.key == as_ssh(key) for each in log_notices(transparency_log.notices_about_none(connection))
+        log_notice.notice.key == as_ssh(key)
+        for log_notice in log_notices(transparency_log.notices_about_none(connection))
     )
 
 

@@ -91,7 +91,7 @@ def override(
 
 def overrides(store: Store, project: Project, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
     """Return the overrides of a listing's certificates by ID; certificates without one are omitted."""
-    ids = [each.id for each in entries]
+    ids = [entry.id for entry in entries]
     with store.reading() as connection:
         log_id = transparency_log.log_of(connection, project.key)
         spans = (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
@@ -105,9 +105,9 @@ def _in_force(connection: Connection, log_id: int, project: Project, known: Sequ
     from esper_agents.certificates.notices import log_notices
 
     said: dict[str, list[LogNotice]] = {}
-    for each in log_notices(known):
-        if each.notice.kind is NoticeKind.OVERRIDDEN:
-            said.setdefault(each.notice.certificate, []).append(each)
+    for log_notice in log_notices(known):
+        if log_notice.notice.kind is NoticeKind.OVERRIDDEN:
+            said.setdefault(log_notice.notice.certificate, []).append(log_notice)
     if not said:
         return {}
     keys, found = keyring(project, connection).history, {}
@@ -134,8 +134,8 @@ def _refuse_misfit(verdict: Verdict, status: Status) -> None:
 def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:
     from esper_agents.archive.verification.supersession import later_entries
 
-    for each in later_entries(connection, log_id, entry.id, keys.history):
+    for later_entry in later_entries(connection, log_id, entry.id, keys.history):
         raise NotCurrentError(
-            f"certificate {entry.id} is {each.ending} by {each.by}",
+            f"certificate {entry.id} is {later_entry.ending} by {later_entry.by}",
             remedy=f"see `esper certificates verify {entry.id}`",
         )

@@ -95,7 +95,7 @@ def _newest(shape: _Shape, rarest: str) -> Prepared:
 @cache
 def _lowest(shape: _Shape) -> Prepared:
     values = (f"{name} = :{name}{number}" for name, count in shape for number in range(count))
-    return Prepared(text(f"SELECT {', '.join(f'({_walk(each)} LIMIT 1 OFFSET :skipped)' for each in values)}"))
+    return Prepared(text(f"SELECT {', '.join(f'({_walk(value)} LIMIT 1 OFFSET :skipped)' for value in values)}"))
 
 
 @cache

@@ -97,7 +97,7 @@ def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[C
         ("certificate_rule", "rule", rule_key(wanted.rule)),
         ("certificate_metric", "name", wanted.metric),
     )
-    found: list[PostingList] = [IndexedRows(connection, *each) for each in rows if each[-1]]
+    found: list[PostingList] = [IndexedRows(connection, *row) for row in rows if row[-1]]
     if wanted.words:
         found.append(Words(connection, full_text_of(wanted.words)))
     return Columns(connection, project_key, asked), tuple(found)
@@ -122,8 +122,8 @@ def in_common_by_time(
     if few is not None:
         # Queried by position and sorted afterwards: a query by time would read all rows within the dates.
         rows = connection.execute(dated.where(table.c.position.in_(listed(connection, few)))).all()
-        times = sorted(((each.issued_at, each.position) for each in rows), reverse=True)
-        return held_by_all(others, [each[1] for each in times if before is None or each < before])[:limit]
+        times = sorted(((row.issued_at, row.position) for row in rows), reverse=True)
+        return held_by_all(others, [time[1] for time in times if before is None or time < before])[:limit]
     dated = dated.order_by(table.c.issued_at.desc(), table.c.position.desc())
     found: list[int] = []
     count = max(limit, FIRST_LOOK) if others else limit

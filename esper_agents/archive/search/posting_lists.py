@@ -61,9 +61,9 @@ def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limi
         look: list[int] | None = None
         # The condition that reaches furthest down is the most selective: it has no other match above its last position.
         if is_open and count < max(MOST_AT_ONCE, limit):
-            looks = [(each.newest(below, few), each) for each in conditions]
+            looks = [(condition.newest(below, few), condition) for condition in conditions]
             look, first = min(looks, key=lambda one: one[0][-1] if len(one[0]) == few else -1)
-            others = [each for each in conditions if each is not first]
+            others = [condition for condition in conditions if condition is not first]
         if look is None or count > few:
             look = first.newest(below, count)
         held = held_by_all(others, look)
@@ -81,8 +81,8 @@ def in_common(conditions: Sequence[PostingList], *, below: int = ABOVE_ALL, limi
 def held_by_all(conditions: Sequence[PostingList], positions: list[int]) -> list[int]:
     """Return the subset of positions that match all conditions, in their order."""
     # Conditions with expensive single lookups run last, when few positions remain.
-    for each in sorted(conditions, key=lambda each: each.run):
-        holds = _held(each, positions) if positions else set()
+    for condition in sorted(conditions, key=lambda each: each.run):
+        holds = _held(condition, positions) if positions else set()
         positions = [position for position in positions if position in holds]
     return positions
 
@@ -103,7 +103,7 @@ def _held(condition: PostingList, positions: Sequence[int]) -> set[int]:
             return condition.one_by_one(positions)
     run = condition.newest(high + 1, most, low)
     held = set(run).intersection(positions)
-    rest = [each for each in positions if each < run[-1]] if len(run) == most else []
+    rest = [position for position in positions if position < run[-1]] if len(run) == most else []
     return held | condition.one_by_one(rest) if rest else held
 
 

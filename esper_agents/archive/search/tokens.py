@@ -84,7 +84,7 @@ def searched_text(certificate: Certificate) -> str:
     """Return the words of a certificate separated by spaces, for the index; equal texts count once."""
     found: list[str] = []
     size = 0
-    for text in dict.fromkeys(each.text for each in passages(certificate)):
+    for text in dict.fromkeys(passage.text for passage in passages(certificate)):
         for word in words_of(plain(text[:MOST_CHARACTERS])):
             size += len(word) + 1
             if len(found) == MOST_WORDS or size > MOST_CHARACTERS:

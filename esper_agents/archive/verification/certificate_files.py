@@ -180,7 +180,7 @@ async def archived_certificate(
     places = await _places(place, entry)
     root = Path(place.project.root)
     # Read these before the log: a notice is published after its log entry is written.
-    notices = [each for view in places for each in sealed_files(notice_files(view, folders), "")]
+    notices = [sealed_file for view in places for sealed_file in sealed_files(notice_files(view, folders), "")]
     held, keyring = await place.store.run(inspect_certificate, place.project, place.home, entry.id, given)
     published = published_files(places, notices, held, keyring, partial(shown_within, root))
     return CertificateFiles(
@@ -317,6 +317,6 @@ async def _known_of(data: bytes, place: ProjectPlace | None, given: Sequence[Sig
         index=held.index,
         artifacts=place.artifacts,
         certificate=entry.id,
-        notices=frozenset(each.notice for each in held.notices),
+        notices=frozenset(notice.notice for notice in held.notices),
         is_restorable=view.parent.resolve() / view.name in views,
     )

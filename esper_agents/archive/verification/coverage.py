@@ -245,7 +245,7 @@ def coverage_of(
     reviews = [each for each in vouched if whole.includes(each)]
     if against := _against(path, agent, same, vouched, reviews):
         return against
-    named = [each for each in reviews if not agent or _agent(each) == agent]
+    named = [review for review in reviews if not agent or _agent(review) == agent]
     own = [each for each in named if not _excess(each)]
     if not own:
         about = [each for each in about if path not in each.narrower or path in each.bases]
@@ -413,7 +413,9 @@ def _groups(verified: VerificationResult) -> tuple[Check, ...]:
 
 def _why_tampered(verified: VerificationResult) -> str:
     """Return why a certificate is not authentic; for a notice missing in the log, its name and the fix."""
-    failed = (each for each in _groups(verified) if each.outcome is CheckOutcome.FAILS and each.name in _NOTICE_CHECKS)
+    failed = (
+        group for group in _groups(verified) if group.outcome is CheckOutcome.FAILS and group.name in _NOTICE_CHECKS
+    )
     return next((each.detail for each in failed), "it is not what was issued")
 
 

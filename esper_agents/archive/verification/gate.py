@@ -201,7 +201,7 @@ class _BaseTrees:
         if not _OBJECT_ID.fullmatch(commit):
             return None
         try:
-            return {each.path: each.object_id for each in entries(self._root, commit)}
+            return {entry.path: entry.object_id for entry in entries(self._root, commit)}
         except (EvidenceError, UsageError):
             return None
 

@@ -77,7 +77,7 @@ def published_files(
         keyring: Trusted keys.
         shown: Formats a path for output.
     """
-    logged = {each.notice for each in held.notices}
+    logged = {notice.notice for notice in held.notices}
     views: list[tuple[Path, bytes]] = []
     checks: list[Check] = []
     present: set[str] = set()
@@ -97,7 +97,7 @@ def published_files(
                 checks += [replace(each, detail=f"{shown(path)}: {each.detail}") for each in made]
             else:
                 views.append((path, found))
-    checks += notice_checks((each for each in notices if each.path not in differing), keyring)
+    checks += notice_checks((notice for notice in notices if notice.path not in differing), keyring)
     lost = tuple(unlogged(notices, held.entry.id, logged, keyring))
     checks += map(unlogged_check, lost)
     wanted = [path for place in places[:1] for path in (*_views(place), *_expected(place, held))]
@@ -161,7 +161,7 @@ def _compared(
         return
     # After the repair of a lost entry, an older file may contain a different notice with this number.
     sealed = read_sealed(found) if path.name.endswith(NOTICE_SUFFIX) else None
-    logged = {each.notice for each in held.notices}
+    logged = {notice.notice for notice in held.notices}
     is_logged = isinstance(sealed, Envelope) and any(each.notice in logged for each in notice_of(sealed))
     if not is_logged:
         yield Check(name, CheckOutcome.FAILS, "differs from the archived certificate")

@@ -191,7 +191,7 @@ def _verdict_problems(certificate: Certificate) -> list[str]:
 
 def _cited(certificate: Certificate) -> str:
     """Return what is true of the citations of a certificate without a citation problem."""
-    unverified = sum(each.standing is Standing.UNVERIFIED for each in certificate.findings)
+    unverified = sum(finding.standing is Standing.UNVERIFIED for finding in certificate.findings)
     said = "every finding cites a line of a file that was read"
     return f"{said}, except {unverified} that the certificate marks as unverified" if unverified else said
 

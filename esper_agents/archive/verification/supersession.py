@@ -152,10 +152,10 @@ def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory
 
 def forged_notices(notices: Iterable[LogNotice], keys: KeyHistory) -> Iterator[str]:
     """Yield the IDs of notices whose stated key is known but whose signature is invalid."""
-    for each in notices:
-        span = keys.spans.get(each.envelope.key_id)
-        if span is not None and not is_signed_by(each.envelope, span.public_key):
-            yield each.notice.id
+    for notice in notices:
+        span = keys.spans.get(notice.envelope.key_id)
+        if span is not None and not is_signed_by(notice.envelope, span.public_key):
+            yield notice.notice.id
 
 
 def _is_by_good_key(entry: LogNotice, keys: KeyHistory) -> bool:

@@ -202,10 +202,10 @@ def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     """Return the citations that an unchanged file contradicts: the excerpts were never in it."""
     return tuple(
-        Check(each.name, CheckOutcome.FAILS, f"{each.detail}, though the file is what it was")
+        Check(citation.name, CheckOutcome.FAILS, f"{citation.detail}, though the file is what it was")
         for file in files
-        for each in file.citations
-        if file.state is SubjectState.VALID and each.outcome is CheckOutcome.FAILS
+        for citation in file.citations
+        if file.state is SubjectState.VALID and citation.outcome is CheckOutcome.FAILS
     )
 
 
@@ -235,7 +235,7 @@ def _address(remote: str) -> str:
 
 
 def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:
-    endings, states = {each.ending for each in exhibit.later}, {each.state for each in files}
+    endings, states = {each.ending for each in exhibit.later}, {file.state for file in files}
     if EndingKind.REVOKED in endings:
         return FreshnessState.REVOKED
     if EndingKind.SUPERSEDED in endings:

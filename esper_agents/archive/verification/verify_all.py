@@ -65,7 +65,7 @@ class ArchiveVerification:
 
         Certificates that are no longer current do not count; deleted published files count as not current.
         """
-        exits = [each.verified.soundness for each in self.certificates]
+        exits = [certificate.verified.soundness for certificate in self.certificates]
         exits.append(ExitCode.TAMPERED if self.faults else ExitCode.DONE)
         exits.append(ExitCode.NOT_CURRENT if self.missing else ExitCode.DONE)
         return min(exits, key=_WORST_FIRST.index)
@@ -73,14 +73,14 @@ class ArchiveVerification:
     @property
     def is_published(self) -> bool:
         """Whether any published file of any certificate exists; a checkout may omit all of them."""
-        return any(each.verified.is_published for each in self.certificates)
+        return any(certificate.verified.is_published for certificate in self.certificates)
 
     @property
     def missing(self) -> tuple[Path, ...]:
         """Published files that were deleted; none if the project has no published certificate."""
         if not self.is_published:
             return ()
-        return tuple(path for each in self.certificates for path in each.verified.missing)
+        return tuple(path for certificate in self.certificates for path in certificate.verified.missing)
 
 
 async def verify_all(place: ProjectPlace) -> ArchiveVerification:

@@ -77,13 +77,13 @@ class DocumentAudit:
     @property
     def counts(self) -> dict[str, int]:
         """Number of documents with each problem, by problem code."""
-        found = Counter(code for each in self.documents for code in {problem.code for problem in each.problems})
+        found = Counter(code for document in self.documents for code in {problem.code for problem in document.problems})
         return dict(sorted(found.items()))
 
     @property
     def exit_code(self) -> ExitCode:
         """7 if a check failed, else 4 if a check is undecided or a file was skipped, else 0."""
-        outcomes = {problem.outcome for each in self.documents for problem in each.problems}
+        outcomes = {problem.outcome for document in self.documents for problem in document.problems}
         if CheckOutcome.FAILS in outcomes:
             return ExitCode.TAMPERED
         return ExitCode.UNDECIDED if CheckOutcome.CANNOT_DECIDE in outcomes or self.left_out else ExitCode.DONE
@@ -110,7 +110,7 @@ def audit(paths: Sequence[Path], around: AuditContext, here: Path) -> DocumentAu
             if subject.document.kind is DocumentKind.CERTIFICATE:
                 around.standings.add(_standing(subject))
             documents.append(_audited(subject, _problems(subject, around, compares=False)))
-        documents = [_compared(each, reader, around) for each in documents]
+        documents = [_compared(document, reader, around) for document in documents]
     documents += reader.unreadable
     if not documents and not reader.left_out:
         named = ", ".join(map(str, paths[:3]))
@@ -203,7 +203,7 @@ def _few(paths: list[str]) -> list[str]:
     """Return the paths to query in git: the files, or their folders if there are many files."""
     if len(paths) <= _MOST_PATHS:
         return paths
-    folders = sorted({each.rpartition("/")[0] for each in paths})
+    folders = sorted({path.rpartition("/")[0] for path in paths})
     return folders if len(folders) <= _MOST_PATHS and "" not in folders else []
 
 
@@ -231,7 +231,7 @@ def _audited(subject: Subject, problems: Iterable[AuditProblem]) -> AuditedDocum
         kind=document.kind,
         sha256=sha256(document.data).hexdigest(),
         agent=document.agent,
-        status=next((each.text for each in document.statuses), ""),
+        status=next((status.text for status in document.statuses), ""),
         component=document.component,
         dated=document.dated,
         problems=_first(problems),

@@ -120,7 +120,7 @@ class FreehandCertificate:
     @property
     def parts(self) -> frozenset[DocumentSection]:
         """Sections that are present."""
-        return frozenset(each.part for each in self.lines)
+        return frozenset(line.part for line in self.lines)
 
     @property
     def component(self) -> str:
@@ -145,7 +145,7 @@ class FreehandCertificate:
     @property
     def statuses(self) -> tuple[DocumentField, ...]:
         """Status lines; a well-formed certificate has exactly one."""
-        named = [each for each in self.fields if each.name in {"status", "decision"}]
+        named = [field for field in self.fields if field.name in {"status", "decision"}]
         decided = [each for each in named if each.part is DocumentSection.DECISION]
         stated = [each for each in decided if each.name == "status"] or decided
         if stated or DocumentSection.DECISION in self.parts:
@@ -158,7 +158,7 @@ class FreehandCertificate:
 
     def said(self, name: str, *parts: DocumentSection) -> tuple[DocumentField, ...]:
         """Return the fields with a name, limited to the given sections if any."""
-        return tuple(each for each in self.fields if each.name == name and (not parts or each.part in parts))
+        return tuple(field for field in self.fields if field.name == name and (not parts or field.part in parts))
 
     def _first(self, name: str) -> str:
         known = (*self.said(name, DocumentSection.HEAD), *self.said(name, DocumentSection.SIGNATURE), *self.said(name))

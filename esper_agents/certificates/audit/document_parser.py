@@ -61,7 +61,7 @@ def read_document(name: str, data: bytes) -> FreehandCertificate:
     """
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = _lines(re.split(r"\r\n|\r|\n", text))
-    fields = tuple(each for line in lines if not line.is_code for each in _fields(line))
+    fields = tuple(field for line in lines if not line.is_code for field in _fields(line))
     return FreehandCertificate(
         name=name,
         kind=MEMORY.get(name.lower(), DocumentKind.CERTIFICATE),
@@ -94,7 +94,7 @@ def _lines(texts: Sequence[str]) -> tuple[DocumentLine, ...]:
     inside = texts[first:last]
     code, headings = _structure(inside)
     parts = _parts(inside, code, headings)
-    at = {each.index for each in headings}
+    at = {heading.index for heading in headings}
     wrapping = [
         DocumentLine(number, "", DocumentSection.HEAD, is_code=True, is_heading=False) for number in range(1, first + 1)
     ]
@@ -124,20 +124,22 @@ def _structure(texts: Sequence[str]) -> tuple[frozenset[int], list[_Heading]]:
     parser.core.ruler.disable(["inline", "text_join"])
     # NUL and the line ends that Python accepts but CommonMark does not are excluded from the structure.
     tokens = parser.parse("\n".join(re.sub(r"[\x00\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", each) for each in texts))
-    code = frozenset(index for each in tokens if _is_hidden(each) for index in range(*(each.map or (0, 0))))
+    code = frozenset(index for token in tokens if _is_hidden(token) for index in range(*(token.map or (0, 0))))
     headings = [
         _heading((each.map or [0])[0], int(each.tag[1:]), tokens[index + 1].content)
         for index, each in enumerate(tokens)
         if each.type == "heading_open"
     ]
     # A rule below a paragraph turns it into a heading, which is only intended for the section titles.
-    headings = [each for each in headings if each.part is not None or texts[each.index].lstrip().startswith("#")]
+    headings = [
+        heading for heading in headings if heading.part is not None or texts[heading.index].lstrip().startswith("#")
+    ]
     bold = [
         _heading(index, _BOLD_LEVEL, found.group(1))
         for index, text in enumerate(texts)
         if index not in code and len(text) <= _LONGEST_HEADING and (found := _BOLD.fullmatch(text))
     ]
-    known = {each.part for each in headings}
+    known = {heading.part for heading in headings}
     missing = [each for each in bold if each.part is not None and each.part not in known]
     return code, sorted((*headings, *missing), key=lambda each: each.index)
 

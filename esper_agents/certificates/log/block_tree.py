@@ -61,7 +61,7 @@ class BlockTree:
 
     def read(self, places: Sequence[SubtreeIndex]) -> list[bytes]:
         """Return the hashes at places that a tree over these leaves needs, if it ends in the newest block."""
-        return [self._at(each) for each in places]
+        return [self._at(place) for place in places]
 
     def _raise(self, place: SubtreeIndex, found: bytes) -> Iterator[SubtreeRun]:
         self._above[place] = found

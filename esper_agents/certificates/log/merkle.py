@@ -162,15 +162,15 @@ def check_consistency(old: int, old_tree: bytes, new: int, new_tree: bytes, proo
     shift = _trailing_ones(old - 1)
     node, last = (old - 1) >> shift, (new - 1) >> shift
     found_old = found_new = hashes[0]
-    for each in hashes[1:]:
+    for digest in hashes[1:]:
         if last == 0:
             return False
         if node & 1 or node == last:
-            found_old, found_new = node_hash(each, found_old), node_hash(each, found_new)
+            found_old, found_new = node_hash(digest, found_old), node_hash(digest, found_new)
             while not node & 1 and node:
                 node, last = node >> 1, last >> 1
         else:
-            found_new = node_hash(found_new, each)
+            found_new = node_hash(found_new, digest)
         node, last = node >> 1, last >> 1
     return last == 0 and found_old == old_tree and found_new == new_tree
 

@@ -115,8 +115,8 @@ def read_note(data: str | bytes) -> SignedNote:
     lines = under[:-1].split("\n")
     if len(lines) > MOST_SIGNATURES:
         _refuse(f"it has {len(lines)} signatures; the maximum is {MOST_SIGNATURES}")
-    signatures = tuple(_signature(each) for each in lines)
-    if len({(each.name, each.key_hash) for each in signatures}) != len(signatures):
+    signatures = tuple(_signature(line) for line in lines)
+    if len({(signature.name, signature.key_hash) for signature in signatures}) != len(signatures):
         _refuse("one key signed twice")
     return SignedNote(f"{text}\n", signatures)
 
@@ -129,17 +129,17 @@ def is_signed_by(note: SignedNote, name: str, public_key: bytes) -> bool:
     """
     wanted = note_key_hash(public_key, name)
     return any(
-        each.name == name
-        and each.key_hash == wanted
-        and len(each.signature) == SIGNATURE_BYTES
-        and is_signature(each.signature, note.text.encode(), public_key)
-        for each in note.signatures
+        signature.name == name
+        and signature.key_hash == wanted
+        and len(signature.signature) == SIGNATURE_BYTES
+        and is_signature(signature.signature, note.text.encode(), public_key)
+        for signature in note.signatures
     )
 
 
 def signer(note: SignedNote, name: str, public_keys: Iterable[bytes]) -> bytes | None:
     """Return the first of the given keys that signed a note under a name, or None."""
-    return next((each for each in public_keys if is_signed_by(note, name, each)), None)
+    return next((public_key for public_key in public_keys if is_signed_by(note, name, public_key)), None)
 
 
 def read_checkpoint(note: SignedNote) -> Checkpoint:
@@ -165,7 +165,7 @@ def write_proof(idx: int, hashes: Sequence[bytes], note: str) -> str:
         hashes: Hashes as returned by `merkle.inclusion`.
         note: Signed checkpoint that the proof leads to.
     """
-    return "\n".join([PROOF_HEADER, f"index {idx}", *(_base64(each) for each in hashes), "", note])
+    return "\n".join([PROOF_HEADER, f"index {idx}", *(_base64(digest) for digest in hashes), "", note])
 
 
 def read_proof(data: str | bytes) -> Proof:
@@ -190,7 +190,7 @@ def read_proof(data: str | bytes) -> Proof:
     idx = _number(lines[0].removeprefix("index "), "index")
     if idx >= checkpoint.size:
         _refuse(f"its index is {idx}, but the checkpoint has {checkpoint.size} entries")
-    return Proof(idx, tuple(_hash(each) for each in lines[1:]), note, checkpoint)
+    return Proof(idx, tuple(_hash(line) for line in lines[1:]), note, checkpoint)
 
 
 def includes(proof: Proof, leaf: bytes) -> bool:

@@ -263,15 +263,17 @@ def reader(connection: Connection, log_id: int) -> merkle.Reader:
         if not places:
             return []
         # The indexes are inlined integers: as alternatives or a bound list, the query takes ten times as long or scans.
-        wanted = ",".join(f"({int(each.level)},{int(each.idx)})" for each in places)
+        wanted = ",".join(f"({int(place.level)},{int(place.idx)})" for place in places)
         rows = connection.exec_driver_sql(
             f"WITH wanted(level, idx) AS (VALUES {wanted}) {_NODES} AND log_node.log_id = {int(log_id)}"
         )
         found = {SubtreeIndex(level, idx): bytes(value) for level, idx, value in rows}
-        for each in places:
-            if each not in found:
-                raise IntegrityError(f"the log has no node {each.idx} on level {each.level}", remedy=f"run `{REPAIR}`")
-        return [found[each] for each in places]
+        for place in places:
+            if place not in found:
+                raise IntegrityError(
+                    f"the log has no node {place.idx} on level {place.level}", remedy=f"run `{REPAIR}`"
+                )
+        return [found[place] for place in places]
 
     return read
 

@@ -276,8 +276,8 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
             return None if measured else ConditionMatch()
         case SyntheticInputs(tools):
             calls = _calls(tools, facts)
-            is_synthetic = calls and all(_has_synthetic_inputs(each) for each in calls)
-            return ConditionMatch(len(calls), tuple(each.tool for each in calls)) if is_synthetic else None
+            is_synthetic = calls and all(_has_synthetic_inputs(call) for call in calls)
+            return ConditionMatch(len(calls), tuple(call.tool for call in calls)) if is_synthetic else None
         case NotExecuted():
             return _not_executed(condition, facts)
         case ChangeAsked():
@@ -291,11 +291,15 @@ def match_condition(condition: Condition, facts: Facts) -> ConditionMatch | None
         case OutcomeMissing():
             return _outcome_missing(condition, facts)
         case OutcomeReached(tools, outcomes):
-            return _told([each for each in _calls(tools, facts) if _outcome(each) in outcomes])
+            return _told([call for call in _calls(tools, facts) if _outcome(call) in outcomes])
         case EvidenceMissing():
             return _evidence_missing(condition, facts)
         case CriticalAssumption(state):
-            texts = [each.text for each in facts.assumptions if each.is_critical and _state(each, facts) is state]
+            texts = [
+                assumption.text
+                for assumption in facts.assumptions
+                if assumption.is_critical and _state(assumption, facts) is state
+            ]
             return _quoted(texts)
         case BlockingGap():
             return _quoted([gap.what for gap in facts.gaps if gap.blocks_approval])
@@ -340,15 +344,15 @@ def _change_moved(tools: frozenset[str], facts: Facts) -> ConditionMatch | None:
         return None
     read = [call for call in _calls(tools, facts) if call.arguments.get("since") == change.since]
     digests = {str(each.output[CHANGE_DIGEST]) for each in read if CHANGE_DIGEST in each.output} - {change.sha256}
-    places = tuple(f"{plain(each[:_SHORT]) or 'not in the work tree'}" for each in sorted(digests))
+    places = tuple(f"{plain(digest[:_SHORT]) or 'not in the work tree'}" for digest in sorted(digests))
     return ConditionMatch(len(places), places) if places else None
 
 
 def _findings_stand(condition: FindingsStand, facts: Facts) -> ConditionMatch | None:
     standing: dict[str, Finding] = {}
-    for each in sorted(facts.findings, key=_place):
-        if _is_of_sort(condition, each):
-            standing.setdefault(each.claim.fingerprint, each)
+    for finding in sorted(facts.findings, key=_place):
+        if _is_of_sort(condition, finding):
+            standing.setdefault(finding.claim.fingerprint, finding)
     if len(standing) < max(condition.at_least, 1):
         return None
     places = tuple(map(_named_place, standing.values()))
@@ -417,11 +421,11 @@ def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None
     """Return a match if any file was not executed; tests of one file say nothing about another."""
     executed = set(_compared_files(condition, facts))
     exempt: set[str] = set()
-    for each in _calls(condition.tests, facts):
-        for path, lines, hit_lines in coverage_rows(each):
+    for call in _calls(condition.tests, facts):
+        for path, lines, hit_lines in coverage_rows(call):
             if lines == 0:
                 exempt.add(path)
-            elif hit_lines > 0 and _outcome(each) in _EXECUTED:
+            elif hit_lines > 0 and _outcome(call) in _EXECUTED:
                 executed.add(path)
     read = {
         file.path
@@ -438,14 +442,14 @@ def _not_executed(condition: NotExecuted, facts: Facts) -> ConditionMatch | None
 
 
 def _compared_files(condition: NotExecuted, facts: Facts) -> Iterator[str]:
-    for each in _calls(condition.comparisons, facts):
-        baseline, candidate = (str(each.arguments.get(name, "")) for name in ("baseline", "candidate"))
-        base = each.arguments.get("base")
+    for call in _calls(condition.comparisons, facts):
+        baseline, candidate = (str(call.arguments.get(name, "")) for name in ("baseline", "candidate"))
+        base = call.arguments.get("base")
         # A run on inputs that the program chose shows only that the code runs.
-        if _has_synthetic_inputs(each):
+        if _has_synthetic_inputs(call):
             continue
         # A comparison of something with itself always passes.
-        if _outcome(each) in condition.outcomes and (base or baseline != candidate):
+        if _outcome(call) in condition.outcomes and (base or baseline != candidate):
             yield candidate.rpartition(":")[0]
             if not base:
                 yield baseline.rpartition(":")[0]
@@ -456,14 +460,14 @@ def _outcome_missing(condition: OutcomeMissing, facts: Facts) -> ConditionMatch 
     if facts.agent not in condition.agents:
         return None
     calls = _calls(condition.tools, facts)
-    others = [each for each in calls if _outcome(each) not in condition.outcomes]
+    others = [call for call in calls if _outcome(call) not in condition.outcomes]
     return _told(others) if calls else ConditionMatch(places=("nothing was compared",))
 
 
 def _told(calls: Sequence[Evidence]) -> ConditionMatch | None:
-    flaky = tuple(name for each in calls for name in _flaky_tests(each))
+    flaky = tuple(name for call in calls for name in _flaky_tests(call))
     places = flaky or tuple(
-        f"{each.tool} came to {plain(_outcome(each) or 'no outcome')} ({each.id})" for each in calls
+        f"{call.tool} came to {plain(_outcome(call) or 'no outcome')} ({call.id})" for call in calls
     )
     return ConditionMatch(len(places), places) if calls else None
 
@@ -524,7 +528,9 @@ def _is_risky(facts: Facts, at_least: str) -> bool:
 def _is_agreed(facts: Facts) -> bool:
     """Return whether a named user acknowledged exactly this risk."""
     risk = facts.risks.implementation_risk
-    return any(each.is_given and each.by and each.implementation_risk == risk for each in facts.agreements)
+    return any(
+        agreement.is_given and agreement.by and agreement.implementation_risk == risk for agreement in facts.agreements
+    )
 
 
 def _no_safe_way(condition: NoSafeWay, facts: Facts) -> ConditionMatch | None:

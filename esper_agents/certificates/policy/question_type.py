@@ -114,7 +114,7 @@ def _prose(request: str) -> str:
 
 
 def _figure(text: str, figures: tuple[re.Pattern[str], ...]) -> str:
-    found = next((match for each in figures if (match := each.search(text))), None)
+    found = next((match for figure in figures if (match := figure.search(text))), None)
     return " ".join(found.group().split())[:_LONGEST_BECAUSE] if found else ""
 
 

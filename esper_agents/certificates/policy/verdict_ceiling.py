@@ -129,7 +129,7 @@ def apply_ceiling(
         conditions: Conditions named by the agent.
         findings: Recorded findings, so that conditions can name their locations.
     """
-    own = tuple(dict.fromkeys(text for text in (each.strip() for each in conditions) if text))
+    own = tuple(dict.fromkeys(text for text in (condition.strip() for condition in conditions) if text))
     said = worst(kind, policy_ceiling.stance, wanted or Stance.FOR)
     stance = worst(kind, said, Stance.CONDITIONAL if own else Stance.FOR)
     if kind is QuestionType.GO and stance is Stance.CONDITIONAL:

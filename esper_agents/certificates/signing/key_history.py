@@ -99,7 +99,7 @@ class KeyHistory:
         A revoked key is never accepted, however small the checkpoint: a stolen key can sign a log of one entry. A
         checkpoint of another key over the same log proves what the revoked key signed earlier.
         """
-        good = (each for each in self.spans.values() if each.is_good(size - 1))
+        good = (span for span in self.spans.values() if span.is_good(size - 1))
         return tuple(each.public_key for each in good if each.ended_by is not NoticeKind.KEY_REVOKED)
 
     def said(self, key_id: str, index: int) -> str:
@@ -128,7 +128,7 @@ class KeyHistory:
         wanted = [key_id]
         while wanted:
             by = wanted.pop()
-            brought = [each for each in self.spans.values() if each.added_by == by and each.key_id not in found]
+            brought = [span for span in self.spans.values() if span.added_by == by and span.key_id not in found]
             found |= {each.key_id: each for each in brought}
             wanted += [each.key_id for each in brought]
         return tuple(found.values())
@@ -146,8 +146,8 @@ def key_history(notices: Iterable[LogNotice], roots: Iterable[bytes]) -> KeyHist
         notices: Notices of the log in order; only key notices are used. Their signatures are verified here.
         roots: Directly trusted keys.
     """
-    spans = {key_id_of(each): KeySpan(key_id_of(each), each) for each in roots}
-    ignored = tuple(IgnoredNotice(each.index, why) for each in notices if (why := _apply(spans, each)))
+    spans = {key_id_of(root): KeySpan(key_id_of(root), root) for root in roots}
+    ignored = tuple(IgnoredNotice(notice.index, why) for notice in notices if (why := _apply(spans, notice)))
     return KeyHistory(spans, ignored)
 
 

@@ -137,9 +137,9 @@ def signer_in(armoured: str) -> tuple[str, str]:
 
 
 def _trusted_signer(allowed_signers_text: str, kind: str, blob: str) -> Signer:
-    for each in read_signers(allowed_signers_text.encode("utf-8", "replace"), "allowed_signers").signers:
-        if (each.kind, each.blob) == (kind, blob) and each.may_sign(NAMESPACE):
-            return each
+    for signer in read_signers(allowed_signers_text.encode("utf-8", "replace"), "allowed_signers").signers:
+        if (signer.kind, signer.blob) == (kind, blob) and signer.may_sign(NAMESPACE):
+            return signer
     raise EvidenceError(
         f"countersignature is from an untrusted key: {kind} {blob}",
         remedy="confirm the key with its owner, then run `esper keys trust`",

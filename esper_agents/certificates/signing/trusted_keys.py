@@ -73,9 +73,9 @@ class TrustedKeys:
 
     def who(self, public_key: bytes, namespace: str = NAMESPACE) -> str | None:
         """Return the owner of an Ed25519 key that is trusted to sign in a namespace; else None."""
-        for each in self.keys:
-            if each.signer.kind == SSH_TYPE and each.signer.raw == public_key and each.signer.may_sign(namespace):
-                return each.signer.principal
+        for key in self.keys:
+            if key.signer.kind == SSH_TYPE and key.signer.raw == public_key and key.signer.may_sign(namespace):
+                return key.signer.principal
         return None
 
     def public_key(self, key_id: str) -> bytes | None:
@@ -87,15 +87,15 @@ class TrustedKeys:
 
     def roots(self) -> tuple[bytes, ...]:
         """Return every Ed25519 key that may sign certificates."""
-        signers = (each.signer for each in self.keys)
-        return tuple(each.raw for each in signers if each.kind == SSH_TYPE and each.may_sign(NAMESPACE))
+        signers = (key.signer for key in self.keys)
+        return tuple(signer.raw for signer in signers if signer.kind == SSH_TYPE and signer.may_sign(NAMESPACE))
 
     def allowed_signers(self) -> str:
         """Return the keys that may countersign, as a file for `ssh-keygen -Y verify`.
 
         The own keys are excluded: they give no second opinion.
         """
-        others = (each.signer for each in self.keys if each.source in {TrustOrigin.HOME, TrustOrigin.PROJECT})
+        others = (key.signer for key in self.keys if key.source in {TrustOrigin.HOME, TrustOrigin.PROJECT})
         return "".join(f"{each.line()}\n" for each in others)
 
 
@@ -115,7 +115,7 @@ def trusted(home: Path, project_root: Path | None, project_key: str = "") -> Tru
     refused: list[RefusedLine] = []
     for place, source in ((earlier_file(home), TrustOrigin.EARLIER), (home_file(home), TrustOrigin.HOME)):
         read = _read_own(place)
-        found += [TrustedKey(each, source) for each in read.signers]
+        found += [TrustedKey(signer, source) for signer in read.signers]
         refused += read.refused
     data = project_keys(project_root) if project_root else None
     if data is None:
@@ -125,7 +125,7 @@ def trusted(home: Path, project_root: Path | None, project_key: str = "") -> Tru
     digest = sha256(data).hexdigest()
     if digest != accepted(home, project_key):
         return TrustedKeys(_once(found), read.signers, digest, tuple(refused))
-    found += [TrustedKey(each, TrustOrigin.PROJECT) for each in read.signers]
+    found += [TrustedKey(signer, TrustOrigin.PROJECT) for signer in read.signers]
     return TrustedKeys(_once(found), (), "", tuple(refused))
 
 
@@ -237,6 +237,6 @@ def _bytes_of(place: Path, *, own: bool) -> bytes | None:
 
 def _once(keys: list[TrustedKey]) -> tuple[TrustedKey, ...]:
     found: dict[tuple[str, str], TrustedKey] = {}
-    for each in keys:
-        found.setdefault((each.signer.kind, each.signer.blob), each)
+    for key in keys:
+        found.setdefault((key.signer.kind, key.signer.blob), key)
     return tuple(found.values())

@@ -129,6 +129,6 @@ def _of_evidence(evidence: Evidence) -> Iterator[tuple[int, str]]:
 
 def _findings(certificate: Certificate, line: AppliedPolicyRule) -> tuple[WhyFinding, ...]:
     known = {each.id: each for each in certificate.evidence}
-    by_fingerprint = {each.claim.fingerprint: each for each in certificate.findings}
-    named = [by_fingerprint[each] for each in line.findings if each in by_fingerprint]
+    by_fingerprint = {finding.claim.fingerprint: finding for finding in certificate.findings}
+    named = [by_fingerprint[finding] for finding in line.findings if finding in by_fingerprint]
     return tuple(WhyFinding(each, tuple(known[id_] for id_ in each.evidence if id_ in known)) for each in named)

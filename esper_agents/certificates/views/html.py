@@ -192,7 +192,7 @@ def _ladder(verdict: Verdict) -> tuple[VerdictLevel, ...]:
 
 
 def _found(certificate: Certificate) -> str:
-    order: list[Severity] = [each.claim.severity for each in certificate.findings]
+    order: list[Severity] = [finding.claim.severity for finding in certificate.findings]
     return counted(order)
 
 

@@ -137,7 +137,7 @@ def _memory(output: Mapping[str, Any]) -> Iterator[Plot]:
             left_out,
         )
     phases = list_in(result, "peak", "phases")
-    peaks = [(_phase(each), number_of(each.get("peak_bytes"))) for each in phases if isinstance(each, Mapping)]
+    peaks = [(_phase(phase), number_of(phase.get("peak_bytes"))) for phase in phases if isinstance(phase, Mapping)]
     named = [(name, size, bytes_text(size)) for name, size in peaks if size is not None]
     if named:
         left_out = left_out_of(found_in(result, "peak", "phases"))
@@ -180,7 +180,7 @@ def _profiled(output: Mapping[str, Any]) -> Iterator[Plot]:
     yield from _shares(mapping_in(analysis, "shares"), "Where the time of a call goes", ("Bound by", "Part of a call"))
     lines = [each for each in list_in(analysis, "lines") if isinstance(each, Mapping)]
     shares = [
-        (f"{word_of(each.get('file'))}:{word_of(each.get('line'))}", number_of(each.get("share"))) for each in lines
+        (f"{word_of(line.get('file'))}:{word_of(line.get('line'))}", number_of(line.get("share"))) for line in lines
     ]
     named = [(place, share, percent(share)) for place, share in shares if share is not None and 0 <= share <= 1]
     if named:

@@ -155,13 +155,14 @@ def _performed(evidence: tuple[Evidence, ...]) -> tuple[str, ...]:
 
 def _risk_level(certificate: Certificate) -> str:
     unconfirmed = any(
-        each.standing in UNCONFIRMED and each.claim.severity is Severity.CRITICAL for each in certificate.findings
+        finding.standing in UNCONFIRMED and finding.claim.severity is Severity.CRITICAL
+        for finding in certificate.findings
     )
     return f"{_recorded_risk(certificate)}{'; a model reports critical issues, not confirmed' if unconfirmed else ''}"
 
 
 def _recorded_risk(certificate: Certificate) -> str:
-    severities = {each.claim.severity for each in certificate.findings if each.standing not in UNCONFIRMED}
+    severities = {finding.claim.severity for finding in certificate.findings if finding.standing not in UNCONFIRMED}
     if Severity.CRITICAL in severities:
         return "Critical"
     if Severity.WARNING in severities:
@@ -172,12 +173,16 @@ def _recorded_risk(certificate: Certificate) -> str:
 def _groups(found: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
     findings = [each for each in found if each.standing not in UNCONFIRMED]
     unconfirmed = [each for each in found if each.standing in UNCONFIRMED]
-    suggestions = [each for each in findings if each.claim.severity is Severity.SUGGESTION]
+    suggestions = [finding for finding in findings if finding.claim.severity is Severity.SUGGESTION]
     by_heading = {
-        "Critical issues (must fix)": [each for each in findings if each.claim.severity is Severity.CRITICAL],
-        "Warnings (should fix)": [each for each in findings if each.claim.severity is Severity.WARNING],
-        "Suggestions (optional)": [each for each in suggestions if each.claim.category is not Category.COMPILE],
-        "Version opportunities": [each for each in suggestions if each.claim.category is Category.COMPILE],
+        "Critical issues (must fix)": [finding for finding in findings if finding.claim.severity is Severity.CRITICAL],
+        "Warnings (should fix)": [finding for finding in findings if finding.claim.severity is Severity.WARNING],
+        "Suggestions (optional)": [
+            suggestion for suggestion in suggestions if suggestion.claim.category is not Category.COMPILE
+        ],
+        "Version opportunities": [
+            suggestion for suggestion in suggestions if suggestion.claim.category is Category.COMPILE
+        ],
     }
     if unconfirmed:
         by_heading["Said by a model, not confirmed (check first)"] = unconfirmed
@@ -189,7 +194,9 @@ def _confidence(certificate: Certificate) -> tuple[Confidence, str]:
     if not certificate.examined or not completed:
         return Confidence.INSUFFICIENT_DATA, "nothing was examined"
     deciding = [
-        each.claim.confidence for each in certificate.findings if each.claim.severity is not Severity.SUGGESTION
+        finding.claim.confidence
+        for finding in certificate.findings
+        if finding.claim.severity is not Severity.SUGGESTION
     ]
     if not deciding:
         return Confidence.MODERATE, "what was looked for was not found, which is no proof that nothing is wrong"
@@ -203,7 +210,7 @@ def _confidence_counts(findings: tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 def _assumption_count(assumptions: tuple[Assumption, ...]) -> AssumptionCount:
-    states = [each.state for each in assumptions]
+    states = [assumption.state for assumption in assumptions]
     return AssumptionCount(
         created=len(states),
         confirmed=states.count(AssumptionState.CONFIRMED),

@@ -53,7 +53,7 @@ def title(review: PullRequestReview) -> str:
     """Return the counts of what the review found, worst first."""
     found = []
     if review.outcome.report.claims:
-        found.append(f"{counted(each.severity for each in review.outcome.report.claims)} introduced")
+        found.append(f"{counted(claim.severity for claim in review.outcome.report.claims)} introduced")
     if review.removals:
         found[-1] += f" ({number_of(len(review.removals), 'removed guard or test', 'removed guards or tests')})"
     if unread := len(review.outcome.report.unreadable) + len(review.excluded):
@@ -68,17 +68,17 @@ def verdict(review: PullRequestReview) -> str:
     files = review.gate.coverage
     if not files:
         return "none needed: there is no changed Python source to certify."
-    states = Counter(each.standing for each in files)
+    states = Counter(file.standing for file in files)
     if states[CoverageState.TAMPERED]:
-        changed = next(each for each in files if each.standing is CoverageState.TAMPERED)
+        changed = next(file for file in files if file.standing is CoverageState.TAMPERED)
         return f"none. A certificate was modified: {code(changed.certificate or changed.path)}."
     if states[CoverageState.AGAINST]:
-        against = [each for each in files if each.standing is CoverageState.AGAINST]
+        against = [file for file in files if file.standing is CoverageState.AGAINST]
         return f"**{_status(against[0])}**, against {_some_files(against)} ({_certificates(against)})."
     if states[CoverageState.COVERED] == len(files):
-        statuses = ", ".join(sorted({_status(each) for each in files}))
+        statuses = ", ".join(sorted({_status(file) for file in files}))
         return f"**{statuses}** for {_all_files(len(files))} ({_certificates(files)})."
-    missing = [each for each in files if each.standing is not CoverageState.COVERED]
+    missing = [file for file in files if file.standing is not CoverageState.COVERED]
     other = [each for each in missing if each.standing is CoverageState.OTHER_STATUS]
     if other:
         return f"**{_status(other[0])}** for {_some_files(other)} ({_certificates(other)}); merging needs more."
@@ -93,7 +93,7 @@ def _to_raise(review: PullRequestReview) -> Iterator[str]:
     states = {each.standing for each in review.gate.coverage}
     if not states - {CoverageState.COVERED}:
         return
-    must = Counter(each.severity for each in review.outcome.report.claims)[Severity.CRITICAL]
+    must = Counter(claim.severity for claim in review.outcome.report.claims)[Severity.CRITICAL]
     first = f"fix the {number_of(must, 'critical finding')}, then run" if must else "run"
     yield f"To raise it, {first}:"
     yield block(_SUBMIT.format(change=review.submit_option), "sh")
@@ -202,7 +202,7 @@ def _some_files(files: Sequence[FileCoverage]) -> str:
 
 
 def _certificates(files: Sequence[FileCoverage]) -> str:
-    named = list(dict.fromkeys(each.certificate for each in files if each.certificate))
+    named = list(dict.fromkeys(file.certificate for file in files if file.certificate))
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return f"{code(named[0])}{more}" if named else "no certificate"
 

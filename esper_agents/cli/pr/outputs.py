@@ -46,7 +46,7 @@ def as_junit(review: PullRequestReview) -> str:
 def as_code_quality(review: PullRequestReview) -> str:
     """Return the findings as a Code Quality report, which GitLab compares with that of the target branch."""
     seen: dict[str, int] = defaultdict(int)
-    return json.dumps([_issue(each, seen) for each in review.outcome.report.claims], indent=1) + "\n"
+    return json.dumps([_issue(claim, seen) for claim in review.outcome.report.claims], indent=1) + "\n"
 
 
 def _issue(claim: Diagnostic, seen: dict[str, int]) -> dict[str, object]:

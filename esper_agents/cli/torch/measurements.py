@@ -52,13 +52,13 @@ _OF_CALLS = frozenset({"input", "inputs", "capture", _TRAIN})
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    for each in measurements():
-        without: frozenset[str] = frozenset() if each.has_inputs else _OF_CALLS
-        if not any(option.is_shared for option in each.option_list()):
+    for measurement in measurements():
+        without: frozenset[str] = frozenset() if measurement.has_inputs else _OF_CALLS
+        if not any(option.is_shared for option in measurement.option_list()):
             without |= {_TRAIN}
-        if not each.is_timed:
+        if not measurement.is_timed:
             without |= {_NO_WAIT}
-        app.command(each.command)(measuring(_command_of(each), without=without))
+        app.command(measurement.command)(measuring(_command_of(measurement), without=without))
 
 
 def _command_of(measurement: MeasurementDescriptor) -> Callable[..., None]:
@@ -72,8 +72,10 @@ def _command_of(measurement: MeasurementDescriptor) -> Callable[..., None]:
         if measurement.draws_seed and asked.seed is None:
             asked = replace(asked, seed=secrets.randbits(31))
         place = find_target_project(target, Path.cwd())
-        given |= {each.name: asked.train for each in options if each.is_shared}
-        values = {each.name: each.value(given[each.name], place.inside) for each in options if each.name in given}
+        given |= {option.name: asked.train for option in options if option.is_shared}
+        values = {
+            option.name: option.value(given[option.name], place.inside) for option in options if option.name in given
+        }
         with measurement.prepared(place.root, place.target, measurement.options(**values)) as made:
             measured(target, asked, made, fail_on)
 
@@ -109,7 +111,11 @@ def _parameters(measurement: MeasurementDescriptor, options: Sequence[Measuremen
     """Return the names, annotations and defaults of a command's own parameters."""
     kinds: list[tuple[str, Any, Any]] = [
         *(_PAIR if measurement.is_pair else (("target", Target, inspect.Parameter.empty),)),
-        *((each.name, _annotation(each), _default(each)) for each in options if each.in_command and not each.is_shared),
+        *(
+            (option.name, _annotation(option), _default(option))
+            for option in options
+            if option.in_command and not option.is_shared
+        ),
     ]
     if measurement.fail_on:
         levels: Any = StrEnum("FailLevel", {each.upper(): each for each in (measurement.fail_on, _NEVER)})  # type: ignore[misc]
@@ -119,7 +125,7 @@ def _parameters(measurement: MeasurementDescriptor, options: Sequence[Measuremen
 
 
 def _help(measurement: MeasurementDescriptor) -> str:
-    lines = "\n".join(f"  {each}" for each in measurement.examples)
+    lines = "\n".join(f"  {example}" for example in measurement.examples)
     passing = f" Exits with 0 unless --fail-on {measurement.fail_on} is given." if measurement.fail_on else ""
     if measurement.is_judged:
         passing = " Exits with 0 if the result is as claimed, 3 if it is not, 4 if it is inconclusive."
@@ -155,7 +161,7 @@ def print_section(section: ReportSection, console: Console) -> None:
     if section.is_apart or section.title:
         console.print()
     if section.title:
-        facts = "".join(f"   {one_line(each)}" for each in section.facts)
+        facts = "".join(f"   {one_line(fact)}" for fact in section.facts)
         console.print(Text.assemble((one_line(section.title), "bold"), facts))
     if section.note:
         console.print(Text(one_line(section.note), style=section.style))
@@ -195,5 +201,5 @@ def _print_table(section: ReportSection, console: Console) -> None:
             [Text("━" * max(1, round(section.bar_width * section.bars[number])), style="cyan")] if section.bars else []
         )
         label = [""] if section.is_indented else []
-        grid.add_row(*label, *(Text(one_line(each), overflow="fold") for each in cells), *bar)
+        grid.add_row(*label, *(Text(one_line(cell), overflow="fold") for cell in cells), *bar)
     console.print(grid)

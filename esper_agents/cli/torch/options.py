@@ -138,7 +138,7 @@ def measuring(command: Callable[..., None], *, without: frozenset[str] = frozens
     hints = get_type_hints(MeasurementOptions, include_extras=True)
     shared = {name: hint for name, hint in hints.items() if name not in without}
     own = get_type_hints(command, include_extras=True)
-    kept = [each for each in inspect.signature(command).parameters.values() if each.name != "asked"]
+    kept = [parameter for parameter in inspect.signature(command).parameters.values() if parameter.name != "asked"]
 
     def run(**given: Any) -> None:
         asked = MeasurementOptions(**{name: given.pop(name) for name in shared})
@@ -147,15 +147,15 @@ def measuring(command: Callable[..., None], *, without: frozenset[str] = frozens
     parameters = [each.replace(annotation=own[each.name], kind=each.KEYWORD_ONLY) for each in kept]
     parameters += [
         inspect.Parameter(
-            each.name,
+            field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=shared[each.name],
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=shared[field.name],
         )
-        for each in fields(MeasurementOptions)
-        if each.name in shared
+        for field in fields(MeasurementOptions)
+        if field.name in shared
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(run)["__signature__"] = inspect.Signature(parameters)
     return run

@@ -91,9 +91,9 @@ def _memory(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:
 
 def _runs(reports: Sequence[ToolReport]) -> list[ToolReport]:
     return [
-        each
-        for each in reports
-        if each.evidence.tool == "torch-memory" and each.evidence.outcome is CallOutcome.COMPLETED
+        report
+        for report in reports
+        if report.evidence.tool == "torch-memory" and report.evidence.outcome is CallOutcome.COMPLETED
     ]
 
 

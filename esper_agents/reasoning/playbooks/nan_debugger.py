@@ -90,7 +90,7 @@ def _attempt(target: ChosenTarget, first: ToolReport, *, is_step: bool, steps: i
 
 
 def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
-    done = [each for each in reports if each.evidence.outcome is CallOutcome.COMPLETED]
+    done = [report for report in reports if report.evidence.outcome is CallOutcome.COMPLETED]
     ids = tuple(each.evidence.id for each in done)
     command = done[0].evidence.rerun
     bad = [each for each in done if each.evidence.output["status"] != "clean"]
@@ -107,11 +107,11 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
 
 
 def _place(report: ToolReport) -> str:
-    return next((str(each.claim.location) for each in report.findings if each.claim.name == _FIRST), "")
+    return next((str(finding.claim.location) for finding in report.findings if finding.claim.name == _FIRST), "")
 
 
 def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
-    said = " ".join(f"{each.evidence.summary}." for each in reports)
+    said = " ".join(f"{report.evidence.summary}." for report in reports)
     first = next((each.claim for each in measured(reports)), None)
     why = f" {first.message[0].upper()}{first.message[1:]}." if first else ""
     return f"{brief.agent.name} ran {target.name} ({target.because}). {said}{why}"

@@ -81,10 +81,12 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
 def _hypotheses(target: ChosenTarget, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     """Yield one for each kind of bottleneck that the first profile shows; the second one may refute it."""
     profiles = [
-        each.evidence for each in reports if each.evidence.tool == "torch-profile" and "share" in each.evidence.output
+        report.evidence
+        for report in reports
+        if report.evidence.tool == "torch-profile" and "share" in report.evidence.output
     ]
-    ids, command = tuple(each.id for each in profiles), profiles[0].rerun
-    first, *others = (each.output["result"]["analysis"] for each in profiles)
+    ids, command = tuple(profile.id for profile in profiles), profiles[0].rerun
+    first, *others = (profile.output["result"]["analysis"] for profile in profiles)
     for kind, share in first["shares"].items():
         if share < _WEIGHTY_SHARE or kind == "unexplained":
             continue

@@ -68,7 +68,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     targets = completed(around, _TARGETS)
     tries = (*attempts(brief, asked, reviewed[0], targets), *trial_calls(brief, targets))
     runs = yield from run(brief, *tries)
-    found = confirmed([each for report in (*reviewed, *around) for each in report.findings], runs)
+    found = confirmed([finding for report in (*reviewed, *around) for finding in report.findings], runs)
     return (yield from _conclusion(brief, (*reviewed, *around, *runs), found))
 
 
@@ -107,12 +107,12 @@ def _around(brief: Brief, asked: MeasurementRequest, paths: Sequence[str]) -> tu
     since = {"since": brief.task.change.since} if brief.task.change else {}
     related = ToolCall("related-code", {"paths": list(paths), **since})
     calls = (ToolCall("git-state", {}), related, looking(brief, asked), *inspection_calls(brief))
-    offered = {each.name for each in brief.tools}
-    return tuple(each for each in calls if each.tool in offered)
+    offered = {tool.name for tool in brief.tools}
+    return tuple(call for call in calls if call.tool in offered)
 
 
 def _answer(brief: Brief, findings: Sequence[Finding], reports: Sequence[ToolReport]) -> str:
-    return answer(brief, findings, inspected=[each.evidence for each in reports])
+    return answer(brief, findings, inspected=[report.evidence for report in reports])
 
 
 def _related(around: Sequence[ToolReport]) -> list[str]:
@@ -143,19 +143,19 @@ def _caveats(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 
 def _next_steps(findings: Sequence[Finding]) -> tuple[str, ...]:
-    weighty = [each for each in findings if each.claim.severity is not Severity.SUGGESTION]
+    weighty = [finding for finding in findings if finding.claim.severity is not Severity.SUGGESTION]
     return tuple(f"{each.claim.location}: {each.claim.remedy}" for each in weighty)[:10]
 
 
 def _risks(findings: Sequence[Finding]) -> RiskAssessment:
     rows = tuple(
         RiskRow(
-            risk=f"{each.claim.location}: {each.claim.message}",
-            severity=_SEVERITY[each.claim.severity],
-            likelihood=_LIKELIHOOD[each.claim.confidence],
-            mitigation=each.claim.remedy,
+            risk=f"{finding.claim.location}: {finding.claim.message}",
+            severity=_SEVERITY[finding.claim.severity],
+            likelihood=_LIKELIHOOD[finding.claim.confidence],
+            mitigation=finding.claim.remedy,
         )
-        for each in findings[:10]
+        for finding in findings[:10]
     )
     return RiskAssessment("Low", "Easy", rows)
 
@@ -187,11 +187,11 @@ def _gaps(brief: Brief, reports: Sequence[ToolReport]) -> tuple[InformationGap, 
     ]
     not_run = [
         InformationGap(
-            f"what {each.evidence.tool} would have said: {each.evidence.summary}",
+            f"what {failure.evidence.tool} would have said: {failure.evidence.summary}",
             "the verdict rests on less than was asked for",
-            each.evidence.rerun,
+            failure.evidence.rerun,
         )
-        for each in failures(reports)
+        for failure in failures(reports)
     ]
     deleted = [each for each in brief.task.change.deleted if is_test_file(each)] if brief.task.change else []
     gone = [

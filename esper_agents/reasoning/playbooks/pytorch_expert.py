@@ -107,11 +107,15 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
 
 
 def _done(reports: Sequence[ToolReport], tool: str) -> list[ToolReport]:
-    return [each for each in reports if each.evidence.tool == tool and each.evidence.outcome is CallOutcome.COMPLETED]
+    return [
+        report
+        for report in reports
+        if report.evidence.tool == tool and report.evidence.outcome is CallOutcome.COMPLETED
+    ]
 
 
 def _summary(brief: Brief, target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> str:
-    answers = " ".join(f"{each.evidence.summary}." for each in reports)
+    answers = " ".join(f"{report.evidence.summary}." for report in reports)
     version = first.evidence.output["torch"]
     return f"{brief.agent.name}, under torch {version}, ran {target.name} ({target.because}). {answers}"
 

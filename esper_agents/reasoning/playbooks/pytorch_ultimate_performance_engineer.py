@@ -112,8 +112,8 @@ def _compare(arms: tuple[ChosenTarget, ChosenTarget], base: str, asked: Measurem
 
 
 def _profiles(arms: tuple[ChosenTarget, ChosenTarget], asked: MeasurementRequest) -> Iterator[ToolCall]:
-    for name in dict.fromkeys(each.name for each in arms):
-        target = next(each for each in arms if each.name == name)
+    for name in dict.fromkeys(arm.name for arm in arms):
+        target = next(arm for arm in arms if arm.name == name)
         train = asked.train and target.kind != "step"
         yield ToolCall("torch-profile", {**target.arguments, "train": train, "effort": "quick"})
 
@@ -138,7 +138,7 @@ def _hypotheses(
     yield Hypothesis(text, 0.9, settled(is_so=is_faster), ids, command)
     ratio = _profiled_ratio(arms, reports)
     if ratio is not None and "speedup" in output["verdict"]:
-        profiles = tuple(each.evidence.id for each in reports if each.evidence.tool == "torch-profile")
+        profiles = tuple(report.evidence.id for report in reports if report.evidence.tool == "torch-profile")
         text = f"the clocks of torch-profile bear it out ({ratio:.3g}x)"
         is_so = _is_borne_out(ratio, output["verdict"]["speedup"]["estimate"])
         yield Hypothesis(text, 0.8, settled(is_so=is_so), (*ids, *profiles), reports[1].evidence.rerun)
@@ -151,11 +151,11 @@ def _hypotheses(
 def _profiled_ratio(arms: tuple[ChosenTarget, ChosenTarget], reports: Sequence[ToolReport]) -> float | None:
     """Return how many times the baseline's call takes of the candidate's, by the profiles; None without both."""
     took = {
-        str(each.evidence.arguments["target"]): each.evidence.output["result"]["analysis"]["call"]["ns"]
-        for each in reports
-        if each.evidence.tool == "torch-profile" and "share" in each.evidence.output
+        str(report.evidence.arguments["target"]): report.evidence.output["result"]["analysis"]["call"]["ns"]
+        for report in reports
+        if report.evidence.tool == "torch-profile" and "share" in report.evidence.output
     }
-    baseline, candidate = (took.get(each.name) for each in arms)
+    baseline, candidate = (took.get(arm.name) for arm in arms)
     return baseline / candidate if baseline and candidate and arms[0].name != arms[1].name else None
 
 
@@ -193,7 +193,7 @@ def _one_variable(first: ToolReport) -> Assumption:
 
 
 def _summary(brief: Brief, first: ToolReport, reports: Sequence[ToolReport]) -> str:
-    others = " ".join(f"{each.evidence.summary}." for each in reports[1:])
+    others = " ".join(f"{report.evidence.summary}." for report in reports[1:])
     frozen = f"Frozen: {_said(first, 'frozen')}."
     return f"{brief.agent.name}: {first.evidence.summary}. {frozen}{_metrics(first)} {others}".strip()
 
@@ -210,7 +210,7 @@ def _metrics(first: ToolReport) -> str:
 
 
 def _baseline_only(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
-    said = " ".join(f"{each.evidence.summary}." for each in reports)
+    said = " ".join(f"{report.evidence.summary}." for report in reports)
     return f"{brief.agent.name} was given no candidate, so nothing was compared; the baseline of {target.name}: {said}"
 
 

@@ -59,13 +59,13 @@ def _is_wanted(brief: Brief) -> bool:
     request = brief.request
     if request is None or brief.task.kind is not QuestionType.ADVICE or request.restricts(ConstraintKind.NO_RUN):
         return False
-    is_offered = any(each.name == _DRAFT for each in brief.tools)
-    return is_offered and any(each.name == _TOPIC for each in request.topics)
+    is_offered = any(tool.name == _DRAFT for tool in brief.tools)
+    return is_offered and any(topic.name == _TOPIC for topic in request.topics)
 
 
 def _targets(brief: Brief, seen: ReviewSummary) -> list[str]:
     """Return the definitions to test: those that the request names, else those without a test, the longest first."""
-    named = [f"{each.path}:{each.name}" for each in brief.request.symbols] if brief.request else []
+    named = [f"{symbol.path}:{symbol.name}" for symbol in brief.request.symbols] if brief.request else []
     if named:
         # Of a class and its method, the method is meant.
         return [each for each in named if not any(other.startswith(f"{each}.") for other in named)][:_MOST_TRIED]
@@ -97,7 +97,7 @@ def _told(evidence: Evidence) -> str:
     """Return what the drafted test is, asserts, and does not assert."""
     result, target = evidence.output["result"], str(evidence.arguments["target"])
     runs = result.get("runs", [])
-    failed = [each for each in runs if isinstance(each, dict) and each.get("error")]
+    failed = [run for run in runs if isinstance(run, dict) and run.get("error")]
     outcome = f"{len(failed)} of {len(runs)} fail" if failed else f"all {len(runs)} pass"
     inputs = " on inputs that the program chose" if evidence.output.get("synthetic") else ""
     lead = f"Tests of {target} are drafted in {evidence.output['draft']}: {outcome}, run once{inputs}."

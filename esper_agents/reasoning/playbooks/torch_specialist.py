@@ -93,11 +93,13 @@ def _analysis(report: ToolReport) -> JsonObject:
 
 def _hypotheses(target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> Iterator[Hypothesis]:
     analysis, evidence = _analysis(first), first.evidence
-    profiles = [each for each in reports if each.evidence.tool == "torch-profile" and "share" in each.evidence.output]
-    ids = tuple(each.evidence.id for each in profiles)
+    profiles = [
+        report for report in reports if report.evidence.tool == "torch-profile" and "share" in report.evidence.output
+    ]
+    ids = tuple(profile.evidence.id for profile in profiles)
     for kind, share in analysis["shares"].items():
         if share >= _AGREEING and kind != "unexplained":
-            again = [_analysis(each)["shares"].get(kind, 0.0) for each in profiles[1:]]
+            again = [_analysis(profile)["shares"].get(kind, 0.0) for profile in profiles[1:]]
             is_so = abs(again[0] - share) <= _AGREEING if again else None
             text = f"{kind} binds {share:.0%} of a call of {target.name}, profiled twice"
             yield Hypothesis(text, share, settled(is_so=is_so), ids, evidence.rerun)
@@ -107,7 +109,7 @@ def _hypotheses(target: ChosenTarget, first: ToolReport, reports: Sequence[ToolR
         weight = analysis["shares"].get("memory-bandwidth", 0.0) + analysis["shares"].get("dispatch-and-python", 0.0)
         yield Hypothesis(text, weight, settled(is_so=is_clean), (explained.evidence.id,), explained.evidence.rerun)
     if remembered := completed(reports, "torch-memory"):
-        grows = any(each.claim.name == _GROWS for each in remembered.findings)
+        grows = any(finding.claim.name == _GROWS for finding in remembered.findings)
         text = f"{target.name} holds no more memory from step to step"
         yield Hypothesis(text, 0.1, settled(is_so=not grows), (remembered.evidence.id,), remembered.evidence.rerun)
 

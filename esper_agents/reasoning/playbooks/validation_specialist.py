@@ -56,7 +56,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         wanted = tests_to_run(brief, (), is_asked=False) if brief.task.change else ()
         ran = yield from run(brief, *wanted)
         question = f"what do you find in {', '.join(brief.task.paths)}?"
-        heard = conclusion(brief, (yield from run_panel(brief, [Consult(each, question) for each in members])))
+        heard = conclusion(brief, (yield from run_panel(brief, [Consult(member, question) for member in members])))
         # Rules that read the code again do not stand in for a judgement on what somebody else has claimed.
         mine = _undecided(brief)
         untested = tuple(testing_gaps(brief, (), ran)) if brief.task.change else ()
@@ -65,7 +65,7 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     reports: tuple[ToolReport, ...] = yield CallTools(calls)
     return Conclude(
         summary=_summary(certificate, reports),
-        rationale=_ALL if all(_outcome(each) is ReproductionOutcome.REPRODUCED for each in reports) else "",
+        rationale=_ALL if all(_outcome(report) is ReproductionOutcome.REPRODUCED for report in reports) else "",
         gaps=tuple(_gaps(reports)),
         caveats=(
             "It says whether the evidence comes out again, and not whether the verdict that rests on it is right.",
@@ -101,11 +101,11 @@ def _outcome(report: ToolReport) -> ReproductionOutcome | None:
 
 
 def _summary(certificate: str, reports: Sequence[ToolReport]) -> str:
-    counts = Counter(_outcome(each) for each in reports)
+    counts = Counter(_outcome(report) for report in reports)
     words = [f"{counts[each]} {each}" for each in ReproductionOutcome if counts[each]]
     words += [f"{counts[None]} failed"] if counts[None] else []
     pieces = "1 piece" if len(reports) == 1 else f"{len(reports)} pieces"
-    worst = [each for each in reports if _outcome(each) is not ReproductionOutcome.REPRODUCED]
+    worst = [report for report in reports if _outcome(report) is not ReproductionOutcome.REPRODUCED]
     worst.sort(key=lambda each: list(ReproductionOutcome).index(_outcome(each) or ReproductionOutcome.NOT_RUN))
     said = "".join(f" {each.evidence.summary}." for each in worst[:_NAMED])
     more = f" And {len(worst) - _NAMED} more." if len(worst) > _NAMED else ""
@@ -113,13 +113,15 @@ def _summary(certificate: str, reports: Sequence[ToolReport]) -> str:
 
 
 def _gaps(reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
-    for each in reports:
-        output = each.evidence.output
-        if _outcome(each) in {ReproductionOutcome.NOT_RUN, ReproductionOutcome.NOT_COMPARABLE}:
+    for report in reports:
+        output = report.evidence.output
+        if _outcome(report) in {ReproductionOutcome.NOT_RUN, ReproductionOutcome.NOT_COMPARABLE}:
             what = f"whether {output['tool']} ({output['evidence']}) comes out as it is on record"
             yield InformationGap(what, str(output["why"]), str(output["rerun"]))
-        elif _outcome(each) is None:
-            yield InformationGap("whether a piece of evidence can be had again", each.evidence.summary, _again(each))
+        elif _outcome(report) is None:
+            yield InformationGap(
+                "whether a piece of evidence can be had again", report.evidence.summary, _again(report)
+            )
 
 
 def _again(report: ToolReport) -> str:
@@ -127,5 +129,5 @@ def _again(report: ToolReport) -> str:
 
 
 def _next_steps(certificate: str, reports: Sequence[ToolReport]) -> Iterator[str]:
-    if any(_outcome(each) is ReproductionOutcome.DIFFERS for each in reports):
+    if any(_outcome(report) is ReproductionOutcome.DIFFERS for report in reports):
         yield f'esper certificates revoke {certificate} --reason "its evidence does not come out again"'

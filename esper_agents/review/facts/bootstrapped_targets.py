@@ -116,7 +116,7 @@ class BootstrappedTargets(FactQuery):
         }
         for call in function.calls:
             names = {each.id for argument in call.node.args for each in walk(argument) if isinstance(each, ast.Name)}
-            names |= {each.value.id for each in call.node.keywords if isinstance(each.value, ast.Name)}
+            names |= {keyword.value.id for keyword in call.node.keywords if isinstance(keyword.value, ast.Name)}
             own = sorted(names & joined.keys())
             if call.tail in _STORING and own and len(names) > 1 and not {"terminated", "truncated"} & names:
                 text = f"`{own[0]}` is true at a time limit too, so the value of the state reached there counts as 0"
@@ -162,7 +162,7 @@ def _is_target(found: Assignment) -> bool:
         return False
     sums = [each for each in walk(value) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add)]
     products = [each for each in walk(value) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult)]
-    discounted = [each for each in products if any(_GAMMA.fullmatch(name) for name in _names(each))]
+    discounted = [product for product in products if any(_GAMMA.fullmatch(name) for name in _names(product))]
     rewarded = any(_REWARD.fullmatch(name) for each in sums for name in _names(each.left) + _names(each.right))
     # `R = r + gamma * R` adds up rewards and takes no value of a network.
     is_return = any(
@@ -190,8 +190,12 @@ def _is_used_with_graph(name: str, function: Function, since: int) -> bool:
     """Return whether a loss of the function takes a target as it is."""
     for call in function.calls:
         if call.line > since and _LOSSES.search(call.path):
-            given = [*call.node.args, *(each.value for each in call.node.keywords)]
-            if any(isinstance(each, ast.Name) and each.id == name for value in given for each in _below_calls(value)):
+            given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+            if any(
+                isinstance(below_call, ast.Name) and below_call.id == name
+                for value in given
+                for below_call in _below_calls(value)
+            ):
                 return True
     for path, held in function.assignments.items():
         for each in held if "loss" in path.lower() else ():
@@ -214,7 +218,7 @@ def _below_calls(value: ast.expr) -> Iterator[ast.AST]:
 def _joins_limit(value: ast.expr) -> bool:
     """Return whether a value is true both at a terminal state and at a time limit: `terminated or truncated`."""
     names = set(_names(value))
-    has_both = any("terminated" in each for each in names) and any("truncated" in each for each in names)
+    has_both = any("terminated" in name for name in names) and any("truncated" in name for name in names)
     is_joined = isinstance(value, ast.BoolOp | ast.BinOp) or (
         isinstance(value, ast.Call) and tail_of(dotted(value.func)) in {"logical_or", "bitwise_or", "maximum"}
     )

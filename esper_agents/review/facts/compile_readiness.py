@@ -87,13 +87,15 @@ class CompileReadiness(FactQuery):
         """Yield what is compiled, and batches whose last one has another size."""
         for call in file.calls_to("torch.compile"):
             given = _short(call.node.args[0]) if call.node.args else "the function below"
-            options = ", ".join(f"{each.arg}={ast.unparse(each.value)}" for each in call.node.keywords if each.arg)
+            options = ", ".join(
+                f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in call.node.keywords if keyword.arg
+            )
             text = f"`{given}` is compiled{f' with `{options}`' if options else ''}"
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
         if not any("torch.compile" in each.text for each in index.files.values()):
             return
         for call in file.calls_to(*LOADERS):
-            said = {each.arg for each in call.node.keywords}
+            said = {keyword.arg for keyword in call.node.keywords}
             loops = loops_over_loaders(index).get(call.node, ())
             is_trained = any(happens_in(loop, frozenset({"backward", "manual_backward"}), index) for loop in loops)
             if is_trained and not said & {"drop_last", "batch_sampler", None} and not call.has_splat():
@@ -102,7 +104,7 @@ class CompileReadiness(FactQuery):
 
     def _disabled(self, file: FileTables) -> Iterator[Fact]:
         for function in file.functions:
-            if any(each.removesuffix("()") in _DISABLED for each in function.decorators):
+            if any(decorator.removesuffix("()") in _DISABLED for decorator in function.decorators):
                 text = (
                     f"`{function.qualname}` is excluded from compilation: each call of it in compiled code is a break"
                 )
@@ -113,7 +115,7 @@ class CompileReadiness(FactQuery):
         for path, assignments in owner.attributes.items() if owner is not None else ():
             value = assignments[0].value
             name = resolve(dotted(value.func), assignments[0].block.function) if isinstance(value, ast.Call) else ""
-            if name in _RECURRENT and any(each.path == path for each in forward.calls):
+            if name in _RECURRENT and any(call.path == path for call in forward.calls):
                 text = f"`{path}` is an nn.{tail_of(name)}: torch.compile leaves the graph there on purpose"
                 assessment = Assessment.SHOULD_CHECK if is_compiled else Assessment.OPEN
                 remedy = "compile the parts around it, and leave it out of `fullgraph=True`"
@@ -145,7 +147,7 @@ def _parts(index: ProjectIndex) -> frozenset[str]:
 def _is_model(owner: Class, index: ProjectIndex) -> bool:
     """Return whether a module is a model: it has layers or weights, is no loss, and knows what its `forward` runs."""
     forward = owner.methods["forward"]
-    if _LOSS.search(owner.name) or any("abstract" in each for each in forward.decorators):
+    if _LOSS.search(owner.name) or any("abstract" in decorator for decorator in forward.decorators):
         return False
     made = [
         (each.block.function, call)
@@ -234,7 +236,7 @@ def _is_mask(node: ast.expr) -> bool:
 
 
 def _says_tuple(call: Call) -> bool:
-    return any(each.arg == "as_tuple" for each in call.node.keywords)
+    return any(keyword.arg == "as_tuple" for keyword in call.node.keywords)
 
 
 def _short(node: ast.AST) -> str:

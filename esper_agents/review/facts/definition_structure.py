@@ -70,7 +70,7 @@ class DefinitionStructure(FactQuery):
 
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         """Yield the structure of the named definitions, or of the main ones of the files."""
-        named = [found for each in subject.symbols if (found := named_definition(each, index)) is not None]
+        named = [found for symbol in subject.symbols if (found := named_definition(symbol, index)) is not None]
         owners = {each.owner for each in named if isinstance(each, Function)}
         whole = [each for each in named if each not in owners][:_MOST_DEFINITIONS]
         for each in named:
@@ -108,7 +108,7 @@ def _of_file(file: FileTables, index: ProjectIndex, most: int) -> Iterator[Fact]
 
 def _overview(file: FileTables, main: Sequence[Class | Function]) -> str:
     """Return what a file defines."""
-    classes = [each.name for each in file.classes]
+    classes = [cls.name for cls in file.classes]
     functions = [each.name for each in file.functions[0].inner if each.owner is None]
     parts = [f"{number_of(len(classes), 'class', 'classes')} ({listed(classes)})"] if classes else []
     parts += [f"{number_of(len(functions), 'function')} ({listed(functions)})"] if functions else []
@@ -122,7 +122,7 @@ def _main(file: FileTables, index: ProjectIndex) -> list[Class | Function]:
     found: list[Class | Function] = [*file.classes, *functions]
     names = {each.name for each in found}
     parts = {call.tail for call in file.calls if call.function.name not in {"main", "<module>", call.tail}} & names
-    parts |= {tail_of(base) for each in file.classes for base in each.bases}
+    parts |= {tail_of(base) for cls in file.classes for base in cls.bases}
     weights = {each: _weight(each, parts, index) for each in found}
     most = max(weights.values(), default=0)
     main = [each for each in found if weights[each] * _FEW >= most]
@@ -167,7 +167,7 @@ def _structure(found: Class | Function, index: ProjectIndex, most: int) -> Itera
 
 def _class_head(owner: Class, index: ProjectIndex) -> str:
     """Return what a class is, in one line."""
-    bases = listed([ast.unparse(each) for each in owner.node.bases], most=3)
+    bases = listed([ast.unparse(base) for base in owner.node.bases], most=3)
     layers = [path for path, each in attributes_of(owner) if is_layer(each, index)]
     weights = [path for path, each in attributes_of(owner) if _is_parameter(each)]
     kind = f"`{owner.name}` is a module ({bases})" if index.is_module(owner) else f"`{owner.name}` is a class"
@@ -177,7 +177,7 @@ def _class_head(owner: Class, index: ProjectIndex) -> str:
     has = [f"at least {number_of(len(layers), 'submodule')}"] if layers else []
     has += [f"{number_of(len(weights), 'parameter')} of its own"] if weights else []
     if not has:
-        public = [each for each in owner.methods if not each.startswith("_")]
+        public = [method for method in owner.methods if not method.startswith("_")]
         has = [f"methods {listed(public)}"] if len(public) > 1 else []
     called = inherited_entry(owner, index) or main_method(owner, index)
     entry = f"; used by `{signature_of(called)}`" if called is not None else ""
@@ -190,9 +190,9 @@ def _class_head(owner: Class, index: ProjectIndex) -> str:
 
 def _created(owner: Class, index: ProjectIndex) -> Iterator[Fact]:
     init = index.method(owner, "__init__")
-    calls = [each for each in index.callers(init) if each.tail == owner.name] if init is not None else []
+    calls = [caller for caller in index.callers(init) if caller.tail == owner.name] if init is not None else []
     if calls:
-        places = _places([(each.function.file.path, each.line) for each in calls])
+        places = _places([(call.function.file.path, call.line) for call in calls])
         yield described(owner.file, owner.node.lineno, f"`{owner.name}` is created at {places}")
 
 
@@ -201,7 +201,7 @@ def _function_head(function: Function, index: ProjectIndex) -> str:
     if function.is_module:
         return f"`{function.file.path.rpartition('/')[2]}` is a script"
     decorated = f", decorated by {listed(list(function.decorators), most=2)}" if function.decorators else ""
-    calls = [(each.function.file.path, each.line) for each in index.callers(function)]
+    calls = [(caller.function.file.path, caller.line) for caller in index.callers(function)]
     called = f"; called at {_places(calls)}" if calls else "; no call of it is in these files"
     returned = [each for each, _ in function.returns if each.value is not None]
     yields = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(function.node))
@@ -267,7 +267,7 @@ def _modes(owner: Class) -> Iterator[Fact]:
 
 def _effects(function: Function) -> Iterator[Fact]:
     """Yield what a function does besides computing its result."""
-    given = {each for each in function.parameters if each not in {"self", "cls"}}
+    given = {parameter for parameter in function.parameters if parameter not in {"self", "cls"}}
     file = function.file
     for each in walk(function.node):
         if isinstance(each, ast.Attribute) and dotted(each) == "self.training":
@@ -296,4 +296,4 @@ def _is_parameter(found: Assignment) -> bool:
 
 def _has_mode(value: ast.expr) -> bool:
     names = (tail_of(dotted(each.func)) for each in alternatives_of(value) if isinstance(each, ast.Call))
-    return any(each.startswith(_MODED) for each in names)
+    return any(name.startswith(_MODED) for name in names)

@@ -61,7 +61,7 @@ class EpisodeEnds(FactQuery):
         target = statement.targets[0]
         if not isinstance(target, ast.Tuple):
             return
-        names = [dotted(each) for each in target.elts]
+        names = [dotted(elt) for elt in target.elts]
         if len(names) == _OLD_API:
             text = f"`{call.path}` gives one flag, `{names[2]}`, which is also true at a time limit"
             yield self.fact(file, statement, Assessment.OPEN, text)
@@ -90,7 +90,7 @@ class EpisodeEnds(FactQuery):
             return
         inside = range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)
         resets = any(each.tail.startswith("reset") for each in call.function.calls if each.line in inside)
-        asks = isinstance(loop, ast.While) and any(_END.search(each) for each in _all_names(loop.test))
+        asks = isinstance(loop, ast.While) and any(_END.search(name) for name in _all_names(loop.test))
         leaves = any(isinstance(each, ast.Break | ast.Return | ast.Yield) for each in walk(loop))
         if not (resets or asks or leaves):
             text = f"the loop around `{call.path}` neither resets the environment nor ends when an episode does"
@@ -126,7 +126,7 @@ def _all_names(node: ast.AST) -> set[str]:
 def _reads(function: Function) -> set[str]:
     """Return the names and attributes that a function reads."""
     paths = (each for each in walk(function.node) if isinstance(each, ast.Name | ast.Attribute))
-    return {dotted(each) for each in paths if isinstance(each.ctx, ast.Load)}
+    return {dotted(path) for path in paths if isinstance(path.ctx, ast.Load)}
 
 
 def _is_discounted_sum(path: str, value: ast.expr) -> bool:
@@ -135,8 +135,8 @@ def _is_discounted_sum(path: str, value: ast.expr) -> bool:
         return False
     for side in (value.left, value.right):
         factors = list(_factors(side))
-        has_itself = any(dotted(each) == path for each in factors)
-        if has_itself and any(_DISCOUNT.fullmatch(tail_of(dotted(each))) for each in factors):
+        has_itself = any(dotted(factor) == path for factor in factors)
+        if has_itself and any(_DISCOUNT.fullmatch(tail_of(dotted(factor))) for factor in factors):
             return True
     return False
 

@@ -116,7 +116,7 @@ class ExportBlockers(FactQuery):
 
     def _function(self, function: Function, assumption: str) -> Iterator[Fact]:
         file, name = function.file, function.qualname
-        if scripted := next((each for each in function.decorators if _SCRIPTED.search(each)), ""):
+        if scripted := next((decorator for decorator in function.decorators if _SCRIPTED.search(decorator)), ""):
             text = f"`{name}` is scripted by `{scripted}`: TorchScript keeps its branches, `torch.export` does not"
             if any(asks_a_tensor(test, function) for test, _ in tests_of(function)):
                 yield self.fact(file, function.node, Assessment.OPEN, text)
@@ -201,9 +201,9 @@ def _exported(
     """Return the functions that exported modules run; those of the modules in question if nothing is exported yet."""
     found = [function for call in calls if (function := traced_function(call, index)) is not None]
     if not found:
-        named = {each.rpartition(":")[2].partition(".")[0] for each in subject.symbols}
-        classes = [each for file in files for each in file.classes if index.is_module(each)]
-        asked = [each for each in classes if each.name in named] or [each for each in classes if _is_model(each)]
+        named = {symbol.rpartition(":")[2].partition(".")[0] for symbol in subject.symbols}
+        classes = [cls for file in files for cls in file.classes if index.is_module(cls)]
+        asked = [cls for cls in classes if cls.name in named] or [cls for cls in classes if _is_model(cls)]
         found = [each.methods["forward"] for each in asked if "forward" in each.methods]
         found = [each for each in found if _takes_a_tensor(each)]
     queue = list(dict.fromkeys(found))
@@ -220,7 +220,7 @@ def _takes_a_tensor(function: Function) -> bool:
     given = function.node.args if not isinstance(function.node, ast.Module) else None
     own = [each for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg != "self"] if given else []
     notes = [ast.unparse(each.annotation) for each in own if each.annotation is not None]
-    return len(notes) < len(own) or not own or any(_PLAIN.fullmatch(each) is None for each in notes)
+    return len(notes) < len(own) or not own or any(_PLAIN.fullmatch(note) is None for note in notes)
 
 
 def _is_model(owner: Class) -> bool:
@@ -229,8 +229,8 @@ def _is_model(owner: Class) -> bool:
 
 def _remedy(test: ast.expr, function: Function) -> str:
     """Return what to do about a branch on a tensor: one that only reports need not be in the exported model."""
-    nodes = [each.node for each in function.blocks if isinstance(each.node, ast.If)]
-    found = next((each for each in nodes if each.test is test), None)
+    nodes = [block.node for block in function.blocks if isinstance(block.node, ast.If)]
+    found = next((node for node in nodes if node.test is test), None)
     if found is not None and not found.orelse and all(_only_reports(each) for each in found.body):
         return "put it under `if not torch.compiler.is_compiling():`"
     return "choose by `torch.where` or `torch.cond`"
@@ -273,7 +273,7 @@ def _is_list(value: ast.expr) -> bool:
 def _is_size_of_input(name: str, function: Function) -> bool:
     """Return whether a name holds a size of an input, such as `B` of `B, T, C = x.shape`."""
     values = [ast.unparse(each.value) for each in function.assignments.get(name, ())]
-    return bool(values) and all(_SIZE.search(each) for each in values) and "self." not in " ".join(values)
+    return bool(values) and all(_SIZE.search(value) for value in values) and "self." not in " ".join(values)
 
 
 def _is_tensor_like(name: str, function: Function) -> bool:

@@ -97,7 +97,7 @@ class GradientAccumulation(FactQuery):
                 remedy = f"step under `if ({counter} + 1) % n == 0 or {counter} + 1 == len({loader}):`"
             node = step.call.node if step.call is not None else loop.node
             yield self.fact(file, node, Assessment.SHOULD_CHECK, text, remedy)
-            for clear in (each for each in loop.function.calls if each.block.within(loop) and clears_gradients(each)):
+            for clear in (call for call in loop.function.calls if call.block.within(loop) and clears_gradients(call)):
                 text = f"`{clear.path}()` runs for every batch; with accumulation it would discard those of the window"
                 remedy = "call it right after the step, under the same test"
                 yield self.fact(file, clear.node, Assessment.SHOULD_CHECK, text, remedy)
@@ -115,7 +115,10 @@ class GradientAccumulation(FactQuery):
         by_window = [
             node
             for node in divides
-            if any(ast.unparse(node.right if isinstance(node, ast.BinOp) else node.value) == each for each in divisors)
+            if any(
+                ast.unparse(node.right if isinstance(node, ast.BinOp) else node.value) == divisor
+                for divisor in divisors
+            )
             or _NUMBER.search(ast.unparse(node))
         ]
         for call in sent:
@@ -148,11 +151,11 @@ class GradientAccumulation(FactQuery):
         test = next(each for each in tests_around(step.block, loop) if _is_window(each))
         node = step.call.node if step.call is not None else test
         later = [
-            each
-            for each in loop.function.calls
-            if each.tail == "step"
-            and each.receiver == step.optimizer
-            and each.line > (getattr(loop.node, "end_lineno", 0))
+            call
+            for call in loop.function.calls
+            if call.tail == "step"
+            and call.receiver == step.optimizer
+            and call.line > (getattr(loop.node, "end_lineno", 0))
         ]
         counter, loader = _position(loop)
         is_own = is_periodic(test) and counter in {dotted(each) for each in walk(test) if isinstance(each, ast.Name)}
@@ -188,7 +191,7 @@ class GradientAccumulation(FactQuery):
 
 def _periodic_step(loop: Block, index: ProjectIndex) -> Step | None:
     """Return the step that a loop takes only every so many batches; None if it steps for each."""
-    inside = [each for each in steps(loop.function, index) if each.block.within(loop)]
+    inside = [step for step in steps(loop.function, index) if step.block.within(loop)]
     rare = [each for each in inside if any(_is_window(test) for test in tests_around(each.block, loop))]
     return rare[0] if rare and len(rare) == len(inside) and rare[0].optimizer else None
 

@@ -97,11 +97,11 @@ class HalfValues(FactQuery):
         value = call.argument(1, "fill_value") if value is None else value
         if value is None:
             return
-        origins = [each.value for each in index.origins(value, call.function, call.line)]
-        numbers = [found for each in origins if (found := _number(each)) is not None]
+        origins = [origin.value for origin in index.origins(value, call.function, call.line)]
+        numbers = [found for origin in origins if (found := _number(origin)) is not None]
         if len(numbers) != len(origins) or not numbers or _is_made_in_float32(call):
             return
-        if any(abs(each) > _LARGEST and abs(each) != float("inf") for each in numbers):
+        if any(abs(number) > _LARGEST and abs(number) != float("inf") for number in numbers):
             shown = ast.unparse(value)[:30]
             text = f"`{shown}` is too large for float16 (not for bfloat16): `{call.tail}` raises on float16 tensors"
             filled = call.receiver if call.receiver.isidentifier() and call.receiver != "torch" else "x"
@@ -124,7 +124,7 @@ class HalfValues(FactQuery):
                 if number is not None and not _is_in_float32(node, function) and 0 < number < _SMALLEST:
                     found.setdefault(ast.unparse(value), []).append(value)
         for shown, places in found.items():
-            others = len({each.lineno for each in places}) - 1
+            others = len({place.lineno for place in places}) - 1
             more = f" (and on {number_of(others, 'further line')})" if others else ""
             text = f"`{shown}`{more} rounds to 0 in float16, so it guards nothing if this runs in float16"
             remedy = "use `torch.finfo(x.dtype).eps`, or compute this in float32 by `.float()`"
@@ -146,7 +146,7 @@ def _is_made_in_float32(call: Call) -> bool:
     value = made.value if made is not None else None
     if not isinstance(value, ast.Call) or dotted(value.func) not in _CREATING:
         return False
-    return not any(each.arg in {"dtype", None} for each in value.keywords)
+    return not any(keyword.arg in {"dtype", None} for keyword in value.keywords)
 
 
 def _is_in_float32(node: ast.AST, function: Function) -> bool:
@@ -179,7 +179,7 @@ def _guard_in(node: ast.AST) -> ast.expr | None:
         return None
     tail = tail_of(dotted(node.func))
     if tail in {"clamp", "clamp_min", "clamp_"}:
-        given = [each.value for each in node.keywords if each.arg in _FLOORS]
+        given = [keyword.value for keyword in node.keywords if keyword.arg in _FLOORS]
         return given[0] if given else node.args[-1] if node.args and tail == "clamp_min" else None
     if tail in {"log", "sqrt", "rsqrt"} and node.args and isinstance(node.args[0], ast.BinOp):
         return node.args[0].right if isinstance(node.args[0].op, ast.Add) else None
@@ -190,6 +190,8 @@ def _is_product(call: Call, index: ProjectIndex) -> bool:
     """Return whether what a mask fills comes from a matrix product, which autocast runs in float16."""
     held = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
     texts = (
-        [ast.unparse(each.value) for each in index.origins(held, call.function, call.line)] if held is not None else []
+        [ast.unparse(origin.value) for origin in index.origins(held, call.function, call.line)]
+        if held is not None
+        else []
     )
     return any("matmul" in text or " @ " in text or "bmm(" in text or "einsum" in text for text in texts)

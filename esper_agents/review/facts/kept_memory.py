@@ -86,13 +86,13 @@ class KeptMemory(FactQuery):
                 if path.startswith("self.") and path.endswith("[]") and is_detached:
                     text = f"`{path[:-2]}[...] = {_short(last.value)}` keeps no graph"
                     yield self.fact(file, last.statement, Assessment.FINE, text)
-                for each in assignments:
-                    hot = hot_around(each.block, index) if each.is_augmented else None
-                    if hot is None or not _fetched(each.value, function, each.line, index):
+                for assignment in assignments:
+                    hot = hot_around(assignment.block, index) if assignment.is_augmented else None
+                    if hot is None or not _fetched(assignment.value, function, assignment.line, index):
                         continue
-                    if not is_rare(each.block, hot.around, each.line) and _is_of_tensor(each.value):
-                        text = f"`{path} += {_short(each.value)}` adds a number: no graph is kept"
-                        yield self.fact(file, each.statement, Assessment.FINE, text)
+                    if not is_rare(assignment.block, hot.around, assignment.line) and _is_of_tensor(assignment.value):
+                        text = f"`{path} += {_short(assignment.value)}` adds a number: no graph is kept"
+                        yield self.fact(file, assignment.statement, Assessment.FINE, text)
 
     def _store(  # noqa: PLR0917 - the parts of one addition
         self, file: FileTables, node: ast.AST, store: str, value: ast.expr, function: Function, index: ProjectIndex
@@ -137,11 +137,11 @@ class KeptMemory(FactQuery):
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
         for function in file.functions:
             for path, assignments in function.assignments.items():
-                for each in assignments:
-                    if _is_carried(path, each, function, index):
+                for assignment in assignments:
+                    if _is_carried(path, assignment, function, index):
                         text = f"`{path}` goes from step to step with its graph: each backward would reach further back"
                         yield self.fact(
-                            file, each.statement, Assessment.SHOULD_CHECK, text, f"`{path} = {path}.detach()`"
+                            file, assignment.statement, Assessment.SHOULD_CHECK, text, f"`{path} = {path}.detach()`"
                         )
 
     def _hooks(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
@@ -183,7 +183,11 @@ class KeptMemory(FactQuery):
                     )
 
     def _evaluations(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
-        calls = [each for each in forward_calls(file, index) if without_gradients(each.block) and each.block.loop]
+        calls = [
+            forward_call
+            for forward_call in forward_calls(file, index)
+            if without_gradients(forward_call.block) and forward_call.block.loop
+        ]
         for call in calls[:_MOST_FINE]:
             text = f"`{call.path}(...)` runs without gradients here: no graph is kept"
             yield self.fact(file, call.node, Assessment.FINE, text)
@@ -226,14 +230,13 @@ def _is_of_blocks(made: Assignment, over: str, owner: Class) -> bool:
         calls += [each for call in added for each in walk(call.node) if isinstance(each, ast.Call)]
     classes = [resolve(dotted(each.func), made.block.function) for each in calls]
     return any(
-        tail_of(each)[:1].isupper() and (not each.startswith("torch.nn.") or each.endswith(_OF_MANY))
-        for each in classes
+        tail_of(cls)[:1].isupper() and (not cls.startswith("torch.nn.") or cls.endswith(_OF_MANY)) for cls in classes
     )
 
 
 def _is_next(call: Call, block: Block) -> bool:
     """Return whether a loop hands a layer what the layer before made: `x = layer(x)`."""
-    given = {dotted(each) for each in call.node.args}
+    given = {dotted(arg) for arg in call.node.args}
     return call.block.within(block) and any(
         each.value is call.node or call.node in walk(each.value)
         for path in given
@@ -279,7 +282,7 @@ def _fetched(value: ast.expr, function: Function, line: int, index: ProjectIndex
     for origin in index.origins(value, function, line):
         found = origin.value
         parts = found.elts if isinstance(found, ast.Tuple | ast.List) else [found]
-        if not parts or not all(_is_plain(each) for each in parts):
+        if not parts or not all(_is_plain(part) for part in parts):
             return False
     return True
 
@@ -333,13 +336,13 @@ def _is_carried(path: str, found: object, function: Function, index: ProjectInde
     if hot is None or hot.around is not block.loop:
         return False
     names = [dotted(each) for each in (*value.args, *(one.value for one in value.keywords))]
-    is_model = any(each.node is value for each in forward_calls(function.file, index))
+    is_model = any(forward_call.node is value for forward_call in forward_calls(function.file, index))
     if path not in names or not is_model or path in block.loop.targets:
         return False
     inside = [each for each in function.assignments.get(path, ()) if each.block.within(block.loop)]
     return len(inside) == 1 and not any(
-        each.tail in {"detach_", "detach", "repackage_hidden"} and path in {each.receiver, *map(dotted, each.node.args)}
-        for each in function.calls
+        call.tail in {"detach_", "detach", "repackage_hidden"} and path in {call.receiver, *map(dotted, call.node.args)}
+        for call in function.calls
     )
 
 
@@ -348,12 +351,12 @@ def _tensors_given(function: Function) -> str:
     if arguments is None:
         return ""
     typed = [
-        each.arg for each in arguments.args if each.annotation is not None and "Tensor" in ast.unparse(each.annotation)
+        arg.arg for arg in arguments.args if arg.annotation is not None and "Tensor" in ast.unparse(arg.annotation)
     ]
     if typed:
         return f"the tensor `{typed[0]}`"
     bases = function.owner.bases if function.owner is not None else ()
-    is_method = function.parameters[:1] == ("self",) and any(each.startswith("torch.nn.") for each in bases)
+    is_method = function.parameters[:1] == ("self",) and any(base.startswith("torch.nn.") for base in bases)
     return "`self`, a module with its weights" if is_method else ""
 
 

@@ -71,7 +71,9 @@ class LossScaling(FactQuery):
                 yield from self._full(file)
 
     def _full(self, file: FileTables) -> Iterator[Fact]:
-        for sent in [each for each in backward_calls(file) if each.block.loop is not None][:1]:
+        for sent in [backward_call for backward_call in backward_calls(file) if backward_call.block.loop is not None][
+            :1
+        ]:
             text = "this step runs in float32 throughout: nothing here uses autocast"
             remedy = (
                 'run forward and loss under `with torch.autocast("cuda", dtype=torch.bfloat16):`, which needs no scaler'
@@ -96,14 +98,14 @@ class LossScaling(FactQuery):
         """Yield a backward of float16 activations without a scaler."""
         if scalers or _ENGINES.search(file.text) or runs_the_loop(file):
             return
-        calls = [each for each in sent.function.calls if each.name in _AUTOCAST and each.line < sent.line]
-        if any(_type_of(each, index) == "float16" for each in calls):
+        calls = [call for call in sent.function.calls if call.name in _AUTOCAST and call.line < sent.line]
+        if any(_type_of(call, index) == "float16" for call in calls):
             text = "the activations are float16 and nothing scales the loss: small gradients become 0"
             remedy = "use `dtype=torch.bfloat16`, or `scaler.scale(loss).backward()` with `scaler.step(optimizer)`"
             yield self.problem(file, sent.node, text, remedy)
 
     def _scaler(self, file: FileTables, call: Call, regions: Sequence[Call], index: ProjectIndex) -> Iterator[Fact]:
-        kinds = {_type_of(each, index) for each in regions}
+        kinds = {_type_of(region, index) for region in regions}
         enabled = call.argument(-1, "enabled")
         if kinds == {"bfloat16"} and enabled is None:
             text = "bfloat16 has the range of float32, so this scaler has nothing to do"
@@ -112,15 +114,15 @@ class LossScaling(FactQuery):
     def _order(self, file: FileTables) -> Iterator[Fact]:
         """Yield steps of a scaler without its update, and steps past a scaler."""
         for function in file.functions:
-            scaled = [each for each in function.calls if each.receiver.endswith(".scale()") and each.tail == "backward"]
+            scaled = [call for call in function.calls if call.receiver.endswith(".scale()") and call.tail == "backward"]
             for name in dict.fromkeys(each.receiver.removesuffix(".scale()") for each in scaled):
                 yield from self._uses(file, function, name)
 
     def _uses(self, file: FileTables, function: Function, name: str) -> Iterator[Fact]:
-        own = [each for each in function.calls if each.receiver == name]
+        own = [call for call in function.calls if call.receiver == name]
         stepped = [each for each in own if each.tail == "step"]
         # Another method may update a scaler that the object holds, or unscale for it.
-        everywhere = [each for each in file.calls if tail_of(each.receiver) == tail_of(name)]
+        everywhere = [call for call in file.calls if tail_of(call.receiver) == tail_of(name)]
         updated = [each for each in everywhere if each.tail == "update"]
         if stepped and not updated:
             text = f"`{name}.update()` is never called after this step, so the scale never adapts and never backs off"
@@ -131,15 +133,15 @@ class LossScaling(FactQuery):
         if stepped:
             return
         unscaled = [each for each in everywhere if each.tail in {"unscale_", "step"}]
-        for each in function.calls:
+        for call in function.calls:
             if (
-                each.tail == "step"
-                and "optim" in each.receiver.lower()
+                call.tail == "step"
+                and "optim" in call.receiver.lower()
                 and not unscaled
-                and "sched" not in each.receiver
+                and "sched" not in call.receiver
             ):
-                text = f"`{each.receiver}` steps on gradients that are still multiplied by the scale of `{name}`"
-                yield self.problem(file, each.node, text, f"write `{name}.step({each.receiver})`")
+                text = f"`{call.receiver}` steps on gradients that are still multiplied by the scale of `{name}`"
+                yield self.problem(file, call.node, text, f"write `{name}.step({call.receiver})`")
 
     def _losses(self, file: FileTables, index: ProjectIndex, *, is_lower: bool) -> Iterator[Fact]:
         """Yield losses of probabilities, which autocast on CUDA refuses."""
@@ -155,14 +157,14 @@ class LossScaling(FactQuery):
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
         for made in file.calls_to("torch.nn.BCELoss", "torch.nn.modules.loss.BCELoss"):
             targets = (
-                [dotted(each) for each in made.statement.targets] if isinstance(made.statement, ast.Assign) else []
+                [dotted(target) for target in made.statement.targets] if isinstance(made.statement, ast.Assign) else []
             )
             runs = [each for each in file.calls if each.path in targets and each.path]
-            for each in runs:
-                if _is_in_autocast(each, index):
-                    text = f"`{each.path}` is a BCELoss, and autocast on CUDA raises for it"
+            for run in runs:
+                if _is_in_autocast(run, index):
+                    text = f"`{run.path}` is a BCELoss, and autocast on CUDA raises for it"
                     remedy = "use `nn.BCEWithLogitsLoss()` and remove the sigmoid before it"
-                    yield self.problem(file, each.node, text, remedy)
+                    yield self.problem(file, run.node, text, remedy)
             if not is_lower and runs:
                 text = "`BCELoss` raises once it runs under autocast on CUDA"
                 remedy = "use `nn.BCEWithLogitsLoss()` and remove the sigmoid before it"
@@ -170,7 +172,7 @@ class LossScaling(FactQuery):
 
 
 def _opens(node: ast.AST, call: Call) -> bool:
-    return isinstance(node, ast.With | ast.AsyncWith) and any(each.context_expr is call.node for each in node.items)
+    return isinstance(node, ast.With | ast.AsyncWith) and any(item.context_expr is call.node for item in node.items)
 
 
 def _type_of(call: Call, index: ProjectIndex) -> str:
@@ -183,7 +185,7 @@ def _type_of(call: Call, index: ProjectIndex) -> str:
     if kind is None:
         is_cuda = "cuda.amp" in call.name or (isinstance(device, ast.Constant) and str(device.value).startswith("cuda"))
         return "float16" if is_cuda and not call.has_splat() else ""
-    found = {tail_of(dotted(each.value)) for each in makers(kind, call.function, call.line, index)}
+    found = {tail_of(dotted(maker.value)) for maker in makers(kind, call.function, call.line, index)}
     names = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16"}
     return names.get(found.pop(), "") if len(found) == 1 else ""
 
@@ -195,7 +197,7 @@ def _is_in_autocast(call: Call, index: ProjectIndex, hops: int = 1) -> bool:
             if each.name in _AUTOCAST and _opens(block.node, each) and not _is_cpu(each):
                 return not (isinstance(each.argument(-1, "enabled"), ast.Constant))
     callers = index.callers(call.function) if hops and not call.function.is_module else ()
-    return bool(callers) and all(_is_in_autocast(each, index, hops - 1) for each in callers)
+    return bool(callers) and all(_is_in_autocast(caller, index, hops - 1) for caller in callers)
 
 
 def _is_cpu(call: Call) -> bool:

@@ -123,7 +123,7 @@ class NonfiniteValues(FactQuery):
             inner = mask
             while isinstance(inner, ast.Call | ast.Subscript):
                 inner = inner.value if isinstance(inner, ast.Subscript) else _receiver(inner)
-            made = [ast.unparse(each.value) for each in index.origins(inner, call.function, call.line)]
+            made = [ast.unparse(origin.value) for origin in index.origins(inner, call.function, call.line)]
             if any(name in each for name in ("triu", "tril", "eye") for each in (*made, ast.unparse(mask))):
                 text = "the mask is triangular or a diagonal: no row is empty before the softmax"
                 yield self.fact(file, call.node, Assessment.FINE, text)
@@ -254,8 +254,8 @@ def _is_epsilon(side: ast.expr) -> bool:
 
 def _is_at_edge(limiting: ast.Call) -> bool:
     """Return whether a limit is 0 or 1 itself, where logarithms and inverse cosines are infinite or steep."""
-    bounds = [*limiting.args, *(each.value for each in limiting.keywords)]
-    return any(isinstance(each, ast.Constant) and each.value in {0, 1} for each in bounds)
+    bounds = [*limiting.args, *(keyword.value for keyword in limiting.keywords)]
+    return any(isinstance(bound, ast.Constant) and bound.value in {0, 1} for bound in bounds)
 
 
 def _bound(value: ast.expr, call: Call, index: ProjectIndex) -> str:

@@ -117,7 +117,7 @@ class OutsideData(FactQuery):
     def _download(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
         address = call.argument(0, "url")
         origin = origin_of(call, index, address)
-        if any(call.argument(-1, each) is not None for each in _DIGESTS):
+        if any(call.argument(-1, digest) is not None for digest in _DIGESTS):
             text = f"`{call.path}` compares the download with a digest; {origin}"
             return self.fact(file, call.node, Assessment.FINE, text)
         values = [address] if address is not None else []
@@ -169,7 +169,7 @@ def _opened(call: Call, index: ProjectIndex) -> ast.Call | None:
                 is_name = isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == value.id
                 if is_name and _opens(item.context_expr):
                     return item.context_expr if isinstance(item.context_expr, ast.Call) else None
-    values = (value, *(each.value for each in index.origins(value, call.function, call.line)))
+    values = (value, *(origin.value for origin in index.origins(value, call.function, call.line)))
     return next((each for each in values if isinstance(each, ast.Call) and _opens(each)), None)
 
 

@@ -92,7 +92,7 @@ def _is_over_parameters(loop: ast.For) -> bool:
     if isinstance(over, ast.Subscript) and isinstance(over.slice, ast.Constant):
         return over.slice.value == "params"
     if isinstance(over, ast.Call) and dotted(over.func) in {"zip", "enumerate"}:
-        return any(_is_over_parameters(ast.For(loop.target, each, [], [])) for each in over.args)
+        return any(_is_over_parameters(ast.For(loop.target, arg, [], [])) for arg in over.args)
     return isinstance(over, ast.Call) and tail_of(dotted(over.func)) in {"parameters", "named_parameters"}
 
 

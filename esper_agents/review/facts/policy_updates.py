@@ -83,7 +83,7 @@ class PolicyUpdates(FactQuery):
             if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
                 continue
             parts = [_negated(each) for each in (node.left, node.right)]
-            names = [tail_of(dotted(each)) for each in parts]
+            names = [tail_of(dotted(part)) for part in parts]
             for weight, name, other in ((parts[1], names[1], names[0]), (parts[0], names[0], names[1])):
                 is_pair = _ADVANTAGE.fullmatch(name) and (_LOG_PROB.fullmatch(other) or other in {"ratio", "ratios"})
                 if not is_pair or not isinstance(weight, ast.Name):
@@ -174,9 +174,9 @@ def _negated(node: ast.expr) -> ast.expr:
 def _is_plain(part: ast.expr) -> bool:
     """Return whether a part of a sum is a product without signs and calls, but for means and sums."""
     nodes = list(walk(part))
-    calls = [each for each in nodes if isinstance(each, ast.Call)]
-    is_signed = any(isinstance(each, ast.UnaryOp | ast.Sub) for each in nodes)
-    return not is_signed and all(tail_of(dotted(each.func)) in {"mean", "sum"} and not each.args for each in calls)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    is_signed = any(isinstance(node, ast.UnaryOp | ast.Sub) for node in nodes)
+    return not is_signed and all(tail_of(dotted(call.func)) in {"mean", "sum"} and not call.args for call in calls)
 
 
 def _is_entropy(node: ast.AST) -> bool:

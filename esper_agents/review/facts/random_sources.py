@@ -176,7 +176,7 @@ class RandomSources(FactQuery):
                 yield self.problem(file, call.node, text, f"write `{call.path}(seed)`")
             return
         origins = index.origins(value, call.function, call.line)
-        texts = [ast.unparse(value), *(ast.unparse(each.value) for each in origins)]
+        texts = [ast.unparse(value), *(ast.unparse(origin.value) for origin in origins)]
         if any(_CHANGING.search(text) for text in texts):
             text = f"`{source.name}` is seeded by the time or the process, so each run has another seed"
             yield self.problem(file, call.node, text, f"write `{call.path}(seed)` with a number")
@@ -196,7 +196,7 @@ class RandomSources(FactQuery):
             text = f"`{call.path}()` without a seed draws other numbers in every run"
             is_own = _is_in_program(file, index) or call.function in training_functions(index)
             tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
-            is_own &= not any(_UNGIVEN.search(ast.unparse(each)) for each in tests)
+            is_own &= not any(_UNGIVEN.search(ast.unparse(test)) for test in tests)
             assumption = "" if is_own else "its numbers reach a result that must repeat"
             yield self.problem(file, call.node, text, f"write `{call.path}(seed)`", assumption=assumption)
         elif isinstance(given, ast.Constant):
@@ -237,19 +237,19 @@ class RandomSources(FactQuery):
 
 def _is_in_program(file: FileTables, index: ProjectIndex) -> bool:
     """Return whether a file belongs to a program of the project, which can set its seeds."""
-    return any("__main__" in each.text for each in starts(file, index))
+    return any("__main__" in start.text for start in starts(file, index))
 
 
 def _is_self_test(call: Call, index: ProjectIndex) -> bool:
     """Return whether a call stands below `if __name__` of a file that others import, where only its author runs it."""
     tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
-    return any("__name__" in ast.unparse(each) for each in tests) and call.function.file not in starts(
+    return any("__name__" in ast.unparse(test) for test in tests) and call.function.file not in starts(
         call.function.file, index
     )
 
 
 def _has_generator(call: Call) -> bool:
-    return any(each.arg in {"generator", "rng"} for each in call.node.keywords)
+    return any(keyword.arg in {"generator", "rng"} for keyword in call.node.keywords)
 
 
 def _is_foreign(call: Call, index: ProjectIndex) -> bool:
@@ -260,7 +260,7 @@ def _is_foreign(call: Call, index: ProjectIndex) -> bool:
 def _optional_around(call: Call) -> str:
     """Return the test under which alone a seed is set; empty if it is always set."""
     tests = [each.node.test for each in call.block.chain() if isinstance(each.node, ast.If)]
-    shown = [ast.unparse(each) for each in tests]
+    shown = [ast.unparse(test) for test in tests]
     found = next((each for each in shown if _OPTIONAL.search(each) and "__name__" not in each), "")
     return found[:60]
 

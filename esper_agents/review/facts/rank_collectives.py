@@ -119,7 +119,7 @@ class RankCollectives(FactQuery):
                 continue
             found = ranks_at(call, index)
             arms = [each for each in call.function.calls if each.tail == call.tail and each is not call]
-            if found is None or found is Ranks.SOME or any(ranks_at(each, index) not in {None, found} for each in arms):
+            if found is None or found is Ranks.SOME or any(ranks_at(arm, index) not in {None, found} for arm in arms):
                 continue
             if call.tail == "step":
                 text = f"{_WAITING[found]} steps `{call.receiver}`, so the weights of the ranks drift apart"

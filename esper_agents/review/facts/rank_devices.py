@@ -114,8 +114,8 @@ class RankDevices(FactQuery):
 
     def _in_calls(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[str, ast.AST]]:
         for call in file.calls:
-            nodes = [each for value in _devices_of(call) for each in _constants(value)]
-            fixed = [(str(each.value), each) for each in nodes if _FIXED.fullmatch(str(each.value))]
+            nodes = [constant for value in _devices_of(call) for constant in _constants(value)]
+            fixed = [(str(node.value), node) for node in nodes if _FIXED.fullmatch(str(node.value))]
             number = call.argument(0, "device") if call.tail == "cuda" and call.receiver else None
             if isinstance(number, ast.Constant) and isinstance(number.value, int):
                 fixed.append((f"cuda:{number.value}", number))
@@ -145,7 +145,7 @@ class RankDevices(FactQuery):
             call.node
             for call in reached
             if (call.tail == "cuda" and call.receiver and not call.node.args and "torch" not in call.receiver)
-            or (call.tail in {"to", "device"} and any(_is_current(each) for each in call.node.args))
+            or (call.tail in {"to", "device"} and any(_is_current(arg) for arg in call.node.args))
         ]
         found.sort(key=lambda each: each.lineno)
         if found:
@@ -160,12 +160,12 @@ class RankDevices(FactQuery):
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, 'pass `map_location="cpu"`')
         for call in file.calls_ending("DistributedDataParallel", "DDP"):
             given = call.argument(1, "device_ids")
-            if isinstance(given, ast.List) and any(is_rank(each) for each in given.elts):
+            if isinstance(given, ast.List) and any(is_rank(elt) for elt in given.elts):
                 text = (
                     f"DDP keeps the model on GPU `{dotted(given.elts[0]) or ast.unparse(given.elts[0])}` of each rank"
                 )
                 yield self.fact(file, call.node, Assessment.FINE, text)
-            elif isinstance(given, ast.List) and any(isinstance(each, ast.Constant) for each in given.elts):
+            elif isinstance(given, ast.List) and any(isinstance(elt, ast.Constant) for elt in given.elts):
                 text = "`device_ids` is fixed, so every rank puts its model on the same GPU"
                 yield self.problem(file, given, text, "write `device_ids=[local_rank]`")
 
@@ -177,17 +177,17 @@ def _is_constant(call: Call) -> bool:
 def _devices_of(call: Call) -> list[ast.expr]:
     """Return the arguments of a call that may name a device."""
     if call.tail in _TAKING and (call.tail != "to" or call.receiver):
-        return [*call.node.args, *(each.value for each in call.node.keywords if each.arg != "default")]
-    return [each.value for each in call.node.keywords if each.arg in {"device", "map_location"}]
+        return [*call.node.args, *(keyword.value for keyword in call.node.keywords if keyword.arg != "default")]
+    return [keyword.value for keyword in call.node.keywords if keyword.arg in {"device", "map_location"}]
 
 
 def _in_names(file: FileTables) -> Iterator[tuple[str, ast.AST]]:
     """Yield the fixed GPUs that a file gives names to: `device = "cuda:0"`."""
     for given in (each for function in file.functions for held in function.assignments.values() for each in held):
         if not isinstance(given.value, ast.Call) and _DEVICE.search(given.target):
-            for each in _constants(given.value):
-                if _FIXED.fullmatch(str(each.value)):
-                    yield str(each.value), each
+            for constant in _constants(given.value):
+                if _FIXED.fullmatch(str(constant.value)):
+                    yield str(constant.value), constant
 
 
 def _constants(value: ast.expr) -> Iterator[ast.Constant]:
@@ -200,11 +200,11 @@ def _constants(value: ast.expr) -> Iterator[ast.Constant]:
 
 
 def _is_current(value: ast.expr) -> bool:
-    return any(each.value == "cuda" for each in _constants(value)) and not any(
+    return any(constant.value == "cuda" for constant in _constants(value)) and not any(
         isinstance(each, ast.Call) and "rank" in ast.unparse(each) for each in walk(value)
     )
 
 
 def _further(nodes: Sequence[ast.AST]) -> str:
-    others = len({getattr(each, "lineno", 0) for each in nodes}) - 1
+    others = len({getattr(node, "lineno", 0) for node in nodes}) - 1
     return f" (and on {number_of(others, 'further line')})" if others > 0 else ""

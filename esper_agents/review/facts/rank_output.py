@@ -64,9 +64,9 @@ class RankOutput(FactQuery):
         where = call.argument(1, "f")
         shown = ast.unparse(where) if where is not None else ""
         origins = index.origins(where, call.function, call.line) if where is not None else ()
-        if any("BytesIO" in ast.unparse(each.value) for each in origins):
+        if any("BytesIO" in ast.unparse(origin.value) for origin in origins):
             return
-        if any(_OWN_PATH.search(ast.unparse(each.value)) for each in origins):
+        if any(_OWN_PATH.search(ast.unparse(origin.value)) for origin in origins):
             yield self.fact(file, call.node, Assessment.FINE, "each rank writes a file of its own")
         elif shown and not index.callers(call.function) and shown.split(".")[0] in _given(call):
             yield self.fact(
@@ -102,4 +102,4 @@ def _assumption(index: ProjectIndex) -> str:
 
 def _given(call: Call) -> set[str]:
     """Return the names that the function of a call takes or opens."""
-    return {*call.function.parameters, *(each for block in call.block.chain() for each in block.targets)} - {"self"}
+    return {*call.function.parameters, *(target for block in call.block.chain() for target in block.targets)} - {"self"}

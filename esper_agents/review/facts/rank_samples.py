@@ -155,9 +155,9 @@ class RankSamples(FactQuery):
             yield self.fact(file, call.node, Assessment.FINE, "a sampler gives each rank its own part of the data")
             return
         kinds = {
-            tail_of(dotted(each.value.func))
-            for each in index.origins(sampler, call.function, call.line)
-            if isinstance(each.value, ast.Call)
+            tail_of(dotted(origin.value.func))
+            for origin in index.origins(sampler, call.function, call.line)
+            if isinstance(origin.value, ast.Call)
         }
         if kinds & {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler"}:
             feeds = call.node in feeding_a_training(index)
@@ -180,7 +180,7 @@ class RankSamples(FactQuery):
             value = call.argument(0, "seed")
             if value is None or is_for_one_process(call):
                 continue
-            shown = [ast.unparse(each.value) for each in index.origins(value, call.function, call.line)]
+            shown = [ast.unparse(origin.value) for origin in index.origins(value, call.function, call.line)]
             if any("rank" in text or "process_index" in text for text in (ast.unparse(value), *shown)):
                 yield self.fact(file, call.node, Assessment.DESCRIPTION, "the seed differs between the ranks")
             elif isinstance(value, ast.Constant) or not call.function.parameters or call.function.is_module:
@@ -190,7 +190,7 @@ class RankSamples(FactQuery):
 
     def _average(self, file: FileTables, function: Function, index: ProjectIndex) -> Iterator[Fact]:
         """Yield where a function that evaluates adds up numbers that no rank shares with the others."""
-        for loop in (each for each in function.blocks if each.kind in LOOPS):
+        for loop in (block for block in function.blocks if block.kind in LOOPS):
             added = _counts(loop)
             if added is None or trains(loop, index):
                 continue

@@ -56,7 +56,7 @@ class RankState(FactQuery):
                         yield from self._batch_norms(owner)
 
     def _changed(self, owner: Class, used: Function, index: ProjectIndex, *, keeps: bool) -> Iterator[Fact]:
-        path = [each for each in path_of_calls(used, owner, index) if each.owner is owner]
+        path = [of_call for of_call in path_of_calls(used, owner, index) if of_call.owner is owner]
         if any(tail_of(name) in _COLLECTIVES for each in path for name in index.reached(each)):
             return
         buffers = {f"self.{name}" for name in buffers_of(owner)}
@@ -103,7 +103,7 @@ def _changes(function: Function) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
 
 def _from_batch(function: Function) -> set[str]:
     """Return the names that hold the arguments of a method, or what it computes from them."""
-    found = {each for each in function.parameters if each not in {"self", "cls"}}
+    found = {parameter for parameter in function.parameters if parameter not in {"self", "cls"}}
     bindings = [(path, each) for path, held in function.assignments.items() for each in held if path.isidentifier()]
     for path, each in sorted(bindings, key=lambda pair: pair[1].line):
         if any(name.id in found for name in _names_in(each.value)):

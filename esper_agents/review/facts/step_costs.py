@@ -66,7 +66,7 @@ class StepCosts(FactQuery):
         for call in file.calls_to(*LOADERS):
             if call.has_splat() or has_no_workers(call):
                 continue
-            said = {each.arg: each.value for each in call.node.keywords}
+            said = {keyword.arg: keyword.value for keyword in call.node.keywords}
             workers = call.argument(5, "num_workers")
             shown = ast.unparse(workers) if workers is not None else ""
             loops = loops_over_loaders(index).get(call.node, ())
@@ -140,7 +140,7 @@ class StepCosts(FactQuery):
             if _says(call, "non_blocking"):
                 text = f"`{call.path}(..., non_blocking=True)` overlaps with the kernels"
                 yield self.fact(file, call.node, Assessment.FINE, text)
-            elif not any(each.arg == "non_blocking" for each in call.node.keywords):
+            elif not any(keyword.arg == "non_blocking" for keyword in call.node.keywords):
                 text = f"`{call.path}(...)` waits for the copy, although a loader pins its memory"
                 remedy = f"`{call.path}({', '.join([*map(ast.unparse, call.node.args), 'non_blocking=True'])})`"
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
@@ -175,7 +175,12 @@ class StepCosts(FactQuery):
         """Yield one line about matrix products in full precision and models that run without `torch.compile`."""
         if any(index.calls_ending(*_PLUGINS)):
             return
-        calls = [each for file in files for each in backward_calls(file) if hot_around(each.block, index)]
+        calls = [
+            backward_call
+            for file in files
+            for backward_call in backward_calls(file)
+            if hot_around(backward_call.block, index)
+        ]
         if not calls:
             return
         call = calls[0]
@@ -202,7 +207,7 @@ def _is_seldom(call: Call, index: ProjectIndex) -> bool:
 
 def _is_pinned(index: ProjectIndex) -> bool:
     calls = [each for each in index.calls_ending("DataLoader") if tail_of(each.name) == "DataLoader"]
-    return any(_says(each, "pin_memory") for each in calls) and bool(hot_blocks(index))
+    return any(_says(call, "pin_memory") for call in calls) and bool(hot_blocks(index))
 
 
 def _says(call: Call, keyword: str) -> bool:

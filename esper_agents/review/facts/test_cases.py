@@ -37,7 +37,7 @@ class TestCases(FactQuery):
 
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         """Yield what has no test; for named definitions the cases as well."""
-        named = {each for each in subject.symbols if ":" in each}
+        named = {symbol for symbol in subject.symbols if ":" in symbol}
         shown = 0
         for file in files:
             if file.purpose is Purpose.TEST or file.path == "setup.py":
@@ -73,7 +73,7 @@ def _definitions(file: FileTables) -> list[Class | Function]:
 def _is_worth_it(found: Class | Function) -> bool:
     """Return whether a definition is public and more than a few lines."""
     length = (getattr(found.node, "end_lineno", 0) or 0) - getattr(found.node, "lineno", 0) + 1
-    is_error = isinstance(found, Class) and any(_ERROR.search(ast.unparse(each)) for each in found.node.bases)
+    is_error = isinstance(found, Class) and any(_ERROR.search(ast.unparse(base)) for base in found.node.bases)
     return not (found.name.startswith("_") or is_error) and found.name != "main" and length >= _SHORTEST
 
 

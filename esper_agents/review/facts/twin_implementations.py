@@ -82,7 +82,7 @@ class TwinImplementations(FactQuery):
         ):
             pairs.setdefault(frozenset((id(each.baseline), id(each.candidate))), each)
         # A pair that the request names is what is asked; the others are not.
-        found = [each for each in pairs.values() if each.is_named] or list(pairs.values())
+        found = [pair for pair in pairs.values() if pair.is_named] or list(pairs.values())
         symbols = {*subject.symbols}
         found.sort(key=lambda each: not symbols & {_target(each.baseline), _target(each.candidate)})
         for each in found[:_MOST_PAIRS]:
@@ -115,9 +115,9 @@ def _called(found: Class | Function, index: ProjectIndex) -> str:
             each for each in index.calls_ending(found.name) if index.class_called(each.node, each.function) is found
         ]
     else:
-        calls = [each for each in index.callers(found) if each.function is not found]
+        calls = [caller for caller in index.callers(found) if caller.function is not found]
     places = dict.fromkeys(
-        f"{each.function.file.path}:{each.line}" for each in calls if each.function.file.purpose in _PROGRAM
+        f"{call.function.file.path}:{call.line}" for call in calls if call.function.file.purpose in _PROGRAM
     )
     if not places and (used := _used(found, index)):
         return f"is used at {used}"
@@ -158,24 +158,24 @@ def _tested(files: Sequence[FileTables], index: ProjectIndex) -> Iterator[_TwinP
     own = {each.path for each in files}
     by_name: dict[str, list[Class | Function]] = {}
     for file in index.files.values():
-        for each in _definitions(file):
-            by_name.setdefault(each.name, []).append(each)
+        for definition in _definitions(file):
+            by_name.setdefault(definition.name, []).append(definition)
     for file in index.files.values():
         if file.purpose not in {Purpose.TEST, Purpose.BENCHMARK}:
             continue
         for call in file.calls_ending(*sorted(_COMPARES)):
             values = [call.argument(position) for position in range(2)]
-            names = [_made_by(each, call.function, call.line, index) for each in values if each is not None]
-            known = [by_name[each][0] for each in names if len(by_name.get(each, ())) == 1]
+            names = [_made_by(value, call.function, call.line, index) for value in values if value is not None]
+            known = [by_name[name][0] for name in names if len(by_name.get(name, ())) == 1]
             if len(known) == 2 and known[0] is not known[1] and any(each.file.path in own for each in known):  # noqa: PLR2004 - a pair
                 yield replace(_ordered(known[0], known[1]), compared_at=f"{file.path}:{call.line}")
 
 
 def _made_by(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> str:
     """Return the name of the function that makes a value; empty if it is not one."""
-    for each in index.origins(value, function, line):
-        if isinstance(each.value, ast.Call):
-            return tail_of(dotted(each.value.func))
+    for origin in index.origins(value, function, line):
+        if isinstance(origin.value, ast.Call):
+            return tail_of(dotted(origin.value.func))
     return ""
 
 
@@ -183,8 +183,8 @@ def _variants(files: Sequence[FileTables], index: ProjectIndex) -> Iterator[_Twi
     """Yield definitions whose names differ in words such as `fast` or `v2` alone, and whose parameters fit."""
     by_stem: dict[tuple[str, ...], list[Class | Function]] = {}
     for file in files:
-        for each in _definitions(file, methods=True):
-            by_stem.setdefault(_stem(each.name), []).append(each)
+        for definition in _definitions(file, methods=True):
+            by_stem.setdefault(_stem(definition.name), []).append(definition)
     for stem, group in by_stem.items():
         for one, other in combinations(group if stem else (), 2):
             if one.name != other.name and _is_variant(one.name, other.name) and _fit(one, other, index):
@@ -210,7 +210,7 @@ def _namesakes(files: Sequence[FileTables], index: ProjectIndex) -> Iterator[_Tw
 def _definitions(file: FileTables, *, methods: bool = False) -> list[Class | Function]:
     """Return what a file defines at its top level, and with `methods` what its classes define."""
     functions = [each for each in file.functions[0].inner if each.owner is None]
-    own = [each for owner in file.classes for each in owner.methods.values()] if methods else []
+    own = [method for owner in file.classes for method in owner.methods.values()] if methods else []
     return [*file.classes, *functions, *own]
 
 
@@ -229,7 +229,7 @@ def _fit(one: Class | Function, other: Class | Function, index: ProjectIndex) ->
     if any(isinstance(each, Class) and not _is_called(each, index) for each in (one, other)):
         return False
     entries = _entry(one, index), _entry(other, index)
-    needed, known = [set(_required(each)) for each in entries], [set(_names(each)) for each in entries]
+    needed, known = [set(_required(entry)) for entry in entries], [set(_names(entry)) for entry in entries]
     if not all(needed):
         return False
     return (needed[0] <= known[1] and needed[1] <= known[0]) or len(needed[0]) == len(needed[1])
@@ -241,7 +241,11 @@ def _is_called(found: Class, index: ProjectIndex) -> bool:
 
 
 def _names(function: Function | None) -> list[str]:
-    return [each for each in function.parameters if each not in {"self", "cls"}] if function is not None else []
+    return (
+        [parameter for parameter in function.parameters if parameter not in {"self", "cls"}]
+        if function is not None
+        else []
+    )
 
 
 def _required(function: Function | None) -> list[str]:
@@ -263,7 +267,7 @@ def _pieces(name: str) -> list[str]:
 
 def _stem(name: str) -> tuple[str, ...]:
     """Return the words of a name without those that tell variants apart, and without a number at the end."""
-    words = [each for each in _pieces(name) if each not in _EXISTING and each not in _REPLACING]
+    words = [piece for piece in _pieces(name) if piece not in _EXISTING and piece not in _REPLACING]
     if len(words) > 1 and words[-1].isdigit():
         words.pop()
     if len(words) > 1 and words[-1] == "v":
@@ -275,8 +279,8 @@ def _is_variant(one: str, other: str) -> bool:
     """Return whether one of two names has a word of variants or a version, or a number that the other one lacks."""
     pieces = _pieces(one), _pieces(other)
     marks = _EXISTING | _REPLACING | {"v"}
-    numbered = [each[-1].isdigit() for each in pieces]
-    return any(marks & {*each} for each in pieces) or numbered[0] is not numbered[1]
+    numbered = [piece[-1].isdigit() for piece in pieces]
+    return any(marks & {*piece} for piece in pieces) or numbered[0] is not numbered[1]
 
 
 def _ordered(one: Class | Function, other: Class | Function) -> _TwinPair:
@@ -287,8 +291,8 @@ def _ordered(one: Class | Function, other: Class | Function) -> _TwinPair:
 def _age(found: Class | Function) -> tuple[int, int]:
     """Return how surely a definition replaces another: by its words, and by its version."""
     words = [*_pieces(found.name), *_pieces(PurePosixPath(found.file.path).stem)]
-    version = max((int(each) for each in words if each.isdigit() and len(each) < _MOST_OF_NAME), default=0)
-    return sum(each in _REPLACING for each in words) - sum(each in _EXISTING for each in words), version
+    version = max((int(word) for word in words if word.isdigit() and len(word) < _MOST_OF_NAME), default=0)
+    return sum(word in _REPLACING for word in words) - sum(word in _EXISTING for word in words), version
 
 
 def _target(found: Class | Function) -> str:

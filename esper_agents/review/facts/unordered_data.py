@@ -108,9 +108,9 @@ def _is_only_counted(call: Call) -> bool:
     targets = call.statement.targets if isinstance(call.statement, ast.Assign) else []
     name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
     nodes = list(walk(call.function.node)) if name else []
-    read = [each for each in nodes if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)]
-    lengths = [each for each in nodes if isinstance(each, ast.Call) and dotted(each.func) == "len"]
-    counted = [each for one in lengths for each in one.args]
+    read = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)]
+    lengths = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) == "len"]
+    counted = [arg for one in lengths for arg in one.args]
     return bool(read) and all(any(each is one for one in counted) for each in read)
 
 

@@ -50,13 +50,13 @@ class UnsavedState(FactQuery):
         buffers, setup = buffers_of(owner), _setup_methods(owner)
         for path, assignments in owner.attributes.items():
             name = path.removeprefix("self.")
-            changes = [each for each in assignments if each.block.function.name not in setup]
-            first = [each.value for each in assignments if each.block.function.name in setup]
+            changes = [assignment for assignment in assignments if assignment.block.function.name not in setup]
+            first = [assignment.value for assignment in assignments if assignment.block.function.name in setup]
             if name in buffers or not changes or len(first) != 1 or not _is_number(first[0]):
                 continue
             # What is set back while the module runs is of no use after it.
-            is_set_back = any(ast.dump(each.value) == ast.dump(first[0]) for each in changes)
-            if is_set_back or not any(_reads(each, path) for each in changes):
+            is_set_back = any(ast.dump(change.value) == ast.dump(first[0]) for change in changes)
+            if is_set_back or not any(_reads(change, path) for change in changes):
                 continue
             where = changes[0].block.function.name
             text = f"`{path}` changes in `{where}` and is not in `state_dict()`: a load does not restore it"
@@ -79,5 +79,5 @@ def _reads(change: Assignment, path: str) -> bool:
     """Return whether the function of a change also reads the attribute: what it does next depends on it."""
     nodes = walk(change.block.function.node)
     return change.is_augmented or any(
-        isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load) and dotted(each) == path for each in nodes
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and dotted(node) == path for node in nodes
     )

@@ -72,7 +72,7 @@ class VersionUpgrade(FactQuery):
                     yield self._symbol(file, use, versions)
             yield from self._saved_modules(file, index, versions)
             for call in file.calls_to("torch.load"):
-                said = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
+                said = next((keyword.value for keyword in call.node.keywords if keyword.arg == "weights_only"), None)
                 if said is not None:
                     text = "`torch.load` says `weights_only`: the default that torch 2.6 changed is not used"
                     yield self.fact(file, call.node, Assessment.FINE, text)
@@ -100,7 +100,7 @@ class VersionUpgrade(FactQuery):
             value = call.argument(0, "obj")
             for origin in index.origins(value, call.function, call.line) if value is not None else ():
                 parts = origin.value.values if isinstance(origin.value, ast.Dict) else [origin.value]
-                whole = [each for each in parts if _is_module(each, call, index)]
+                whole = [part for part in parts if _is_module(part, call, index)]
                 if whole:
                     text = f"`torch.save` stores the whole module `{ast.unparse(whole[0])[:60]}`"
                     text += ", which `torch.load` of torch 2.6 refuses without `weights_only=False`"
@@ -151,7 +151,9 @@ def _is_module(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
 
 def _range(subject: InspectionSubject) -> _Range:
     """Return the named versions of torch; of one, all that leads to it."""
-    named = [found[0] for each in subject.versions if not _OTHERS.search(each) and (found := _VERSION.findall(each))]
+    named = [
+        found[0] for version in subject.versions if not _OTHERS.search(version) and (found := _VERSION.findall(version))
+    ]
     if len(named) > 1:
         ordered = sorted(named[:2], key=_key)
         return _Range(ordered[0], ordered[1])

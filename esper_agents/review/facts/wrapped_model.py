@@ -164,8 +164,8 @@ class WrappedModel(FactQuery):
     def _unwrapped(self, made: Call, path: str, owner: Class, index: ProjectIndex, *, since: int) -> Iterator[Fact]:
         """Yield the attributes of a wrapped model that its wrapper does not have."""
         function = made.function
-        own = {name for each in index.lineage(owner).classes for name in each.methods}
-        held = {name.removeprefix("self.") for each in index.lineage(owner).classes for name in each.attributes}
+        own = {name for cls in index.lineage(owner).classes for name in cls.methods}
+        held = {name.removeprefix("self.") for cls in index.lineage(owner).classes for name in cls.attributes}
         functions = [function, *function.inner]
         if path.startswith("self.") and function.owner is not None:
             functions = list(function.owner.methods.values())
@@ -197,7 +197,7 @@ class WrappedModel(FactQuery):
     def _unused(self, owner: Class, index: ProjectIndex) -> Iterator[Fact]:
         """Yield layers of a model that nothing runs: DDP waits for their gradients."""
         for part in _parts(owner, index):
-            text = " ".join(ast.unparse(each.node) for each in index.lineage(part).classes)
+            text = " ".join(ast.unparse(cls.node) for cls in index.lineage(part).classes)
             if _BY_NAME.search(text) or "requires_grad" in text:
                 continue
             for path, given in part.attributes.items():
@@ -281,8 +281,8 @@ def _is_example(call: Call) -> bool:
     """Return whether a call stands below `if __name__`, or in an optimizer, which trains no model itself."""
     tests = [ast.unparse(each.node.test) for each in call.block.chain() if isinstance(each.node, ast.If)]
     owner = owner_of(call.function)
-    is_optimizer = owner is not None and any("Optimizer" in ast.unparse(each) for each in owner.node.bases)
-    return is_optimizer or any("__name__" in each for each in tests)
+    is_optimizer = owner is not None and any("Optimizer" in ast.unparse(base) for base in owner.node.bases)
+    return is_optimizer or any("__name__" in test for test in tests)
 
 
 def _optimized(call: Call) -> str:
@@ -340,7 +340,7 @@ def _mentions(name: str, index: ProjectIndex) -> int:
     """Return how often the files mention an attribute, as such or in a string."""
     read = rf"""\.{re.escape(name)}\b|["']{re.escape(name)}["'.]"""
     return index.once(
-        ("mentions", name), lambda: sum(len(re.findall(read, each.text)) for each in index.files.values())
+        ("mentions", name), lambda: sum(len(re.findall(read, file.text)) for file in index.files.values())
     )
 
 

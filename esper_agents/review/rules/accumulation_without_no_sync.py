@@ -135,7 +135,7 @@ def _files_around(function: Function, index: ProjectIndex) -> set[FileTables]:
     """Return the files of a function, of those that call it, and of those that make an object of its class."""
     init = index.method(function.owner, "__init__") if function.owner is not None else None
     makers = index.callers(init) if init is not None else ()
-    return {each.file for each in callers_around(function, index)} | {each.function.file for each in makers}
+    return {each.file for each in callers_around(function, index)} | {maker.function.file for maker in makers}
 
 
 def _wrapping_files(index: ProjectIndex) -> frozenset[FileTables]:
@@ -183,12 +183,12 @@ def _accumulates(loop: Block, index: ProjectIndex) -> bool:
 def _is_after_skip(call: Call, loop: Block) -> bool:
     """Return whether a `continue` above a call leaves most rounds before it: `if step % 4: continue`."""
     return any(
-        isinstance(each.node, ast.If)
-        and isinstance(each.node.body[-1], ast.Continue)
-        and each.node.lineno < call.line
-        and each.parent is loop
-        and (_is_boundary(each.node.test) or _is_below(each.node.test, loop))
-        for each in loop.function.blocks
+        isinstance(block.node, ast.If)
+        and isinstance(block.node.body[-1], ast.Continue)
+        and block.node.lineno < call.line
+        and block.parent is loop
+        and (_is_boundary(block.node.test) or _is_below(block.node.test, loop))
+        for block in loop.function.blocks
     )
 
 

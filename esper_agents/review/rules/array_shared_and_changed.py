@@ -129,9 +129,11 @@ def _is_item(call: Call, index: ProjectIndex) -> bool:
     if call.function.owner is None or _READING.fullmatch(call.function.name) is None:
         return False
     return any(
-        each.statement is call.statement and path.isidentifier() and changed_item(each, path, index) is not None
+        assignment.statement is call.statement
+        and path.isidentifier()
+        and changed_item(assignment, path, index) is not None
         for path, assignments in call.function.assignments.items()
-        for each in assignments
+        for assignment in assignments
     )
 
 
@@ -144,7 +146,7 @@ def _shared(call: Call) -> tuple[str, bool]:
         is_plain = isinstance(node, ast.Name | ast.Attribute) and not call.node.args and not call.node.keywords
         return (dotted(node) if is_plain and node is not None else ""), True
     given = call.argument(0)
-    if any(each.arg in {"dtype", "device", "copy"} for each in call.node.keywords) or given is None:
+    if any(keyword.arg in {"dtype", "device", "copy"} for keyword in call.node.keywords) or given is None:
         return "", False
     whole = viewed_array(given, call.function)
     return (dotted(whole) if whole is not None else ""), False
@@ -207,11 +209,11 @@ def _is_stored(kept: str, call: Call) -> bool:
         if loop is not None and each.block.within(loop) and each.tail in _KEEPING and each.receiver
     )
     put = (
-        each
+        assignment
         for path, assignments in call.function.assignments.items()
         if path.endswith("[]")
-        for each in assignments
-        if loop is not None and each.block.within(loop) and isinstance(each.node, ast.Subscript)
+        for assignment in assignments
+        if loop is not None and assignment.block.within(loop) and isinstance(assignment.node, ast.Subscript)
     )
     if any(
         dotted(each.value) == kept and _kept_in(each.node, call) == ""
@@ -220,9 +222,9 @@ def _is_stored(kept: str, call: Call) -> bool:
     ):
         return True
     return any(
-        isinstance(part, ast.Name) and part.id == kept and not _is_called_on(part, each.node)
-        for each in stores
-        for argument in each.node.args
+        isinstance(part, ast.Name) and part.id == kept and not _is_called_on(part, store.node)
+        for store in stores
+        for argument in store.node.args
         for part in walk(argument)
     )
 

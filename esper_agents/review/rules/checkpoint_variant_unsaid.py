@@ -68,14 +68,14 @@ class CheckpointVariantUnsaid(FileRule):
 
 
 def _is_open(call: Call) -> bool:
-    said = {each.arg for each in call.node.keywords}
+    said = {keyword.arg for keyword in call.node.keywords}
     return bool(call.node.args) and not said & _SAID and not _is_said_in_place(call)
 
 
 def _is_bound_open(call: Call) -> bool:
     """Return whether a `functools.partial` binds `checkpoint` and leaves the variant open."""
     first = call.argument(0)
-    said = {each.arg for each in call.node.keywords}
+    said = {keyword.arg for keyword in call.node.keywords}
     return first is not None and resolve(dotted(first), call.function) == _NAMES[0] and not said & _SAID
 
 

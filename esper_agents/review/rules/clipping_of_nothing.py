@@ -58,15 +58,15 @@ class ClippingOfNothing(Rule):
             if not clippings:
                 continue
             made = [call for call in function.calls if is_backward(call) or may_send_backward(call, index)]
-            stepping = [each.call for each in steps(function, index) if each.call is not None]
+            stepping = [step.call for step in steps(function, index) if step.call is not None]
             clears = [call for call in function.calls if clears_gradients(call)]
             if any("scaler" in call.receiver for call in stepping):
                 continue
             for call in clippings:
                 before = index.flow(function).last_before(call, [*made, *stepping, *clears])
                 after = index.flow(function).first_after(call, [*made, *stepping])
-                is_used = before.is_open or any(each in made for each in before.events)
-                if before.events and not is_used and not any(each in stepping for each in after.events):
+                is_used = before.is_open or any(event in made for event in before.events)
+                if before.events and not is_used and not any(event in stepping for event in after.events):
                     yield self._found(call, stepping, before.events)
 
     def _found(self, call: Call, stepping: list[Call], before: tuple[object, ...]) -> RuleMatch:

@@ -65,7 +65,7 @@ class ClippingOfScaledGradients(Rule):
     def _found(self, call: Call, scaler: str, backward: Call) -> RuleMatch:
         itself = call.tail in _CLIPPING or _clamps(call)
         steps = [each for each in call.function.calls if each.tail == "step" and each.receiver == scaler]
-        if steps and all(backward.line < each.line < call.line for each in steps):
+        if steps and all(backward.line < step.line < call.line for step in steps):
             return self.hit(
                 call.node,
                 "gradients are clipped after the step that uses them, which changes nothing",
@@ -93,7 +93,7 @@ def _scaled(function: Function, index: ProjectIndex) -> Iterator[tuple[Call, str
 
 
 def _steps(function: Function, scaler: str) -> bool:
-    return any(each.tail == "step" and each.receiver == scaler for each in function.calls)
+    return any(call.tail == "step" and call.receiver == scaler for call in function.calls)
 
 
 def _scaler(backward: Call) -> str:
@@ -109,14 +109,15 @@ def _is_disabled(scaler: str, backward: Call, index: ProjectIndex) -> bool:
     made = index.binding(scaler, backward.function, backward.line)
     keywords = made.value.keywords if made is not None and isinstance(made.value, ast.Call) else []
     return any(
-        each.arg == "enabled" and isinstance(each.value, ast.Constant) and not each.value.value for each in keywords
+        keyword.arg == "enabled" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+        for keyword in keywords
     )
 
 
 def _clips(call: Call, index: ProjectIndex) -> bool:
     if call.tail in _CLIPPING or _clamps(call):
         return True
-    return any(set(_CLIPPING) & index.reached(each) for each in index.callees(call))
+    return any(set(_CLIPPING) & index.reached(callee) for callee in index.callees(call))
 
 
 def _clamps(call: Call) -> bool:
@@ -133,16 +134,20 @@ def _is_unscaled(call: Call, scaler: str, index: ProjectIndex) -> bool:
     if unscaled:
         clipped = _optimizer_of(call, scaler, index)
         return not clipped or "" in unscaled or clipped in unscaled
-    return any("unscale_" in index.reached(each) for other in before for each in index.possible_callees(other))
+    return any(
+        "unscale_" in index.reached(possible_callee)
+        for other in before
+        for possible_callee in index.possible_callees(other)
+    )
 
 
 def _optimizer_of(clipping: Call, scaler: str, index: ProjectIndex) -> str:
     """Return the one optimizer of several that steps what a clipping clips; empty where that cannot be said."""
     clipped = ast.unparse(clipping.node.args[0]) if clipping.node.args else ""
     stepped = {
-        dotted(each.node.args[0])
-        for each in clipping.function.calls
-        if each.tail == "step" and each.receiver == scaler and each.node.args
+        dotted(call.node.args[0])
+        for call in clipping.function.calls
+        if call.tail == "step" and call.receiver == scaler and call.node.args
     }
     made = {path: index.binding(path, clipping.function, clipping.line) for path in stepped}
     owners = [

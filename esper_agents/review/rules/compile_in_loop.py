@@ -64,7 +64,7 @@ class CompileInLoop(Rule):
         """Yield what is compiled in a loop without depending on it."""
         yield from self._decorated(file)
         for call in file.calls_to("torch.compile"):
-            loops = [] if not call.node.args else [each for each in call.block.loops() if not _depends_on(call, each)]
+            loops = [] if not call.node.args else [loop for loop in call.block.loops() if not _depends_on(call, loop)]
             if loops and not is_now_and_then(call.block, loops[0]):
                 yield self.hit(
                     call.node,
@@ -119,12 +119,12 @@ def _is_repeated(call: Call, index: ProjectIndex) -> bool:
     if not is_used or kept & names or any(not name.isidentifier() for name in names):
         return False
     return any(
-        each.block.loop is not None
-        and function in index.callees(each)
-        and not is_now_and_then(each.block, each.block.loop)
-        and not set(each.block.loop.targets) & _held(argument)
-        for each in index.callers(function)
-        for argument in (argument_for(each, function, handed),)
+        caller.block.loop is not None
+        and function in index.callees(caller)
+        and not is_now_and_then(caller.block, caller.block.loop)
+        and not set(caller.block.loop.targets) & _held(argument)
+        for caller in index.callers(function)
+        for argument in (argument_for(caller, function, handed),)
         if argument is not None
     )
 
@@ -132,7 +132,7 @@ def _is_repeated(call: Call, index: ProjectIndex) -> bool:
 def _held(value: ast.expr) -> set[str]:
     """Return the names that a value gives on as they are."""
     parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-    return {each.id for each in parts if isinstance(each, ast.Name)}
+    return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _assigned(function: Function) -> Iterator[tuple[str, Assignment]]:
@@ -152,7 +152,9 @@ def _depends_on(call: Call, loop: Block) -> bool:
     made = {
         root_of(target)
         for target, assignments in call.function.assignments.items()
-        if any(each.block.within(loop) and each.statement is not call.statement for each in assignments)
+        if any(
+            assignment.block.within(loop) and assignment.statement is not call.statement for assignment in assignments
+        )
     }
     inner = any(
         each.outer is not None and each.outer.within(loop) and each.name in read for each in call.function.inner

@@ -89,7 +89,7 @@ class ConcatenationInLoop(FileRule):
             yield self._grown(calls, target)
 
     def _grown(self, calls: Sequence[Call], target: str) -> RuleMatch:
-        is_little = all(adds_a_number(each, target) for each in calls)
+        is_little = all(adds_a_number(call, target) for call in calls)
         return self.hit(
             calls[0].node,
             f"{target!r} is copied as a whole in every round of the loop",
@@ -112,7 +112,7 @@ def _replaced(call: Call) -> str:
     if _within(statement.value) is not call.node:
         return ""
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-    parts = {_text(each) for each in _parts(call)}
+    parts = {_text(part) for part in _parts(call)}
     return dotted(target) if _text(target) in parts else ""
 
 
@@ -142,8 +142,8 @@ def _parts(call: Call) -> Iterator[ast.expr]:
 def _listed(node: ast.expr) -> Iterator[ast.expr]:
     match node:
         case ast.List() | ast.Tuple():
-            for each in node.elts:
-                yield from _listed(each)
+            for elt in node.elts:
+                yield from _listed(elt)
         case ast.BinOp(op=ast.Add()):
             yield from _listed(node.left)
             yield from _listed(node.right)
@@ -230,6 +230,6 @@ def _entry(call: Call) -> str:
 
 def _is_read_in_growing(call: Call, target: str) -> bool:
     """Return whether the part that is added is itself computed from what was gathered: `cat([ids, model(ids)])`."""
-    own = sum(1 for each in _parts(call) if _text(each) == target or dotted(each) == target)
+    own = sum(1 for part in _parts(call) if _text(part) == target or dotted(part) == target)
     read = sum(1 for each in walk(call.node) if isinstance(each, ast.Name | ast.Attribute) and dotted(each) == target)
     return read > own

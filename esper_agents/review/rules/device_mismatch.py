@@ -154,7 +154,7 @@ def _runs_on_device(function: Function, index: ProjectIndex) -> bool:
     """Return whether a function may work with tensors on the device."""
     owner = owner_of(function)
     is_module = owner is not None and index.is_module(owner)
-    if "onnx" in function.name or any("device" in each for block in function.blocks for each in block.contexts):
+    if "onnx" in function.name or any("device" in context for block in function.blocks for context in block.contexts):
         return False
     if owner is not None and is_module and (stays_on_host(owner, index) or (sets_up(function) and function.owner)):
         return bool(moves(function, index)) and not stays_on_host(owner, index)

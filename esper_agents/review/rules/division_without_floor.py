@@ -148,7 +148,11 @@ def _divisions(call: Call) -> Iterator[tuple[ast.AST, ast.expr]]:
 def _statements(function: Function) -> Iterator[ast.stmt]:
     """Yield the statements of a function that make or return values."""
     for assignments in function.assignments.values():
-        yield from (each.statement for each in assignments if isinstance(each.statement, ast.Assign | ast.AugAssign))
+        yield from (
+            assignment.statement
+            for assignment in assignments
+            if isinstance(assignment.statement, ast.Assign | ast.AugAssign)
+        )
     yield from (statement for statement, _ in function.returns)
 
 
@@ -169,10 +173,10 @@ def _is_cared_for(division: ast.AST, call: Call | Division) -> bool:
     line: int = getattr(division, "lineno", call.line)
     choices = (each for one in (call.statement, *_statements(call.function)) for each in walk(one))
     if any(
-        isinstance(each, ast.IfExp)
-        and any(name in ast.unparse(each.test) for name in names)
-        and any(part is division for part in walk(each))
-        for each in choices
+        isinstance(choice, ast.IfExp)
+        and any(name in ast.unparse(choice.test) for name in names)
+        and any(part is division for part in walk(choice))
+        for choice in choices
     ):
         return True
     return any(
@@ -237,12 +241,12 @@ def _may_be_array(reduced: ast.expr, call: Call | Division, index: ProjectIndex)
     function = call.function
     if "numpy" not in function.file.imports.values():
         return False
-    made = [each.value for each in index.origins(reduced, function, call.line) if each.function is function]
+    made = [origin.value for origin in index.origins(reduced, function, call.line) if origin.function is function]
     roots = {root_of(dotted(each)) for value in (reduced, *made) for each in walk(value) if isinstance(each, ast.Name)}
     of_numpy = [each for each in function.calls if each.name.startswith("numpy.") or each.tail == "numpy"]
     if any(roots & names_in(each.node) or each.node in made for each in of_numpy):
         return True
-    if any(is_tensor(each, function, index) for each in roots) or any(_is_of_torch(each) for each in walk(call.node)):
+    if any(is_tensor(root, function, index) for root in roots) or any(_is_of_torch(each) for each in walk(call.node)):
         return False
     owner = owner_of(function)
     methods = owner.methods.values() if owner is not None and "self" in roots else (function,)
@@ -262,7 +266,7 @@ def _is_positive(value: ast.expr) -> bool:
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.Add) and isinstance(value.right, ast.Constant)
     calls = [each for each in walk(value) if isinstance(each, ast.Call)]
-    return any(dotted(each.func).rsplit(".", 1)[-1] in _POSITIVE for each in calls) or _is_literal(value)
+    return any(dotted(call.func).rsplit(".", 1)[-1] in _POSITIVE for call in calls) or _is_literal(value)
 
 
 def _is_literal(value: ast.expr) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-_NAMES = tuple(f"torch.nn.functional.{each}" for each in _DROPOUTS)
+_NAMES = tuple(f"torch.nn.functional.{dropout}" for dropout in _DROPOUTS)
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 # Where the noise is wanted at test time.
 _WANTED = pattern(r"(?i)monte|mc_?drop|bayes|uncertain|stochastic|always")
@@ -64,7 +64,7 @@ class DropoutAlwaysOn(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the dropouts of modules that evaluation does not turn off."""
         for call in file.calls_to(*_NAMES):
-            is_said = len(call.node.args) >= _ALL or any(each.arg == "training" for each in call.node.keywords)
+            is_said = len(call.node.args) >= _ALL or any(keyword.arg == "training" for keyword in call.node.keywords)
             p = call.argument(1, "p")
             if not is_said and not call.has_splat() and not _is_zero(p) and _is_of_module(call, index):
                 yield self._found(call, "pass `training=self.training`")
@@ -111,10 +111,10 @@ def _asked(call: Call) -> Iterator[str]:
     yield from (ast.unparse(test) for test in tests_around(call.block, call.function.block))
     is_simple = not isinstance(call.statement, ast.If | ast.For | ast.While | ast.With | ast.Try)
     yield from [ast.unparse(call.statement)] if is_simple else []
-    for each in call.function.blocks:
+    for block in call.function.blocks:
         if (
-            isinstance(each.node, ast.If)
-            and each.node.lineno < call.line
-            and isinstance(each.node.body[-1], ast.Return)
+            isinstance(block.node, ast.If)
+            and block.node.lineno < call.line
+            and isinstance(block.node.body[-1], ast.Return)
         ):
-            yield ast.unparse(each.node.test)
+            yield ast.unparse(block.node.test)

@@ -97,14 +97,14 @@ class EvaluationInTrainingMode(Rule):
 
 def _runs_in_training(call: Call, index: ProjectIndex) -> bool:
     """Return whether an evaluation runs its model in a function of these files, and leaves it in training mode."""
-    for each in runs_of_models(call, index):
+    for of_model in runs_of_models(call, index):
         if not is_evaluation(call, index) or not belongs_to_training(call.function, index):
             return False
-        path = means_outside(call, each.function, _model(each), index)
-        if not path or mode_events(each.function, _model(each), index):
+        path = means_outside(call, of_model.function, _model(of_model), index)
+        if not path or mode_events(of_model.function, _model(of_model), index):
             continue
         is_training = modes_before(call, path, index) == {Mode.TRAINING}
-        if is_training and not _is_explained(each, index) and not _is_explained(call, index):
+        if is_training and not _is_explained(of_model, index) and not _is_explained(call, index):
             return True
     return False
 
@@ -142,7 +142,7 @@ def _is_loaded(call: Call, index: ProjectIndex) -> bool:
         return False
     places = [(call.function, path)]
     places += [
-        (each.function, means_outside(each, call.function, path, index)) for each in index.callers(call.function)
+        (caller.function, means_outside(caller, call.function, path, index)) for caller in index.callers(call.function)
     ]
     made = index.binding(path, call.function, call.line)
     places += [(function, name) for name, function in modules_handed_back(made, index)] if made is not None else []

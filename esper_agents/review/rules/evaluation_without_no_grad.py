@@ -80,7 +80,7 @@ class EvaluationWithoutNoGrad(Rule):
         switched = last_switch(call, model_of(call))
         if switched is None or switched.tail != "eval" or gradients_off_around(call.block, index):
             return
-        repeats = any(each.block.loop is not None for each in index.callers(function))
+        repeats = any(caller.block.loop is not None for caller in index.callers(function))
         measures = any(each.tail in _MEASURING and each.line >= call.line for each in function.calls)
         if not repeats or not measures or happens_in(function.block, GRADIENT_USES, index):
             return

@@ -74,7 +74,7 @@ def _switches_itself(call: Call, index: ProjectIndex) -> bool | None:
     """Return whether an exporter switches the mode itself; None where the installed version decides."""
     if call.name != "torch.onnx.export":
         return False
-    dynamo = next((each.value for each in call.node.keywords if each.arg == "dynamo"), None)
+    dynamo = next((keyword.value for keyword in call.node.keywords if keyword.arg == "dynamo"), None)
     if isinstance(dynamo, ast.Constant):
         return dynamo.value is not True
     asked = index.torch_asked_by(call.function.file)

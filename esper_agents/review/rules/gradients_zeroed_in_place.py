@@ -111,7 +111,7 @@ def _is_zero(value: ast.expr | None) -> bool:
 
 def _is_over_all(block: Block) -> bool:
     """Return whether a block stands in a loop over parameters, or over layers or weights."""
-    nodes = [each.node for each in block.loops()]
+    nodes = [loop.node for loop in block.loops()]
     iterated = [each.iter for each in nodes if isinstance(each, ast.For)]
     iterated += [each.iter for node in nodes for each in getattr(node, "generators", ())]
     return any(_PARAMETERS.search(ast.unparse(each)) is not None for each in iterated)

@@ -182,7 +182,7 @@ def _is_reduced_array(value: ast.expr) -> bool:
     return (
         isinstance(value, ast.Call)
         and dotted(value.func).startswith(("np.", "numpy."))
-        and any(".numpy()" in f"{dotted(each)}" for each in value.args)
+        and any(".numpy()" in f"{dotted(arg)}" for arg in value.args)
     )
 
 
@@ -224,7 +224,7 @@ def _asks_the_compiler(test: ast.expr, function: Function) -> bool:
 
 def _only_refuses(test: ast.expr, function: Function) -> bool:
     """Return whether all that hangs on a test is an error or a warning."""
-    node = next((each.node for each in function.blocks if getattr(each.node, "test", None) is test), None)
+    node = next((block.node for block in function.blocks if getattr(block.node, "test", None) is test), None)
     if not isinstance(node, ast.If) or node.orelse:
         return False
     return all(isinstance(each, ast.Raise) or _warns(each) for each in node.body)

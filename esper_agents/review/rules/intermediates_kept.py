@@ -124,7 +124,7 @@ class IntermediatesKept(Rule):
     def _in_evaluation(self, put: Put, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield what gathers outputs in a loop that evaluates with gradients on."""
         graded = evaluations_with_gradients(put.function.file, index)
-        around = next((each for each in put.block.loops() if each in graded), None)
+        around = next((loop for loop in put.block.loops() if loop in graded), None)
         if around is None or hot_around(put.block, index) is not None or is_made_in(put.store, put.function, around):
             return
         is_output = put.is_made_by({each.node for each in forward_calls_in(put.function, index)})
@@ -147,22 +147,30 @@ class IntermediatesKept(Rule):
 def _joined_lists(function: Function) -> Iterator[Put]:
     """Yield what a function adds by `store += [output]`."""
     for target, assignments in function.assignments.items():
-        for each in assignments:
-            if each.is_augmented and isinstance(each.value, ast.List):
-                yield Put(each.statement, target, each.value, each.block, each.line)
+        for assignment in assignments:
+            if assignment.is_augmented and isinstance(assignment.value, ast.List):
+                yield Put(assignment.statement, target, assignment.value, assignment.block, assignment.line)
 
 
 def _assigned(file: FileTables, index: ProjectIndex) -> Iterator[Put]:
     """Yield what training steps and evaluations add by `store += [output]` and by `store[step] = output`."""
-    hot = (each.around.function for each in hot_blocks(index).values())
-    graded = (each.function for each in evaluations_with_gradients(file, index))
+    hot = (hot_block.around.function for hot_block in hot_blocks(index).values())
+    graded = (with_gradient.function for with_gradient in evaluations_with_gradients(file, index))
     functions = dict.fromkeys(each for each in (*hot, *graded) if each.file is file)
     for function in functions:
         yield from _joined_lists(function)
         for assignments in function.assignments.values():
-            for each in assignments:
-                if isinstance(each.node, ast.Subscript) and not isinstance(each.node.slice, ast.Constant | ast.Slice):
-                    yield Put(each.statement, dotted(each.node.value), each.value, each.block, each.line)
+            for assignment in assignments:
+                if isinstance(assignment.node, ast.Subscript) and not isinstance(
+                    assignment.node.slice, ast.Constant | ast.Slice
+                ):
+                    yield Put(
+                        assignment.statement,
+                        dotted(assignment.node.value),
+                        assignment.value,
+                        assignment.block,
+                        assignment.line,
+                    )
 
 
 def _stored_in_forward(file: FileTables) -> Iterator[Put]:
@@ -172,10 +180,16 @@ def _stored_in_forward(file: FileTables) -> Iterator[Put]:
         for target, assignments in function.assignments.items() if function is not None else ():
             if not target.startswith("self.") or not target.endswith("[]"):
                 continue
-            for each in assignments:
-                key = dotted(each.node.slice) if isinstance(each.node, ast.Subscript) else ""
+            for assignment in assignments:
+                key = dotted(assignment.node.slice) if isinstance(assignment.node, ast.Subscript) else ""
                 if key.startswith("self.") and any(one.is_augmented for one in owner.attributes.get(key, ())):
-                    yield Put(each.statement, target.removesuffix("[]"), each.value, each.block, each.line)
+                    yield Put(
+                        assignment.statement,
+                        target.removesuffix("[]"),
+                        assignment.value,
+                        assignment.block,
+                        assignment.line,
+                    )
 
 
 def _computed(function: Function) -> frozenset[str]:
@@ -183,7 +197,10 @@ def _computed(function: Function) -> frozenset[str]:
     return frozenset(
         target
         for target, assignments in function.assignments.items()
-        if any(isinstance(each.value, ast.Call) and dotted(each.value.func).startswith("self.") for each in assignments)
+        if any(
+            isinstance(assignment.value, ast.Call) and dotted(assignment.value.func).startswith("self.")
+            for assignment in assignments
+        )
     )
 
 
@@ -194,14 +211,16 @@ def _outputs(function: Function, index: ProjectIndex) -> frozenset[str]:
     whole = {
         target
         for target, assignments in function.assignments.items()
-        if any(each.value in calls for each in assignments) and target not in losses and not target.endswith("[]")
+        if any(assignment.value in calls for assignment in assignments)
+        and target not in losses
+        and not target.endswith("[]")
     }
     rows = (
-        each.element
+        over.element
         for block in function.blocks
         if block.kind is BlockKind.FOR
-        for each in overs(block)
-        if each.path in whole
+        for over in overs(block)
+        if over.path in whole
     )
     return frozenset(whole | set(rows) - {""})
 

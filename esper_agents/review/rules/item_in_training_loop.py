@@ -168,7 +168,7 @@ class ItemInTrainingLoop(Rule):
         """Yield the numbers fetched in every step of which nothing is asked but whether they are NaN."""
         for call in file.calls_ending("item", "float"):
             tests = tests_of(call)
-            if not tests or not all(_NAN.search(ast.unparse(each)) and not is_periodic(each) for each in tests):
+            if not tests or not all(_NAN.search(ast.unparse(test)) and not is_periodic(test) for test in tests):
                 continue
             hot = hot_around(call.block, index)
             if hot is None or is_rare(call.block, hot.around, call.line) or makes_a_size(call, index):
@@ -196,7 +196,7 @@ class ItemInTrainingLoop(Rule):
             loop = call.block.loop
             if loop is None or loop in done or hot_around(loop, index) is not None or is_needed(call, None, index):
                 continue
-            forwards = [each for each in forward_calls(file, index) if each.block.loop is loop]
+            forwards = [forward_call for forward_call in forward_calls(file, index) if forward_call.block.loop is loop]
             if forwards and is_evaluating(forwards[0], loop, index) and not is_rare(call.block, loop, call.line):
                 done.add(loop)
                 yield self.hit(
@@ -229,7 +229,7 @@ def _is_of_the_device(call: Call, hot: Hot) -> bool:
     if _ACCELERATORS.fullmatch(call.receiver) is None and not call.name.startswith("torch."):
         return False
     tests = tests_around(call.block, hot.around) if hot.basis == FOLLOWED else ()
-    return all("is_available" in ast.unparse(each) for each in tests)
+    return all("is_available" in ast.unparse(test) for test in tests)
 
 
 def _fetches(call: Call, hot: Hot, index: ProjectIndex) -> bool:

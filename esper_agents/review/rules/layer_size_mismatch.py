@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.review.shapes.interpreter import Interpreter
     from esper_agents.review.tables import Call, FileTables, Function
 
-_ASKING = tuple(each for each in PARAMETERS if wanted(Layer(each, {})) is not None)
+_ASKING = tuple(parameter for parameter in PARAMETERS if wanted(Layer(parameter, {})) is not None)
 
 
 class LayerSizeMismatch(Rule):
@@ -124,8 +124,8 @@ _CONSTRUCTORS = tuple(f"torch.nn.{each}" for each in (*_ASKING, "Sequential"))
 def _targets(made: Call) -> Iterator[str]:
     """Yield what the layer that a constructor makes is assigned to."""
     if isinstance(made.statement, ast.Assign):
-        for each in made.statement.targets:
-            parts = each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
+        for target in made.statement.targets:
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
             yield from (dotted(part) for part in parts)
     elif isinstance(made.statement, ast.AnnAssign):
         yield dotted(made.statement.target)
@@ -135,7 +135,7 @@ def _asks(layer: Layer) -> bool:
     """Return whether a layer's own size is known, or that of one of its parts."""
     ask = wanted(layer)
     return (ask is not None and ask.wanted is not None) or any(
-        isinstance(each, Layer) and _asks(each) for each in layer.parts
+        isinstance(part, Layer) and _asks(part) for part in layer.parts
     )
 
 
@@ -151,10 +151,10 @@ def _objects_made(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
 def _built_by_functions(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
     """Yield the calls of functions of the reviewed files that hand back a layer: `self.enc = double(3, 16)`."""
     builders = index.once("functions that build layers", lambda: frozenset(_builders(index)))
-    names = index.once("names of what builds layers", lambda: frozenset(each.name for each in builders))
+    names = index.once("names of what builds layers", lambda: frozenset(builder.name for builder in builders))
     for tail in sorted(names & file.by_tail.keys()):
         for call in file.calls_ending(tail):
-            if any(each in builders for each in index.callees(call)):
+            if any(callee in builders for callee in index.callees(call)):
                 yield call
 
 
@@ -173,7 +173,7 @@ def _is_handed_back(call: Call, statement: ast.Return) -> bool:
 def _is_written_out(value: Value) -> bool:
     """Return whether all sizes of a tensor are plain numbers, as those of `torch.randn(2, 3, 224, 224)` are."""
     is_known = isinstance(value, Tensor) and not value.is_open and bool(value.dims)
-    return is_known and isinstance(value, Tensor) and all(isinstance(each, int) for each in value.dims)
+    return is_known and isinstance(value, Tensor) and all(isinstance(dim, int) for dim in value.dims)
 
 
 def _misfit(layer: Value, value: Value, shapes: Interpreter) -> Misfit | None:

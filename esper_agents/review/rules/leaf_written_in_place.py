@@ -87,9 +87,9 @@ class LeafWrittenInPlace(Rule):
                     yield from self._written(call.node, target, path, call.block, index)
         for function in file.functions:
             for path, assignments in function.assignments.items():
-                for each in assignments:
-                    if path.endswith("[]") or each.is_augmented:
-                        yield from self._assigned(each, path, index)
+                for assignment in assignments:
+                    if path.endswith("[]") or assignment.is_augmented:
+                        yield from self._assigned(assignment, path, index)
 
     def _assigned(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         yield from self._written(found.statement, found.node, path, found.block, index)
@@ -123,7 +123,7 @@ def _is_without_gradients(block: Block, index: ProjectIndex) -> bool:
         return True
     if _switches_off(function) or _switches_off(function.file.functions[0]):
         return True
-    return any(gradients_off_around(each.block, index) for each in _calls_and_mentions(function, index))
+    return any(gradients_off_around(and_mention.block, index) for and_mention in _calls_and_mentions(function, index))
 
 
 def _switches_off(function: Function) -> bool:
@@ -136,5 +136,5 @@ def _calls_and_mentions(function: Function, index: ProjectIndex) -> Iterator[Cal
         yield call
         yield from index.callers(call.function)
     for call in index.calls_ending("apply", "map"):
-        if any(isinstance(each, ast.Name) and each.id == function.name for each in call.node.args):
+        if any(isinstance(arg, ast.Name) and arg.id == function.name for arg in call.node.args):
             yield call

@@ -82,5 +82,5 @@ class LegacyExport(Rule):
 def _is_legacy(call: Call) -> bool:
     if call.name in _OLD_NAMES:
         return True
-    said = next((each.value for each in call.node.keywords if each.arg == "dynamo"), None)
+    said = next((keyword.value for keyword in call.node.keywords if keyword.arg == "dynamo"), None)
     return isinstance(said, ast.Constant) and said.value is False

@@ -168,7 +168,7 @@ def _vanishing(origin: Origin, index: ProjectIndex) -> Zero | None:
         remedy = "stay with logarithms: `torch.logsumexp(log_weights + log_density, dim)`"
         return Zero("an `exp` of a negative square", remedy, found.function)
     parts = parts_returned(origin.value, origin.function, origin.line, index)
-    made = (one for each in parts for one in index.origins(each.value, each.function, each.line))
+    made = (one for part in parts for one in index.origins(part.value, part.function, part.line))
     found_part = next((zero for each in made if (zero := zero_of(each, index)) is not None), None)
     return found_part or _given_back(origin, index)
 
@@ -202,7 +202,7 @@ def _floored_at_zero(value: ast.Call, origin: Origin, index: ProjectIndex) -> Ze
         return Zero("a `relu`", f"{_ADD}, or write `torch.log1p(x)` where log(1 + x) is meant", origin.function)
     if method in _CLAMPS:
         is_function = resolve(dotted(value.func), origin.function).startswith("torch.")
-        floors = [each.value for each in value.keywords if each.arg == "min"] or value.args[is_function:]
+        floors = [keyword.value for keyword in value.keywords if keyword.arg == "min"] or value.args[is_function:]
         if floors and _is_number(floors[0], 0):
             return Zero(f"a `{method}` at 0", "clamp above 0: `.clamp_min(torch.finfo(x.dtype).eps)`", origin.function)
     return None

@@ -91,7 +91,7 @@ class LoggingInHotLoop(Rule):
         """Yield the calls of helpers that draw or save whenever they are called."""
         for call in hot.around.function.calls if not hot.is_epoch else ():
             is_drawing = call.block.within(hot.around) and any(
-                _always_draws(each, index) for each in index.callees(call)
+                _always_draws(callee, index) for callee in index.callees(call)
             )
             if is_drawing and not _is_excused(call, hot):
                 yield self._heavy(call, hot)
@@ -121,7 +121,7 @@ def _always_draws(function: Function, index: ProjectIndex) -> bool:
     """Return whether a function that is no part of the step itself draws or saves in each of its calls."""
     if function.is_module or hot_around(function.block, index) is not None:
         return False
-    drawing = [each for each in function.calls if each.tail in DRAWING and draws(each)]
+    drawing = [call for call in function.calls if call.tail in DRAWING and draws(call)]
     return any(
         each.block is function.block and not any(block.kind is BlockKind.IF for block in function.blocks)
         for each in drawing
@@ -149,10 +149,10 @@ def _is_fetched(call: Call, index: ProjectIndex) -> bool:
 
 def _parameters_around(call: Call, hot: Hot) -> bool:
     """Return whether a line stands in a loop over all parameters inside the step."""
-    for each in call.block.loops():
-        if each is hot.around or not each.within(hot.around):
+    for loop in call.block.loops():
+        if loop is hot.around or not loop.within(hot.around):
             return False
-        node = each.node
+        node = loop.node
         if isinstance(node, ast.For) and _PARAMETERS.search(ast.unparse(node.iter)):
             return True
     return False

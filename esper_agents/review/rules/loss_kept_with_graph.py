@@ -84,7 +84,7 @@ class LossKeptWithGraph(Rule):
         for call in loop.function.calls:
             if not call.receiver or not call.block.within(loop) or without_gradients(call.block):
                 continue
-            for value in (*call.node.args, *(each.value for each in call.node.keywords)):
+            for value in (*call.node.args, *(keyword.value for keyword in call.node.keywords)):
                 if _still_keeps(call.function, value, call.line, losses) and adds_up(call, value, index):
                     yield self.hit(
                         call.node,
@@ -108,9 +108,13 @@ class LossKeptWithGraph(Rule):
                 continue
             if _starts_anew_with_step(function, target, around):
                 continue
-            for each in assignments:
-                if each.block.within(around) and _gathers(each, losses) and not without_gradients(each.block):
-                    yield self._kept(each.statement, each.value, target)
+            for assignment in assignments:
+                if (
+                    assignment.block.within(around)
+                    and _gathers(assignment, losses)
+                    and not without_gradients(assignment.block)
+                ):
+                    yield self._kept(assignment.statement, assignment.value, target)
 
     def _appended(
         self, call: Call, around: Block, losses: Collection[str], used: Collection[str]
@@ -170,8 +174,10 @@ def _aliases(function: Function, losses: Collection[str]) -> set[str]:
         for target, assignments in function.assignments.items()
         if target.isidentifier()
         and any(
-            not each.is_augmented and keeps_graph(each.value, losses) and target not in graphs_in(each.value)
-            for each in assignments
+            not assignment.is_augmented
+            and keeps_graph(assignment.value, losses)
+            and target not in graphs_in(assignment.value)
+            for assignment in assignments
         )
     }
 
@@ -191,7 +197,7 @@ def _flowing_into(function: Function, losses: Collection[str]) -> set[str]:
 def _reads(function: Function) -> dict[str, frozenset[str]]:
     """Return what each path of a function is made of, by what is read where it is assigned."""
     return {
-        target: frozenset(name for each in assignments for name in names_read(each.value))
+        target: frozenset(name for assignment in assignments for name in names_read(assignment.value))
         for target, assignments in function.assignments.items()
     }
 

@@ -227,10 +227,10 @@ def _ends_in_linear(module: Object, scores: Tensor, index: ProjectIndex) -> bool
     return (
         bool(ways)
         and all(
-            each is not None
+            way is not None
             and forward is not None
-            and any(_is_linear(origin, index) for origin in index.origins(each, forward, each.lineno + 1))
-            for each in ways
+            and any(_is_linear(origin, index) for origin in index.origins(way, forward, way.lineno + 1))
+            for way in ways
         )
         and scores.last is not None
     )

@@ -149,7 +149,7 @@ def _is_handed_model(call: Call) -> bool:
 
 
 def _keywords(call: Call) -> list[ast.expr]:
-    return [each.value for each in call.node.keywords]
+    return [keyword.value for keyword in call.node.keywords]
 
 
 def _may_be_part(call: Call, index: ProjectIndex) -> bool:
@@ -172,7 +172,7 @@ def _is_excused(call: Call, loop: Block) -> bool:
         return True
     if any(each.tail in _GRADIENTS and each.block.within(loop) for each in function.calls):
         return True
-    if any(each.kind is BlockKind.WHILE and each.within(loop) and each is not loop for each in function.blocks):
+    if any(block.kind is BlockKind.WHILE and block.within(loop) and block is not loop for block in function.blocks):
         return True
     return hangs_on_last_round(call, loop)
 

@@ -78,7 +78,7 @@ class ModelMovedInLoop(Rule):
         runs = _runs(loop, call.receiver) or _runs_at_once(call) or (bool(bound) and _runs(loop, bound))
         runs &= is_model(call.receiver, call, index) or call.receiver.replace(".", "").isidentifier()
         if runs and not _is_excused(call, loop):
-            trains = any(each.block.within(loop) for each in backward_calls(call.function.file))
+            trains = any(backward_call.block.within(loop) for backward_call in backward_calls(call.function.file))
             yield self.hit(
                 call.node,
                 f"{call.receiver!r} is moved to its device in every round of the loop",

@@ -162,7 +162,7 @@ def _picked(origin: Origin, index: ProjectIndex, steps: int = _STEPS) -> tuple[a
         case ast.ListComp(generators=[each]) | ast.GeneratorExp(generators=[each]):
             inner, condition = each.iter, " and ".join(ast.unparse(test) for test in each.ifs)
         case ast.List(elts=[ast.Dict(), *_] as groups):
-            return next(filter(None, (_of_group(each, origin, index, steps) for each in groups)), None)
+            return next(filter(None, (_of_group(group, origin, index, steps) for group in groups)), None)
         case _:
             pass
     found = _further(inner, origin, index, steps) if inner is not None else None
@@ -198,7 +198,7 @@ def _gathered(origin: Origin, index: ProjectIndex, steps: int) -> tuple[ast.expr
 
 
 def _holds(value: ast.expr, part: ast.expr) -> bool:
-    return value is part or (isinstance(value, ast.Tuple) and any(each is part for each in value.elts))
+    return value is part or (isinstance(value, ast.Tuple) and any(elt is part for elt in value.elts))
 
 
 def _further(value: ast.expr, origin: Origin, index: ProjectIndex, steps: int) -> tuple[ast.expr, str] | None:

@@ -184,13 +184,13 @@ def _source(value: ast.expr, function: Function) -> tuple[ast.expr | None, bool]
 
 
 def _copies(call: ast.Call) -> bool:
-    return any(each.arg == "copy" for each in call.keywords)
+    return any(keyword.arg == "copy" for keyword in call.keywords)
 
 
 def _is_basic(index: ast.expr) -> bool:
     """Return whether an index takes a view: slices, numbers, `...` and `None` do, lists and tensors copy."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(isinstance(each, ast.Slice | ast.Constant) for each in parts)
+    return all(isinstance(part, ast.Slice | ast.Constant) for part in parts)
 
 
 def _last(name: str, function: Function, line: int) -> Assignment | None:
@@ -220,9 +220,9 @@ def _mutated(operator: Function) -> set[str] | None:
     nodes = [] if isinstance(operator.node, ast.Module) else operator.node.decorator_list
     for node, path in zip(nodes, operator.decorators, strict=False):
         if path in _OPERATORS and isinstance(node, ast.Call):
-            said = next((each.value for each in node.keywords if each.arg == "mutates_args"), None)
+            said = next((keyword.value for keyword in node.keywords if keyword.arg == "mutates_args"), None)
             if isinstance(said, ast.Tuple | ast.List | ast.Set):
-                return {_text(each) for each in said.elts}
+                return {_text(elt) for elt in said.elts}
             is_empty = isinstance(said, ast.Dict) or (isinstance(said, ast.Call) and not said.args)
             return set() if is_empty else None
     return None
@@ -234,9 +234,9 @@ def _change_of(name: str, function: Function) -> ast.expr | ast.stmt | None:
         return None
     rebound = min((each.line for each in function.assignments.get(name, ()) if not each.is_augmented), default=1 << 30)
     calls: list[ast.expr | ast.stmt]
-    calls = [each.node for each in function.calls if _writes(each, name) and each.line <= rebound]
+    calls = [call.node for call in function.calls if _writes(call, name) and call.line <= rebound]
     parts = [each for path in (name, f"{name}[]") for each in function.assignments.get(path, ())]
-    writes = [each.statement for each in parts if each.line <= rebound and (each.is_augmented or each.target != name)]
+    writes = [part.statement for part in parts if part.line <= rebound and (part.is_augmented or part.target != name)]
     return min([*calls, *writes], key=lambda each: each.lineno, default=None)
 
 
@@ -244,4 +244,4 @@ def _writes(call: Call, name: str) -> bool:
     is_in_place = call.tail.endswith("_") and not call.tail.endswith("__") and call.tail not in _IN_PLACE_ASIDE
     if is_in_place and call.receiver and root_of(call.receiver) == name:
         return "(" not in call.receiver
-    return any(each.arg == "out" and dotted(each.value) == name for each in call.node.keywords)
+    return any(keyword.arg == "out" and dotted(keyword.value) == name for keyword in call.node.keywords)

@@ -124,13 +124,13 @@ class RecompilingShapes(Rule):
         """Yield the counters and lists that compiled code keeps from call to call."""
         where = f"{function.qualname!r} is compiled at {by.path}:{by.line}"
         for path, assignments in function.assignments.items():
-            for each in assignments:
-                if _counts(each, path) and not is_now_and_then(each.block, function.block):
+            for assignment in assignments:
+                if _counts(assignment, path) and not is_now_and_then(assignment.block, function.block):
                     if _is_number_of_module(path, function, index):
-                        yield self._found(each.statement, f"`{path}` changes in every call", where, _COUNTER, by)
+                        yield self._found(assignment.statement, f"`{path}` changes in every call", where, _COUNTER, by)
                     elif _is_global(path, function):
                         what = f"the global `{path}` changes in every call"
-                        yield self._found(each.statement, what, where, _GLOBAL, by)
+                        yield self._found(assignment.statement, what, where, _GLOBAL, by)
         for call in function.calls:
             is_kept = call.tail in _GROWING and _is_list_of_module(call, index) and not _is_cleared(call, function)
             if is_kept and not is_now_and_then(call.block, function.block):
@@ -147,10 +147,10 @@ class RecompilingShapes(Rule):
 
     def _handed_over(self, call: Call, loop: Block, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the arguments of a compiled function that change with every round of a loop, and compile anew."""
-        arguments = [*call.node.args, *(each.value for each in call.node.keywords)]
+        arguments = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
         counters, lists = _counters(loop), _growing_lists(call, loop)
         names = [each for each in arguments if isinstance(each, ast.Name)]
-        if not {each.id for each in names} & (counters | lists):
+        if not {name.id for name in names} & (counters | lists):
             return
         found = compiled_called(call, index)
         if found is None or is_now_and_then(call.block, loop):
@@ -173,7 +173,7 @@ class RecompilingShapes(Rule):
 
 
 def _are_numbers_dynamic(index: ProjectIndex) -> bool:
-    return any("allow_unspec_int_on_nn_module" in each.text for each in index.files.values())
+    return any("allow_unspec_int_on_nn_module" in file.text for file in index.files.values())
 
 
 def _may_call(file: FileTables, known: dict[Function, CompiledBy]) -> bool:
@@ -246,7 +246,7 @@ def _counters(loop: Block) -> set[str]:
             elif made in {"range", "trange"}:
                 found.add(dotted(target))
     for path, assignments in loop.function.assignments.items():
-        if any(each.block.within(loop) and _counts(each, path) for each in assignments):
+        if any(assignment.block.within(loop) and _counts(assignment, path) for assignment in assignments):
             found.add(path)
     return found - {""}
 
@@ -283,10 +283,10 @@ def _growing_lists(call: Call, loop: Block) -> set[str]:
 
 
 def _by_parameter(call: Call, function: Function) -> Iterator[tuple[str, ast.expr]]:
-    names = [each for each in function.parameters if not (function.owner is not None and each == "self")]
+    names = [parameter for parameter in function.parameters if not (function.owner is not None and parameter == "self")]
     if not call.has_splat():
         yield from zip(names, call.node.args, strict=False)
-        yield from ((each.arg, each.value) for each in call.node.keywords if each.arg is not None)
+        yield from ((keyword.arg, keyword.value) for keyword in call.node.keywords if keyword.arg is not None)
 
 
 def _says_how_often(parameter: str, function: Function) -> bool:

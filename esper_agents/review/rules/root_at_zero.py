@@ -188,10 +188,10 @@ def _has_no_gradient(root: Root, base: Origin, index: ProjectIndex) -> bool:
     if isinstance(base.value, ast.Constant):
         return True
     origins = (base, *index.origins(base.value, base.function, base.line))
-    if any(_DETACHED.search(ast.unparse(each.value)) for each in origins) or _is_detached(root):
+    if any(_DETACHED.search(ast.unparse(origin.value)) for origin in origins) or _is_detached(root):
         return True
     if _GRADIENT.search(ast.unparse(base.value)):
-        return not any(each.arg == "create_graph" for call in root.function.calls for each in call.node.keywords)
+        return not any(keyword.arg == "create_graph" for call in root.function.calls for keyword in call.node.keywords)
     names = {root_of(dotted(each)) for each in walk(base.value) if isinstance(each, ast.Name)} - {"torch", "F"}
     if any(_is_replaced(name, base, index) for name in names):
         return True
@@ -223,11 +223,11 @@ def _is_constant(name: str, base: Origin, index: ProjectIndex) -> bool:
     values = (
         [known.value]
         if known.is_unpacked
-        else [each.value for each in index.origins(known.value, known.block.function, known.line)]
+        else [origin.value for origin in index.origins(known.value, known.block.function, known.line)]
     )
     return all(
-        isinstance(each, ast.Constant) or (isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _MADE)
-        for each in values
+        isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _MADE)
+        for value in values
     )
 
 
@@ -250,7 +250,7 @@ def _may_coincide(base: Origin, index: ProjectIndex) -> bool:
     if is_held or (isinstance(base.value, ast.Name) and _WEIGHT.search(base.value.id)):
         return False
     origins = index.origins(base.value, base.function, base.line)
-    return not any(_is_between_picked(each, index) for each in origins)
+    return not any(_is_between_picked(origin, index) for origin in origins)
 
 
 def _is_between_picked(origin: Origin, index: ProjectIndex) -> bool:

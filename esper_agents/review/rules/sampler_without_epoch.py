@@ -114,7 +114,7 @@ def _samplers(held: Origin, index: ProjectIndex) -> Iterator[Origin]:
             continue
         for loader in makers(value.value, origin.function, origin.line, index):
             options = loader.value.keywords if isinstance(loader.value, ast.Call) else []
-            given = [each.value for each in options if each.arg == value.attr]
+            given = [option.value for option in options if option.arg == value.attr]
             for each in given:
                 yield from makers(each, loader.function, loader.line, index)
             if not given:
@@ -147,7 +147,7 @@ def _depth(block: Block, index: ProjectIndex, hops: int) -> int:
     """Return in how many loops a block stands, those of the callers counted."""
     here = sum(1 for _ in block.loops())
     callers = index.callers(block.function) if hops else ()
-    return here + max((_depth(each.block, index, hops - 1) for each in callers), default=0)
+    return here + max((_depth(caller.block, index, hops - 1) for caller in callers), default=0)
 
 
 def _is_gone_over_once(made: Call, index: ProjectIndex) -> bool:
@@ -156,6 +156,6 @@ def _is_gone_over_once(made: Call, index: ProjectIndex) -> bool:
     for call in index.calls_ending("DataLoader"):
         given = call.argument(3, "sampler")
         origins = makers(given, call.function, call.line, index) if given is not None else ()
-        if any(each.value is made.node for each in origins):
+        if any(origin.value is made.node for origin in origins):
             loops += loops_over_loaders(index).get(call.node, ())
-    return bool(loops) and all(_depth(each, index, _HOPS) == 1 for each in loops)
+    return bool(loops) and all(_depth(loop, index, _HOPS) == 1 for loop in loops)

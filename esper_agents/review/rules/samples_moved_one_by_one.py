@@ -128,7 +128,7 @@ def _reading_place(function: Function, index: ProjectIndex) -> tuple[str, str] |
         return f"`{owner.name}.{function.name}`", SEEN
     for name in _READING:
         reader = index.method(owner, name)
-        if reader is not None and any(function in index.callees(each) for each in reader.calls):
+        if reader is not None and any(function in index.callees(call) for call in reader.calls):
             return f"`{owner.name}.{function.name}`", FOLLOWED
     return None
 

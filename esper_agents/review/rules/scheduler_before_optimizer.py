@@ -89,7 +89,7 @@ def _is_scheduler(call: Call, index: ProjectIndex) -> bool | None:
     """Return whether a call is on a scheduler of torch: True by what made it, None by its name alone."""
     receiver = getattr(call.node.func, "value", None)
     origins = index.origins(receiver, call.function, call.line) if receiver is not None else ()
-    calls = [(each.value, each.function) for each in origins if isinstance(each.value, ast.Call)]
+    calls = [(origin.value, origin.function) for origin in origins if isinstance(origin.value, ast.Call)]
     if not all(_MADE.fullmatch(resolve(dotted(value.func), function)) for value, function in calls):
         return False
     if calls and len(calls) == len(origins):
@@ -104,7 +104,7 @@ def _is_meant(call: Call) -> bool:
 
 def _takes_step(call: Call, index: ProjectIndex) -> bool:
     """Return whether an optimizer steps in a call: itself, or in a function that it surely reaches."""
-    return is_optimizer_step(call, index) or any(next(steps(each, index), None) for each in index.callees(call))
+    return is_optimizer_step(call, index) or any(next(steps(callee, index), None) for callee in index.callees(call))
 
 
 def _place(call: Call) -> tuple[int, int]:

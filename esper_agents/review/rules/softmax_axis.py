@@ -166,7 +166,7 @@ def _has_batch_first(found: Softmax, scores: Tensor, index: ProjectIndex) -> boo
     if scores.last == 1 or (scores.rank is not None and scores.rank < 2):  # noqa: PLR2004 - examples and classes
         return False
     first = scores.dims[0] if not scores.is_open and scores.dims else None
-    if isinstance(first, Symbol) and any(".batch@" in f".{each}" for each in first.names):
+    if isinstance(first, Symbol) and any(".batch@" in f".{name}" for name in first.names):
         return True
     if found.call.function.name == "forward":
         return _made_by(found, index, "Linear")
@@ -210,8 +210,8 @@ def _made_by(found: Softmax, index: ProjectIndex, name: str) -> bool:
     nodes = [Origin(found.scores, found.call.function, found.call.line)]
     for _ in range(_STEPS):
         # Divided by a temperature, or scaled otherwise, they are still the scores.
-        nodes = [origin for each in nodes for origin in index.origins(_unscaled(each.value), each.function, each.line)]
-    return any(isinstance(each.value, ast.Call) and _is_layer(each, index, name) for each in nodes)
+        nodes = [origin for node in nodes for origin in index.origins(_unscaled(node.value), node.function, node.line)]
+    return any(isinstance(node.value, ast.Call) and _is_layer(node, index, name) for node in nodes)
 
 
 def _unscaled(node: ast.expr) -> ast.expr:

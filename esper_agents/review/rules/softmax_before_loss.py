@@ -43,7 +43,7 @@ _WRONG = {
     ("kl_div", Activation.SIGMOID): Severity.CRITICAL,
 }
 _OF_LOGARITHMS = frozenset({"nll_loss", "kl_div"})
-_MODULES = frozenset({tail_of(each) for each in _LOSSES if tail_of(each)[0].isupper()})
+_MODULES = frozenset({tail_of(loss) for loss in _LOSSES if tail_of(loss)[0].isupper()})
 
 
 class SoftmaxBeforeLoss(Rule):
@@ -124,7 +124,10 @@ def _names_of_losses(index: ProjectIndex) -> frozenset[str]:
     for file in index.files.values():
         for function in file.functions if any(file.calls_ending(*_MODULES)) else ():
             for target, assignments in function.assignments.items():
-                if any(isinstance(each.value, ast.Call) and _is_loss_module(each.value) for each in assignments):
+                if any(
+                    isinstance(assignment.value, ast.Call) and _is_loss_module(assignment.value)
+                    for assignment in assignments
+                ):
                     found.add(tail_of(target))
     return frozenset(found)
 

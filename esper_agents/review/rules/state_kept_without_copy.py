@@ -66,9 +66,9 @@ class StateKeptWithoutCopy(Rule):
         """Yield where weights are kept by reference while they are trained on."""
         for function in dict.fromkeys(call.function for call in file.calls_ending("state_dict")):
             for target, assignments in function.assignments.items():
-                for each in assignments:
-                    if (path := _state_in(each.value)) and _is_for_later(each, target, index):
-                        yield from self._kept(each, path, index)
+                for assignment in assignments:
+                    if (path := _state_in(assignment.value)) and _is_for_later(assignment, target, index):
+                        yield from self._kept(assignment, path, index)
 
     def _kept(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         function = found.block.function
@@ -86,7 +86,7 @@ class StateKeptWithoutCopy(Rule):
 def _state_in(value: ast.expr) -> str:
     """Return the model whose state a value holds by reference: alone, in a shallow copy, or in a dictionary."""
     parts = value.values if isinstance(value, ast.Dict) else [value]
-    return next((path for each in parts if (path := _owner_of_state(each))), "")
+    return next((path for part in parts if (path := _owner_of_state(part))), "")
 
 
 def _owner_of_state(value: ast.expr) -> str:

@@ -87,7 +87,10 @@ def _losses(loop: Block) -> list[str]:
         path
         for path, assignments in loop.function.assignments.items()
         if path.isidentifier() and _LOSS.search(path)
-        if any(each.block.within(loop) and isinstance(each.value, ast.Call | ast.BinOp) for each in assignments)
+        if any(
+            assignment.block.within(loop) and isinstance(assignment.value, ast.Call | ast.BinOp)
+            for assignment in assignments
+        )
     ]
 
 
@@ -98,7 +101,11 @@ def _may_make_gradients(function: Function, calls: list[Call], losses: list[str]
     return any(
         _MAKING.search(call.tail)
         or (call.tail not in _READING and call.receiver not in losses and _is_given(call, losses))
-        or any(_MAKING.search(tail) for each in index.possible_callees(call) for tail in index.reached(each))
+        or any(
+            _MAKING.search(tail)
+            for possible_callee in index.possible_callees(call)
+            for tail in index.reached(possible_callee)
+        )
         for call in calls
         if call.tail not in {"zero_grad", "train", "clip_grad_norm_", "clip_grad_value_"} and not _is_scheduler(call)
     )
@@ -109,5 +116,5 @@ def _is_scheduler(call: Call) -> bool:
 
 
 def _is_given(call: Call, losses: list[str]) -> bool:
-    values = [*call.node.args, *(each.value for each in call.node.keywords)]
+    values = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
     return any(root_of(name) in losses for value in values for name in names_in(value))

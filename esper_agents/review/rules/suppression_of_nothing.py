@@ -37,22 +37,22 @@ class SuppressionOfNothing(FinalRule):
 
     def close(self, file: FileTables, silence: SuppressionUsage) -> Iterator[RuleMatch]:
         """Yield the comments of a file that silence nothing."""
-        for each in file.suppressions:
-            if not each.counts:
+        for suppression in file.suppressions:
+            if not suppression.counts:
                 continue
-            if unknown := silence.unknown(each):
+            if unknown := silence.unknown(suppression):
                 yield _hit(
-                    each,
+                    suppression,
                     f"no rule has the code {', '.join(unknown)}, so this silences nothing",
                     "correct the code: `esper rule` lists all",
                 )
-            if idle := silence.idle(each):
+            if idle := silence.idle(suppression):
                 said = (
                     f"{', '.join(idle)} finds nothing here"
                     if len(idle) == 1
                     else f"{', '.join(idle)} find nothing here"
                 )
-                yield _hit(each, f"{said}, so this comment only hides what comes later", "remove it")
+                yield _hit(suppression, f"{said}, so this comment only hides what comes later", "remove it")
 
 
 def _hit(suppression: Suppression, message: str, remedy: str) -> RuleMatch:

@@ -34,13 +34,13 @@ class SuppressionWithoutReason(FileRule):
 
     def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the comments that silence nothing."""
-        for each in file.suppressions:
-            if not each.counts:
-                missing = "gives no reason" if each.codes else "names no rule"
+        for suppression in file.suppressions:
+            if not suppression.counts:
+                missing = "gives no reason" if suppression.codes else "names no rule"
                 yield RuleMatch(
-                    line=each.comment_line,
-                    column=each.column,
-                    end_line=each.comment_line,
+                    line=suppression.comment_line,
+                    column=suppression.column,
+                    end_line=suppression.comment_line,
                     message=f"this comment {missing}, so it silences nothing",
                     remedy="write `# esper: ignore[CODE] reason`",
                     confidence=Confidence.HIGH,

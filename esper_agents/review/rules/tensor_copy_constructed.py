@@ -128,7 +128,7 @@ def _is_bare_loss(call: Call) -> bool:
         value = value.func.value
     sent = {path for each in call.function.calls if is_backward(each) for path in losses_of(each)}
     targets = call.statement.targets if isinstance(call.statement, ast.Assign) else []
-    return value is call.node and any(dotted(each) in sent for each in targets)
+    return value is call.node and any(dotted(target) in sent for target in targets)
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -158,7 +158,9 @@ def _goes_backward(call: Call, index: ProjectIndex, hops: int = 2) -> bool:
     if bound & _flowing_into(function, sent | handed if is_loss else sent):
         return True
     is_returned = is_returned or bool(bound & _flowing_into(function, handed))
-    return is_returned and hops > 0 and any(_goes_backward(each, index, hops - 1) for each in index.callers(function))
+    return (
+        is_returned and hops > 0 and any(_goes_backward(caller, index, hops - 1) for caller in index.callers(function))
+    )
 
 
 def _bound_to(call: Call) -> set[str]:
@@ -170,7 +172,10 @@ def _bound_to(call: Call) -> set[str]:
     return into | {
         path
         for path, assignments in call.function.assignments.items()
-        if any(each.statement is call.statement and _contains(each.value, call.node) for each in assignments)
+        if any(
+            assignment.statement is call.statement and _contains(assignment.value, call.node)
+            for assignment in assignments
+        )
     }
 
 

@@ -98,7 +98,7 @@ def _is_hot(block: Block, index: ProjectIndex) -> bool:
 def _outermost(block: Block) -> Block:
     """Return the outermost loop round a block that counts through a tensor as well."""
     found = block
-    for each in block.loops():
-        if each is not block and any(over.counter and over.path for over in overs(each)):
-            found = each
+    for loop in block.loops():
+        if loop is not block and any(over.counter and over.path for over in overs(loop)):
+            found = loop
     return found

@@ -139,7 +139,7 @@ def _is_turned_off(hook: Function) -> bool:
     """Return whether a hook goes through `super()`, or turns itself off around some call."""
     if any(call.path == "super" or "_C." in call.name or "no_dispatch" in call.name for call in hook.calls):
         return True
-    return any(each.contexts for each in hook.blocks)
+    return any(block.contexts for block in hook.blocks)
 
 
 def _hands_on(call: ast.Call, hook: Function) -> bool:

@@ -101,4 +101,6 @@ def _settings(file: FileTables) -> Iterator[tuple[str, ast.AST, Block]]:
     for function in file.functions:
         for path, assignments in function.assignments.items():
             if "." in path:
-                yield from ((resolve(path, function), each.statement, each.block) for each in assignments)
+                yield from (
+                    (resolve(path, function), assignment.statement, assignment.block) for assignment in assignments
+                )

@@ -96,7 +96,7 @@ def _training_loops(file: FileTables, index: ProjectIndex) -> Iterator[Block]:
 def _trains(call: Call, index: ProjectIndex) -> bool:
     if call.tail not in index.once("names that train", lambda: _names_that_train(index)):
         return False
-    return any("backward" in index.reached(each) for each in index.callees(call))
+    return any("backward" in index.reached(callee) for callee in index.callees(call))
 
 
 def _names_that_train(index: ProjectIndex) -> frozenset[str]:

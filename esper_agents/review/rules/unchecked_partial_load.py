@@ -109,15 +109,15 @@ def _is_thrown_away(call: Call) -> bool:
         return True
     if not isinstance(call.parent, ast.Assign) or call.parent.value is not call.node:
         return False
-    targets = [part for each in call.parent.targets for part in _targets(each)]
-    names = [each.id for each in targets if isinstance(each, ast.Name)]
+    targets = [part for target in call.parent.targets for part in _targets(target)]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
     if len(names) < len(targets):
         return False
     return all(name.startswith("_") for name in names) or not _is_read(set(names), call)
 
 
 def _targets(node: ast.expr) -> list[ast.expr]:
-    return [part for each in node.elts for part in _targets(each)] if isinstance(node, ast.Tuple | ast.List) else [node]
+    return [part for elt in node.elts for part in _targets(elt)] if isinstance(node, ast.Tuple | ast.List) else [node]
 
 
 def _is_read(names: set[str], call: Call) -> bool:
@@ -154,9 +154,9 @@ def _looks_at_keys(call: Call) -> bool:
     """Return whether the function compares keys by hand above the load."""
     function = call.function
     if any(
-        _REPORTED.search(path) and each.line < call.line and _is_found_out(each.value)
+        _REPORTED.search(path) and assignment.line < call.line and _is_found_out(assignment.value)
         for path, assignments in function.assignments.items()
-        for each in assignments
+        for assignment in assignments
     ):
         return True
     for each in walk(function.node):

@@ -64,7 +64,7 @@ class UnpinnedHub(FileRule):
 
     def _trusted(self, file: FileTables) -> Iterator[RuleMatch]:
         for call in file.calls_ending(*_TRUSTING):
-            said = {each.arg: each.value for each in call.node.keywords}
+            said = {keyword.arg: keyword.value for keyword in call.node.keywords}
             trusts = said.get("trust_remote_code")
             if (
                 isinstance(trusts, ast.Constant)
@@ -133,4 +133,6 @@ def _is_unpinned(repository: str) -> bool:
 
 
 def _is_local(call: Call) -> bool:
-    return any(each.arg == "source" and ast.unparse(each.value).strip("'\"") == "local" for each in call.node.keywords)
+    return any(
+        keyword.arg == "source" and ast.unparse(keyword.value).strip("'\"") == "local" for keyword in call.node.keywords
+    )

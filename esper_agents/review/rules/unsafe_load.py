@@ -112,7 +112,7 @@ class UnsafeLoad(Rule):
 
     def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - whatever it says
         """Return the load with `weights_only=True`, unless somebody asked for more than a state can hold."""
-        asked = next((each.value for each in call.node.keywords if each.arg == "weights_only"), None)
+        asked = next((keyword.value for keyword in call.node.keywords if keyword.arg == "weights_only"), None)
         if call.name not in {"torch.load", *_FROM_URL} or call.has_splat() or not call.node.args:
             return None
         if asked is None and _is_chosen(call):
@@ -128,10 +128,10 @@ def _names_a_pickle_module(call: Call) -> bool:
 
 def _said_of_weights(call: Call) -> ast.expr | None:
     """Return what a call says of `weights_only`, itself or by a `**` of a dict that the code writes out."""
-    for each in call.node.keywords:
-        if each.arg == "weights_only":
-            return each.value
-        path = dotted(each.value) if each.arg is None else ""
+    for keyword in call.node.keywords:
+        if keyword.arg == "weights_only":
+            return keyword.value
+        path = dotted(keyword.value) if keyword.arg is None else ""
         made = (*call.function.assignments.get(path, ()), *call.function.file.functions[0].assignments.get(path, ()))
         held = made[0].value if made and all(one is made[0] for one in made) else None
         for key, value in zip(held.keys, held.values, strict=True) if isinstance(held, ast.Dict) else ():

@@ -65,7 +65,7 @@ class UnsafePickle(Rule):
         if not calls or not index.once("uses torch", lambda: any(each.imports_torch for each in index.files.values())):
             return
         for call in calls:
-            source = call.argument(0) or next((each.value for each in call.node.keywords), None)
+            source = call.argument(0) or next((keyword.value for keyword in call.node.keywords), None)
             if source is None or not _runs_code(call) or reads_a_model(call) or _is_own(call) or is_checked(call):
                 continue
             whence = source_of(source, call, index)
@@ -90,7 +90,7 @@ def _basis(call: Call, *, is_known: bool) -> str:
 
 
 def _loader(call: Call) -> ast.expr | None:
-    given = next((each.value for each in call.node.keywords if each.arg == "Loader"), call.argument(1))
+    given = next((keyword.value for keyword in call.node.keywords if keyword.arg == "Loader"), call.argument(1))
     return given if call.name in _YAML else None
 
 
@@ -102,7 +102,7 @@ def _is_named(call: Call) -> bool:
 
 def _runs_code(call: Call) -> bool:
     """Return whether a load runs code as it is called here."""
-    said = {each.arg: each.value for each in call.node.keywords}
+    said = {keyword.arg: keyword.value for keyword in call.node.keywords}
     if call.name in _ARRAYS:
         allowed = said.get("allow_pickle") or call.argument(2)
         return isinstance(allowed, ast.Constant) and allowed.value is True

@@ -55,14 +55,14 @@ class ViewAsPermute(Rule):
         """Yield the views whose sizes stand in another order than those of the tensor."""
         shapes = shapes_of(index)
         for call in file.calls_ending("view", "reshape") if file.imports_torch else ():
-            asked = [each for each in call.node.args if not isinstance(each, ast.Constant | ast.UnaryOp)]
+            asked = [arg for arg in call.node.args if not isinstance(arg, ast.Constant | ast.UnaryOp)]
             has_two = len(asked) > 1 or any(isinstance(each, ast.Tuple | ast.List) for each in asked)
             if not has_two or not _reads_sizes(call.function):
                 continue
             is_function = call.name == "torch.reshape"
             given = shapes.given(call)
             sizes = (given.rest() if is_function else given).sizes(0, "shape")
-            names = [each for each in sizes or () if isinstance(each, Symbol)]
+            names = [siz for siz in sizes or () if isinstance(siz, Symbol)]
             node = call.argument(0, "input") if is_function else getattr(call.node.func, "value", None)
             if len(names) > 1 and isinstance(node, ast.expr):
                 base = shapes.ask(node, call)
@@ -89,25 +89,27 @@ def _shape(base: Tensor) -> str:
 def _reads_sizes(function: Function) -> bool:
     """Return whether a function asks for sizes by name or number at all."""
     return any(call.tail == "size" for call in function.calls) or any(
-        ".shape" in dotted(each.value) for assignments in function.assignments.values() for each in assignments
+        ".shape" in dotted(assignment.value)
+        for assignments in function.assignments.values()
+        for assignment in assignments
     )
 
 
 def _is_in_other_order(own: list[Value], names: list[Symbol]) -> bool:
     """Return whether sizes that were read from the tensor one by one are asked for in another order."""
-    found = [own.index(Number(each)) for each in names if Number(each) in own]
+    found = [own.index(Number(name)) for name in names if Number(name) in own]
     return len(set(found)) == len(found) and found != sorted(found)
 
 
 def _is_turned(dims: tuple[Dim, ...], sizes: tuple[Dim, ...]) -> bool:
     """Return whether two sizes of a tensor are asked for in the other order, alone or as factors of others."""
-    own = [each.names[0] for each in dims if isinstance(each, Symbol) and each.factor == 1 and len(each.names) == 1]
+    own = [dim.names[0] for dim in dims if isinstance(dim, Symbol) and dim.factor == 1 and len(dim.names) == 1]
     if len(set(own)) != len(own):
         return False
     order: list[int] = []
-    for each in sizes:
-        if isinstance(each, Symbol) and each.factor == 1 and all(name in own for name in each.names):
-            order += sorted(own.index(name) for name in each.names)
+    for siz in sizes:
+        if isinstance(siz, Symbol) and siz.factor == 1 and all(name in own for name in siz.names):
+            order += sorted(own.index(name) for name in siz.names)
     if len(set(order)) == len(order) > 1 and order != sorted(order):
         return True
     return any(_leaves_out(dims, sizes, *pair) for pair in pairwise(_meetings(dims, sizes)))
@@ -121,10 +123,10 @@ def _is_shifted(call: Call) -> bool:
     ]
     again = {each.receiver.removesuffix("[]") for each in later}
     cut = {
-        dotted(each.value.value)
+        dotted(assignment.value.value)
         for assignments in call.function.assignments.values()
-        for each in assignments
-        if isinstance(each.value, ast.Subscript) and each.line > call.line
+        for assignment in assignments
+        if isinstance(assignment.value, ast.Subscript) and assignment.line > call.line
     }
     return bool(names & again) and bool(
         names & (cut | {each.receiver[:-2] for each in later if each.receiver[-2:] == "[]"})

@@ -79,7 +79,7 @@ class WeightsNotRegistered(Rule):
                     yield self._hidden(path, node)
 
     def _hidden(self, path: str, node: ast.expr) -> RuleMatch:
-        is_tensor = isinstance(node, ast.Call) and any(each.arg == "requires_grad" for each in node.keywords)
+        is_tensor = isinstance(node, ast.Call) and any(keyword.arg == "requires_grad" for keyword in node.keywords)
         container = "nn.ModuleDict" if isinstance(node, ast.Dict | ast.DictComp) else "nn.ModuleList"
         instead = "nn.Parameter" if is_tensor else container
         return self.hit(
@@ -128,7 +128,7 @@ def _is_layer(value: ast.expr, maker: Function, index: ProjectIndex, steps: int 
         return False
     name = resolve(dotted(value.func), maker)
     if name == "torch.nn.Sequential":
-        return any(_is_layer(each, maker, index, steps - 1) for each in value.args)
+        return any(_is_layer(arg, maker, index, steps - 1) for arg in value.args)
     owner = index.class_called(value, maker)
     inner = owner.methods.get("__init__") if owner is not None and index.is_module(owner) else None
     if inner is None:
@@ -141,8 +141,8 @@ def _is_trained_tensor(value: ast.expr, maker: Function) -> bool:
     if not isinstance(value, ast.Call) or not _TENSOR.fullmatch(resolve(dotted(value.func), maker)):
         return False
     return any(
-        each.arg == "requires_grad" and isinstance(each.value, ast.Constant) and each.value.value is True
-        for each in value.keywords
+        keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in value.keywords
     )
 
 
@@ -150,7 +150,7 @@ def _registers(owner: Class) -> bool:
     """Return whether a class hands attributes of its own to what registers them."""
     return any(
         call.tail in _NAMING
-        or (call.tail in _CONTAINERS and any("self." in ast.unparse(each) for each in call.node.args))
+        or (call.tail in _CONTAINERS and any("self." in ast.unparse(arg) for arg in call.node.args))
         for method in owner.methods.values()
         for call in method.calls
     )

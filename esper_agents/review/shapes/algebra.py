@@ -65,8 +65,8 @@ def permuted(tensor: Tensor, order: Sequence[int]) -> Tensor:
     places = [each if each >= 0 else len(order) + each for each in order]
     if sorted(places) != list(range(len(order))):
         return UNKNOWN
-    layout = None if tensor.places is None else tuple(tensor.places[each] for each in places)
-    return replace(tensor, dims=tuple(tensor.dims[each] for each in places), places=layout)
+    layout = None if tensor.places is None else tuple(tensor.places[place] for place in places)
+    return replace(tensor, dims=tuple(tensor.dims[place] for place in places), places=layout)
 
 
 def transposed(tensor: Tensor, one: int, two: int) -> Tensor:
@@ -120,7 +120,7 @@ def sliced(tensor: Tensor, axis: int, size: Dim, *, is_whole: bool, is_stepped: 
     return replace(
         tensor,
         dims=dims,
-        places=tuple(each + (each > cut or (each == cut and not is_stepped)) for each in tensor.places),
+        places=tuple(place + (place > cut or (place == cut and not is_stepped)) for place in tensor.places),
     )
 
 
@@ -163,7 +163,7 @@ def squeezed(tensor: Tensor, axis: int | None) -> Tensor:
 
 def reduced(tensor: Tensor, axes: Sequence[int], *, keeps: bool) -> Tensor:
     """Return what a sum or mean over some dimensions gives."""
-    places = [tensor.axis(each) for each in axes]
+    places = [tensor.axis(axis) for axis in axes]
     if tensor.is_open and keeps and None not in places:
         return Tensor(tuple(1 if place in places else dim for place, dim in enumerate(tensor.dims)))
     if tensor.is_open:
@@ -202,10 +202,10 @@ def worked_out(tensor: Tensor, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     if -1 not in sizes:
         return tuple(sizes)
     whole = None if tensor.is_open else product(tensor.dims)
-    rest = divided(whole, product(each for each in sizes if each != -1))
+    rest = divided(whole, product(siz for siz in sizes if siz != -1))
     if rest is None and not tensor.is_open:
-        rest = _remaining(tensor, [each for each in sizes if each != -1])
-    return tuple(rest if each == -1 else each for each in sizes)
+        rest = _remaining(tensor, [siz for siz in sizes if siz != -1])
+    return tuple(rest if siz == -1 else siz for siz in sizes)
 
 
 def _remaining(tensor: Tensor, named: list[Dim]) -> Dim:
@@ -241,36 +241,36 @@ def expanded(tensor: Tensor, sizes: Sequence[Dim]) -> Tensor:
 
 def concatenated(parts: Sequence[Tensor], axis: int) -> Tensor:
     """Return what `cat` gives."""
-    known = [each for each in parts if not each.is_open]
-    if known and len(known) < len(parts) and all(len(each.dims) <= len(known[0].dims) for each in parts):
+    known = [part for part in parts if not part.is_open]
+    if known and len(known) < len(parts) and all(len(part.dims) <= len(known[0].dims) for part in parts):
         # All of them have as many dimensions as the one that shows how many.
         rank = len(known[0].dims)
-        parts = [Tensor((None,) * (rank - len(each.dims)) + each.dims, False, each.kind) for each in parts]
+        parts = [Tensor((None,) * (rank - len(part.dims)) + part.dims, False, part.kind) for part in parts]
     first = parts[0]
-    is_alike = all(not each.is_open and len(each.dims) == len(first.dims) for each in parts)
+    is_alike = all(not part.is_open and len(part.dims) == len(first.dims) for part in parts)
     place = first.axis(axis) if is_alike else _open_axis(parts, axis)
     if place is None:
         return UNKNOWN
     dims = list(first.dims)
-    for each in parts[1:]:
+    for part in parts[1:]:
         dims = [
             plus(old, new) if at == place else (old if old is not None else new)
-            for at, (old, new) in enumerate(zip(dims, each.dims, strict=True))
+            for at, (old, new) in enumerate(zip(dims, part.dims, strict=True))
         ]
-    kind = first.kind if all(each.kind is first.kind for each in parts) else None
-    if any(each.is_open for each in parts):
+    kind = first.kind if all(part.kind is first.kind for part in parts) else None
+    if any(part.is_open for part in parts):
         return Tensor(tuple(dims), kind=kind)
-    return fresh(dims, kind) if all(_is_straight(each) for each in parts) else Tensor(tuple(dims), False, kind)
+    return fresh(dims, kind) if all(_is_straight(part) for part in parts) else Tensor(tuple(dims), False, kind)
 
 
 def _open_axis(parts: Sequence[Tensor], axis: int) -> int | None:
     """Return where tensors of unknown rank are joined: where their last sizes differ, it can only be there."""
     first = parts[0]
-    if any(len(each.dims) != len(first.dims) for each in parts):
+    if any(len(part.dims) != len(first.dims) for part in parts):
         return None
     if axis < 0:
         return first.axis(axis)
-    is_last = len(first.dims) == 1 and any(differ(each.last, first.last) for each in parts)
+    is_last = len(first.dims) == 1 and any(differ(part.last, first.last) for part in parts)
     return 0 if is_last else None
 
 

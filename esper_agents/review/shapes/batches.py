@@ -127,7 +127,7 @@ def collated(value: Value, batch: Dim) -> Value:
     match value:
         case Tensor():
             if value.is_open:
-                return Tensor(value.dims, kind=value.kind, is_given=True, ones=tuple(each + 1 for each in value.ones))
+                return Tensor(value.dims, kind=value.kind, is_given=True, ones=tuple(one + 1 for one in value.ones))
             return fresh((batch, *value.dims), value.kind)
         case Number():
             return fresh((batch,))
@@ -141,7 +141,7 @@ def collated(value: Value, batch: Dim) -> Value:
 
 def _dataset(tail: str, given: Given) -> Value:
     if tail == "TensorDataset" and not given.is_hidden:
-        return Samples(Items(tuple(element(each) for each in given.values)))
+        return Samples(Items(tuple(element(value) for value in given.values)))
     if tail == "random_split":
         return Many(given.at(0, "dataset"))
     if tail in _SUBSETS:
@@ -189,7 +189,7 @@ def _drawn(tail: str, given: Given) -> Value:
         return Number()
     size = given.at(place, "size")
     if isinstance(size, Items):
-        return fresh([each.dim if isinstance(each, Number) else None for each in size.values], is_array=True)
+        return fresh([value.dim if isinstance(value, Number) else None for value in size.values], is_array=True)
     return fresh((size.dim if isinstance(size, Number) else None,), is_array=True)
 
 
@@ -205,7 +205,7 @@ def _sklearn(tail: str, given: Given) -> Value:
             else Fields({"data": table, "target": column})
         )
     if tail == "train_test_split":
-        return Items(tuple(_shortened(each) for each in given.values for _ in range(2)))
+        return Items(tuple(_shortened(value) for value in given.values for _ in range(2)))
     return None
 
 

@@ -42,7 +42,7 @@ class Bindings(Calls):
         if _is_drawn(path, place.block) or is_reshaped_in_place(frame.function, path):
             return None
         found = reaching(frame.function, path, place)
-        values = [self._assigned(each, frame) for each in found.assignments]
+        values = [self._assigned(assignment, frame) for assignment in found.assignments]
         values = self._in_rounds(path, found.assignments, values, frame)
         if not found.is_whole:
             values += self._from_outside(path, frame, is_bound=bool(values))
@@ -57,7 +57,7 @@ class Bindings(Calls):
         self, path: str, assignments: tuple[Assignment, ...], values: list[Value], frame: Frame
     ) -> list[Value]:
         """Return values of which some are made of others in a loop: what holds in each round if it held before."""
-        known = [each for each in values if each is not None]
+        known = [value for value in values if value is not None]
         if not known or len(known) == len(values):
             return values
         before = join(known)
@@ -74,7 +74,7 @@ class Bindings(Calls):
 
     def _grown(self, path: str, value: Items, frame: Frame) -> Value:
         """Return a list with what is added to it: many things of one kind, if they are."""
-        added = [each for each in frame.function.calls if each.receiver == path and each.tail in _GROWING]
+        added = [call for call in frame.function.calls if call.receiver == path and call.tail in _GROWING]
         if not added:
             return value
         if any(each.tail == "extend" or not each.node.args for each in added):
@@ -95,7 +95,9 @@ class Bindings(Calls):
             if path in outer.assignments:
                 around = self.frame_of(outer)
                 end = Place(outer.block, END)
-                return [join(self._assigned(each, around) for each in reaching(outer, path, end).assignments)]
+                return [
+                    join(self._assigned(assignment, around) for assignment in reaching(outer, path, end).assignments)
+                ]
             if path in outer.parameters:
                 return [self.parameter(path, self.frame_of(outer))]
             outer = outer.outer.function if outer.outer else None
@@ -116,10 +118,10 @@ class Bindings(Calls):
         owner = owner_of(frame.function)
         if owner is None:
             return None
-        for each in self.index.lineage(owner).classes:
+        for cls in self.index.lineage(owner).classes:
             found = [
                 one
-                for one in (*each.attributes.get(path, ()), *each.attributes.get(path[5:], ()))
+                for one in (*cls.attributes.get(path, ()), *cls.attributes.get(path[5:], ()))
                 if not f"{dotted(one.value)}.".startswith(f"{path}.") and not _is_none(one.value)
             ]
             if found:
@@ -145,7 +147,7 @@ class Bindings(Calls):
         if not found.is_unpacked:
             return value
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        return next((picked(value, each, found.node) for each in targets if _holds(each, found.node)), None)
+        return next((picked(value, target, found.node) for target in targets if _holds(target, found.node)), None)
 
     def _augmented(self, found: Assignment, statement: ast.AugAssign, place: Place, frame: Frame) -> Value:
         """Return what `x += y` leaves in `x`: a tensor keeps its shape."""
@@ -187,10 +189,10 @@ class Bindings(Calls):
         if function not in self._read:
             found: dict[str, list[Assignment]] = {}
             for assignments in function.assignments.values():
-                for each in assignments:
-                    path = dotted(each.value) if each.is_unpacked else ""
-                    if path.endswith((".shape", ".size()")) and not getattr(each.value, "args", ()):
-                        found.setdefault(path.rpartition(".")[0], []).append(each)
+                for assignment in assignments:
+                    path = dotted(assignment.value) if assignment.is_unpacked else ""
+                    if path.endswith((".shape", ".size()")) and not getattr(assignment.value, "args", ()):
+                        found.setdefault(path.rpartition(".")[0], []).append(assignment)
             self._read[function] = found
         return self._read[function]
 
@@ -221,7 +223,7 @@ def picked(value: Value, target: ast.expr, node: ast.expr) -> Value:
     """Return the part of a value that an unpacking hands to one of its targets."""
     if target is node:
         return value
-    if not isinstance(target, ast.Tuple | ast.List) or any(isinstance(each, ast.Starred) for each in target.elts):
+    if not isinstance(target, ast.Tuple | ast.List) or any(isinstance(elt, ast.Starred) for elt in target.elts):
         return None
     for place, each in enumerate(target.elts):
         if _holds(each, node):

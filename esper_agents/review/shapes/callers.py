@@ -47,9 +47,9 @@ class Callers(Working):
 
     def _lone_network(self, function: Function) -> Value:
         """Return the one network that a file defines, where a parameter called `model` can hardly be another."""
-        owners = [each for each in function.file.classes if self.index.is_module(each) and "forward" in each.methods]
-        made = {call.tail for each in owners for method in each.methods.values() for call in method.calls}
-        whole = [each for each in owners if each.name not in made and _PART.search(each.name) is None]
+        owners = [cls for cls in function.file.classes if self.index.is_module(cls) and "forward" in cls.methods]
+        made = {call.tail for owner in owners for method in owner.methods.values() for call in method.calls}
+        whole = [owner for owner in owners if owner.name not in made and _PART.search(owner.name) is None]
         return Object(whole[0]) if len(whole) == 1 else None
 
     def _from_callers(self, name: str, function: Function) -> Value:
@@ -68,7 +68,7 @@ class Callers(Working):
             else:
                 values.append(None)
         self._hops -= 1
-        return join(values) if all(each is not None for each in values) else None
+        return join(values) if all(value is not None for value in values) else None
 
     def _from_loader(self, name: str, function: Function) -> Value:
         """Return the batch that a framework hands to a step, by the loader given to `fit` or made by the class."""
@@ -116,9 +116,9 @@ class Callers(Working):
                 continue
             statement = made.statement
             targets = statement.targets if isinstance(statement, ast.Assign) else []
-            names |= dict.fromkeys(tail_of(dotted(each)) for each in targets)
-        calls = tuple(self.index.calls_ending(*(each for each in names if each)))
-        return tuple(each for each in calls if forward in self.index.callees(each)) if len(calls) < 50 else ()  # noqa: PLR2004 - a common name
+            names |= dict.fromkeys(tail_of(dotted(target)) for target in targets)
+        calls = tuple(self.index.calls_ending(*(name for name in names if name)))
+        return tuple(call for call in calls if forward in self.index.callees(call)) if len(calls) < 50 else ()  # noqa: PLR2004 - a common name
 
 
 def _default(function: Function, name: str) -> ast.expr | None:

@@ -106,7 +106,11 @@ class Calls(Outside, Callers):
     def _constructed(self, owner: Class, node: ast.Call, place: Place, frame: Frame) -> Value:
         init = self.index.method(owner, "__init__")
         given = self.arguments(node, place, frame)
-        if init is None and not given.is_hidden and any(each.endswith("dataclass") for each in owner.decorators):
+        if (
+            init is None
+            and not given.is_hidden
+            and any(decorator.endswith("dataclass") for decorator in owner.decorators)
+        ):
             names = [dotted(each.target) for each in owner.node.body if isinstance(each, ast.AnnAssign)]
             fields = dict(zip(names, given.values, strict=False)) | dict(given.named)
             return Object(owner, Frame(owner.file.functions[0], fields, None, frame.depth + 1))
@@ -211,7 +215,7 @@ class Calls(Outside, Callers):
 
     def _call(self, node: ast.Call, function: Function) -> Call | None:
         if function not in self._by_node:
-            self._by_node[function] = {id(each.node): each for each in function.calls}
+            self._by_node[function] = {id(call.node): call for call in function.calls}
         return self._by_node[function].get(id(node))
 
     def _followed(self, node: ast.Call, place: Place, frame: Frame) -> Value:
@@ -269,8 +273,8 @@ def _without_names(value: Value, function: Function) -> Value:
     match value:
         case Tensor():
             dims = tuple(
-                None if isinstance(each, Symbol) and any(name.startswith(mark) for name in each.names) else each
-                for each in value.dims
+                None if isinstance(dim, Symbol) and any(name.startswith(mark) for name in dim.names) else dim
+                for dim in value.dims
             )
             return replace(value, dims=dims)
         case Items(values):
@@ -281,4 +285,4 @@ def _without_names(value: Value, function: Function) -> Value:
 
 def _has_namesakes(owner: Class) -> bool:
     """Return whether a file has several classes of a name, inside functions most often: which is meant is not known."""
-    return sum(each.name == owner.name for each in owner.file.classes) > 1
+    return sum(cls.name == owner.name for cls in owner.file.classes) > 1

@@ -258,6 +258,6 @@ def _joined_tensors(one: Tensor, two: Tensor) -> Tensor:
 
 def shown(tensor: Tensor) -> str:
     """Return a shape for people to read: `(batch, 1)`."""
-    sizes = [named(each) for each in tensor.dims]
+    sizes = [named(dim) for dim in tensor.dims]
     inner = ", ".join(["..."] * tensor.is_open + sizes)
     return f"({inner},)" if len(sizes) == 1 and not tensor.is_open else f"({inner})"

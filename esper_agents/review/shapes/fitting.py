@@ -44,7 +44,7 @@ def _is_squared(one: Tensor, two: Tensor) -> bool:
 
 
 def _is_single(tensor: Tensor) -> bool:
-    return all(each == 1 for each in tensor.dims)
+    return all(dim == 1 for dim in tensor.dims)
 
 
 def _stretches(one: Tensor, two: Tensor) -> bool:
@@ -72,7 +72,7 @@ def _is_unfit(one: Tensor, two: Tensor) -> bool:
 
 
 def _is_batch(dim: Dim) -> bool:
-    return isinstance(dim, Symbol) and any("batch@" in each for each in dim.names)
+    return isinstance(dim, Symbol) and any("batch@" in name for name in dim.names)
 
 
 def is_deeper(one: Tensor, two: Tensor) -> bool:

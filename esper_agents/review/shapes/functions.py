@@ -58,7 +58,7 @@ def _listed(given: Given) -> list[Tensor]:
     """Return the tensors of a list that is handed over; one unknown tensor where they are not known."""
     value = given.at(0, "tensors")
     parts = value.values if isinstance(value, Items) else ()
-    return [each if isinstance(each, Tensor) else UNKNOWN for each in parts] or [UNKNOWN]
+    return [part if isinstance(part, Tensor) else UNKNOWN for part in parts] or [UNKNOWN]
 
 
 def _concatenated(given: Given) -> Value:
@@ -147,12 +147,12 @@ def _square(given: Given) -> Value:
 def _chosen(given: Given) -> Value:
     if len(given.values) < 3:  # noqa: PLR2004 - a condition and two values
         return None
-    parts = [each for each in given.values if isinstance(each, Tensor)]
-    if not parts or any(not isinstance(each, Tensor | Number) for each in given.values):
+    parts = [value for value in given.values if isinstance(value, Tensor)]
+    if not parts or any(not isinstance(value, Tensor | Number) for value in given.values):
         return UNKNOWN
     whole = parts[0]
-    for each in parts[1:]:
-        whole = algebra.broadcast(whole, each)
+    for part in parts[1:]:
+        whole = algebra.broadcast(whole, part)
     return replace(whole, places=None, kind=None)
 
 

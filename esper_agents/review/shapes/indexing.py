@@ -114,7 +114,7 @@ def _of_open(tensor: Tensor, parts: Sequence[ast.expr], values: Sequence[Value])
 
 
 def _consumed(parts: Sequence[ast.expr]) -> int:
-    return sum(not (isinstance(each, ast.Constant) and each.value is None) for each in parts)
+    return sum(not (isinstance(part, ast.Constant) and part.value is None) for part in parts)
 
 
 def _is_whole(part: ast.Slice) -> bool:

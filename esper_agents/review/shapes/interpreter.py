@@ -78,7 +78,7 @@ class Interpreter(Parts):
     def first_of(self, module: Object) -> list[Value]:
         """Return the layers to which the `forward` of an object hands its first argument as it is."""
         forward = self.index.method(module.owner, "forward")
-        names = [each for each in forward.parameters if each != "self"] if forward is not None else []
+        names = [parameter for parameter in forward.parameters if parameter != "self"] if forward is not None else []
         if forward is None or not names:
             return []
         frame = Frame(forward, {}, module.made, 1)
@@ -94,7 +94,7 @@ class Interpreter(Parts):
     def is_reached(self, module: Object) -> bool:
         """Return whether the reviewed files show what is handed to an object's `forward`."""
         forward = self.index.method(module.owner, "forward")
-        names = [each for each in forward.parameters if each != "self"] if forward is not None else []
+        names = [parameter for parameter in forward.parameters if parameter != "self"] if forward is not None else []
         if forward is None or not names:
             return False
         found = self.parameter(names[0], self.frame_of(forward))
@@ -168,9 +168,9 @@ class Interpreter(Parts):
                 return None
 
     def _listed(self, parts: list[ast.expr], place: Place, frame: Frame) -> Value:
-        if any(isinstance(each, ast.Starred) for each in parts):
+        if any(isinstance(part, ast.Starred) for part in parts):
             return None
-        return Items(tuple(self.of(each, place, frame) for each in parts))
+        return Items(tuple(self.of(part, place, frame) for part in parts))
 
     def _fields(self, node: ast.Dict, place: Place, frame: Frame) -> Value:
         pairs = zip(node.keys, node.values, strict=True)
@@ -206,7 +206,7 @@ class Interpreter(Parts):
             return Many(None)
         one = element(self.of(source.iter, place, frame))
         targets = [each for each in walk(source.target) if isinstance(each, ast.Name)]
-        bound = {each.id: picked(one, source.target, each) for each in targets}
+        bound = {target.id: picked(one, source.target, target) for target in targets}
         inner = Frame(frame.function, frame.arguments, frame.made, frame.depth, {**frame.bound, **bound})
         return Many(self.of(node.elt, place, inner))
 

@@ -277,7 +277,7 @@ def layer(name: str, arguments: list[Value], keywords: dict[str, Value]) -> Laye
     if name == "Sequential":
         if len(arguments) == 1 and isinstance(arguments[0], Items):
             # An ordered dictionary, as pairs of a name and a layer.
-            arguments = [each.values[-1] if isinstance(each, Items) else None for each in arguments[0].values]
+            arguments = [value.values[-1] if isinstance(value, Items) else None for value in arguments[0].values]
         return Layer(name, {}, tuple(arguments))
     names = PARAMETERS.get(name, ())
     return Layer(name, {**dict(zip(names, arguments, strict=False)), **keywords})

@@ -193,7 +193,7 @@ def _multiplied(tensor: Tensor, given: Given) -> Value:
 def _batch_multiplied(tensor: Tensor, given: Given) -> Value:
     other = given.at(0, "mat2")
     batches = [each if isinstance(each, Tensor) and each.rank == 3 else None for each in (tensor, other)]  # noqa: PLR2004 - what `bmm` takes
-    one, two = (each or fresh((None, None, None)) for each in batches)
+    one, two = (batch or fresh((None, None, None)) for batch in batches)
     return algebra.multiplied(one, two)
 
 

@@ -115,9 +115,9 @@ class Outside(Working):
         """Return what a loader, a data set or another library makes."""
         tail, given = tail_of(name), self.arguments(node, place, frame)
         if tail in _TAKING_DATA:
-            values = tuple(self._as_data(each, frame) for each in given.values)
+            values = tuple(self._as_data(value, frame) for value in given.values)
             given = replace(given, values=values, named={k: self._as_data(v, frame) for k, v in given.named.items()})
-        collate = next((each.value for each in node.keywords if each.arg == "collate_fn"), None)
+        collate = next((keyword.value for keyword in node.keywords if keyword.arg == "collate_fn"), None)
         if tail == "DataLoader" and collate is not None:
             return Batches(self._collated(collate, given.at(0, "dataset"), frame))
         mark = f"{frame.function.file.path}:{node.lineno}"
@@ -147,9 +147,13 @@ class Outside(Working):
         if tail == "Sequential" and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
             inner = node.args[0]
             arguments = list(inner.args) if tail_of(dotted(inner.func)) == "OrderedDict" else []
-            return layers.layer(tail, [self.of(each, place, frame) for each in arguments], {}) if arguments else None
-        if tail == "Sequential" and any(isinstance(each, ast.Starred) for each in node.args):
-            known = [None if isinstance(each, ast.Starred) else self.of(each, place, frame) for each in node.args]
+            return (
+                layers.layer(tail, [self.of(argument, place, frame) for argument in arguments], {})
+                if arguments
+                else None
+            )
+        if tail == "Sequential" and any(isinstance(arg, ast.Starred) for arg in node.args):
+            known = [None if isinstance(arg, ast.Starred) else self.of(arg, place, frame) for arg in node.args]
             return Layer(tail, {}, tuple(known))
         given = self.arguments(node, place, frame)
         return None if given.is_hidden else layers.layer(tail, list(given.values), dict(given.named))
@@ -160,9 +164,9 @@ class Outside(Working):
         if isinstance(whole, Items):
             return Layer("Sequential", {}, whole.values)
         calls = [
-            (position_of(each.statement), each.node.args[-1], each.block)
-            for each in frame.function.calls
-            if each.receiver == path and each.tail == "append" and each.node.args
+            (position_of(call.statement), call.node.args[-1], call.block)
+            for call in frame.function.calls
+            if call.receiver == path and call.tail == "append" and call.node.args
         ]
         added = [
             (position_of(each.statement), each.value.elts[-1], each.block)
@@ -173,13 +177,13 @@ class Outside(Working):
         if not path or not earlier:
             return None
         listed_at = [each for each in frame.function.assignments.get(path, ()) if isinstance(each.value, ast.List)]
-        kept = [each for each in frame.function.calls if each.receiver == path]
+        kept = [call for call in frame.function.calls if call.receiver == path]
         is_straight = len(listed_at) == 1 == len(frame.function.assignments.get(path, ())) and all(
             each.tail == "append" and each.block is listed_at[0].block for each in kept
         )
         first = listed_at[0].value if is_straight else None
-        if isinstance(first, ast.List) and not any(isinstance(each, ast.Starred) for each in first.elts):
-            steps = [(position_of(listed_at[0].statement), each) for each in first.elts]
+        if isinstance(first, ast.List) and not any(isinstance(elt, ast.Starred) for elt in first.elts):
+            steps = [(position_of(listed_at[0].statement), elt) for elt in first.elts]
             steps += [(position, each) for position, each, _ in calls if position < place.position]
             parts = (self.of(each, Place(listed_at[0].block, position), frame) for position, each in steps)
             return Layer("Sequential", {}, tuple(parts))
@@ -207,7 +211,7 @@ class Outside(Working):
         """Return what a function of plain Python gives; most give numbers."""
         if name == "zip" and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             one = batches.element(self.of(node.args[0].value, place, frame))
-            return Items(tuple(Many(each) for each in one.values)) if isinstance(one, Items) else None
+            return Items(tuple(Many(value) for value in one.values)) if isinstance(one, Items) else None
         given = self.arguments(node, place, frame)
         if name == "dict":
             return Fields(given.named) if given.named and not given.is_hidden else None
@@ -221,7 +225,9 @@ class Outside(Working):
             case "enumerate":
                 found = Many(Items((Number(), batches.element(first))))
             case "zip":
-                found = None if given.is_hidden else Many(Items(tuple(batches.element(each) for each in given.values)))
+                found = (
+                    None if given.is_hidden else Many(Items(tuple(batches.element(value) for value in given.values)))
+                )
             case "range":
                 found = Many(Number())
             case "next":
@@ -237,7 +243,7 @@ class Outside(Working):
     def _images(self, name: str, node: ast.Call, place: Place, frame: Frame, found: Value) -> Value:
         """Return a collection of torchvision with the shape of its images, where nothing resizes them."""
         shape = batches.image_shape(tail_of(name)) if isinstance(found, Samples) else ()
-        transform = next((each.value for each in node.keywords if each.arg == "transform"), None)
+        transform = next((keyword.value for keyword in node.keywords if keyword.arg == "transform"), None)
         if not shape or transform is None or not isinstance(found, Samples):
             return found
         steps = self._transforms(transform, place, frame)
@@ -250,10 +256,10 @@ class Outside(Working):
         for origin in self.index.origins(node, frame.function, place.position[0]):
             calls = [each for each in walk(origin.value) if isinstance(each, ast.Call)]
             names = [each for each in walk(origin.value) if isinstance(each, ast.Name)]
-            heads = {each.func.id for each in calls if isinstance(each.func, ast.Name)}
-            roots = {root_of(dotted(each.func)) for each in calls}
-            if calls and all(each.id in heads | roots for each in names):
-                return [tail_of(dotted(each.func)) for each in calls]
+            heads = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+            roots = {root_of(dotted(call.func)) for call in calls}
+            if calls and all(name.id in heads | roots for name in names):
+                return [tail_of(dotted(call.func)) for call in calls]
         return []
 
 
@@ -270,8 +276,8 @@ def _is_third(node: ast.expr, function: Function) -> bool:
 def _is_assigned_to_column(node: ast.expr, function: Function) -> bool:
     """Return whether what a list goes into gets the name of a column of rewards."""
     return any(
-        _COUNTED.fullmatch(tail_of(path)) is not None and any(part is node for part in walk(each.value))
+        _COUNTED.fullmatch(tail_of(path)) is not None and any(part is node for part in walk(assignment.value))
         for path, assignments in function.assignments.items()
-        for each in assignments
-        if not each.is_unpacked
+        for assignment in assignments
+        if not assignment.is_unpacked
     )

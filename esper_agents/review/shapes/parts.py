@@ -129,7 +129,7 @@ class Parts(Bindings):
                 return indexed(
                     base,
                     parts,
-                    [None if isinstance(each, ast.Slice) else self.of(each, place, frame) for each in parts],
+                    [None if isinstance(part, ast.Slice) else self.of(part, place, frame) for part in parts],
                 )
             case Extent(tensor):
                 index = integer(parts[0])
@@ -146,9 +146,9 @@ class Parts(Bindings):
                 key = parts[0].value if isinstance(parts[0], ast.Constant) else None
                 return values.get(str(key))
             case Table():
-                return _of_table(parts, base, [self.of(each, place, frame) for each in parts])
+                return _of_table(parts, base, [self.of(part, place, frame) for part in parts])
             case Handed() if len(parts) > 1:
-                given = [None if isinstance(each, ast.Slice) else self.of(each, place, frame) for each in parts]
+                given = [None if isinstance(part, ast.Slice) else self.of(part, place, frame) for part in parts]
                 return indexed(GIVEN, parts, given)
             case _:
                 return None
@@ -167,7 +167,7 @@ class Parts(Bindings):
             return None
         low = integer(bounds.lower) if bounds.lower is not None else None
         high = integer(bounds.upper) if bounds.upper is not None else None
-        return Items(tuple(Number(each) for each in tensor.dims[low:high]))
+        return Items(tuple(Number(dim) for dim in tensor.dims[low:high]))
 
 
 def _of_table(parts: list[ast.expr], table: Table, values: list[Value]) -> Value:

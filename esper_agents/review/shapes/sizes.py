@@ -62,8 +62,8 @@ def divided(left: Dim, right: Dim) -> Dim:
 def product(dims: Iterable[Dim]) -> Dim:
     """Return the product of sizes."""
     whole: Dim = 1
-    for each in dims:
-        whole = times(whole, each)
+    for dim in dims:
+        whole = times(whole, dim)
     return whole
 
 
@@ -86,7 +86,7 @@ def named(dim: Dim) -> str:
         return "?"
     if isinstance(dim, int):
         return str(dim)
-    names = [each.partition("@")[0].rpartition(".")[2].replace("[", ".shape[") for each in dim.names]
+    names = [name.partition("@")[0].rpartition(".")[2].replace("[", ".shape[") for name in dim.names]
     return " * ".join([str(dim.factor)] * (dim.factor != 1) + names)
 
 

@@ -52,15 +52,17 @@ class Working(ABC):
 
     def arguments(self, node: ast.Call, place: Place, frame: Frame) -> Given:
         """Return what the arguments of a call are."""
-        hidden = any(each.arg is None for each in node.keywords)
+        hidden = any(keyword.arg is None for keyword in node.keywords)
         values: list[Value] = []
-        for each in node.args:
-            found = self.of(each.value if isinstance(each, ast.Starred) else each, place, frame)
-            if not isinstance(each, ast.Starred):
+        for arg in node.args:
+            found = self.of(arg.value if isinstance(arg, ast.Starred) else arg, place, frame)
+            if not isinstance(arg, ast.Starred):
                 values.append(found)
             elif isinstance(found, Items):
                 values += found.values
             else:
                 hidden = True
-        named = {each.arg: self.of(each.value, place, frame) for each in node.keywords if each.arg is not None}
+        named = {
+            keyword.arg: self.of(keyword.value, place, frame) for keyword in node.keywords if keyword.arg is not None
+        }
         return Given(tuple(values), named, hidden)

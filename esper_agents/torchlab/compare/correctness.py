@@ -194,8 +194,8 @@ class Correctness:
             asked = {**request, "variant": variant, "allow": self._allow}
             return self._referee.ask("referee", asked, files=(*before, *files)).read(TimedCallChecks).checks
         finally:
-            for each in files:
-                os.close(each)
+            for file in files:
+                os.close(file)
 
     def _judge(self, seen: list[tuple[str, int]]) -> EquivalenceJudgement:
         request = {
@@ -220,8 +220,8 @@ class Correctness:
         self._last_step = what
 
     def _hold(self, answer: WorkerReply) -> int:
-        for each in answer.files:
-            self._open.callback(os.close, each)
+        for file in answer.files:
+            self._open.callback(os.close, file)
         return answer.files[0]
 
 

@@ -116,7 +116,7 @@ class _Side:
         Work of other threads of a process that has one processor may make its first thread wait: it counts.
         """
         processes = (str(self.worker.pid), f"{os.getpid()}/task/{threading.get_native_id()}")
-        before = [_queued_ns(each) for each in processes]
+        before = [_queued_ns(process) for process in processes]
         ran = self.ask({"phase": "time"})
         if not self.is_on_one_processor:
             return ran, ran.wall_ns
@@ -127,8 +127,8 @@ class _Side:
         """Return what these calls of the last batch did, asked for twice: what work was left until then shows."""
         request = {"phase": "kept", "calls": list(calls), "has_state": has_state}
         first, second = self.ask(request), self.ask(request)
-        for each in second.reply.files:
-            os.close(each)
+        for file in second.reply.files:
+            os.close(file)
         self.kept_processor_ns.append((first.processor_ns - second.processor_ns) // len(calls))
         return first.reply
 
@@ -306,8 +306,8 @@ def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance:
             request = {"seed": inputs_seed, "draw": draw, "calls": plan.calls[arm], "lead_in": plan.lead_in[arm]}
             sides[arm].time({**request, "shifts": shifts}, made.files)
     finally:
-        for each in made.files:
-            os.close(each)
+        for file in made.files:
+            os.close(file)
     return inputs_seed
 
 

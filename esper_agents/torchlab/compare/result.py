@@ -258,13 +258,13 @@ class ComparisonMeasurements:
     @property
     def is_timeable(self) -> bool:
         """Whether the checks permit that the time is measured."""
-        failed = [each.check for each in self.checks if not each.is_passed]
+        failed = [check.check for check in self.checks if not check.is_passed]
         return not failed or (self.is_timed_anyway and RUNS not in failed)
 
     @property
     def call_ns(self) -> tuple[float, float]:
         """Time of a call of the baseline and of the candidate, each from its fastest batch of all."""
-        every = [each.call_ns for each in self.samples]
+        every = [sample.call_ns for sample in self.samples]
         return min(baseline for baseline, _ in every), min(candidate for _, candidate in every)
 
 

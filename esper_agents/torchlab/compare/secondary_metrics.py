@@ -49,5 +49,5 @@ def _metrics(memory: MemoryRun | None, compiled: ExplainRun | None) -> ArmMetric
     peak_bytes = memory.peak.peak_bytes if memory and memory.peak else None
     if compiled is None or compiled.status is None:
         return ArmMetrics(peak_bytes)
-    operations = sum(each.op_count for each in compiled.graphs or ())
+    operations = sum(graph.op_count for graph in compiled.graphs or ())
     return ArmMetrics(peak_bytes, compiled.status, len(compiled.breaks or ()), operations)

@@ -90,7 +90,7 @@ def _too_few(measured: ComparisonMeasurements) -> str:
 def _last_look(measured: ComparisonMeasurements) -> tuple[int, Interval | None]:
     """Return the first interim analysis that decides, or the last one reached."""
     looks = measured.rules.looks
-    ratios = [each.log_ratio for each in measured.samples]
+    ratios = [sample.log_ratio for sample in measured.samples]
     reached, interval = 0, None
     for number, (needed, rank) in enumerate(zip(looks.replicates, looks.ranks, strict=True)):
         if len(ratios) < needed:
@@ -106,7 +106,7 @@ def _doubts(measured: ComparisonMeasurements) -> Iterator[str]:
     limits, samples = measured.rules.witnesses, measured.samples
     if measured.plan is not None and measured.plan.remembers:
         yield "every call gets the same inputs, so remembering an answer would look like speed: give inputs that change"
-    waiting = median(_waiting(each.baseline) for each in samples)
+    waiting = median(_waiting(sample.baseline) for sample in samples)
     waits = waiting > limits.most_waiting and measured.device == "cpu"
     if waits and "waiting" not in measured.allow:
         yield f"the baseline waits: it takes {waiting:.3g} times its processor time, so it may have been slowed down"
@@ -118,8 +118,8 @@ def _doubts(measured: ComparisonMeasurements) -> Iterator[str]:
         if processor < limits.least_saved_processor:
             yield f"of the time that it claims to save, {processor:.0%} is gone from its processor time"
     yield from _doubts_of_work_beside(measured)
-    started = max(each.candidate.processes_started for each in samples)
-    if started > max(each.baseline.processes_started for each in samples):
+    started = max(sample.candidate.processes_started for sample in samples)
+    if started > max(sample.baseline.processes_started for sample in samples):
         yield f"it leaves {started} processes running beside it"
 
 
@@ -130,10 +130,10 @@ def _doubts_of_work_beside(measured: ComparisonMeasurements) -> Iterator[str]:
     if late > limits.most_late_share:
         yield f"{late:.0%} of the time that it claims to save is spent when its results are looked at"
     for name, one, other in (("it", "baseline", "candidate"), ("the baseline", "candidate", "baseline")):
-        idle = median(_idle(getattr(each, one), getattr(each, other)) for each in samples)
+        idle = median(_idle(getattr(sample, one), getattr(sample, other)) for sample in samples)
         if idle > limits.most_idle_share:
             yield f"{name} uses {idle:.0%} of a processor while it should be idle"
-    others = median(_share_of_others(each.baseline) for each in samples)
+    others = median(_share_of_others(sample.baseline) for sample in samples)
     if measured.threads == 1 and measured.device == "cpu" and others > limits.most_other_threads:
         yield f"{others:.0%} of the baseline's processor time is that of other threads, which may slow it down"
 
@@ -156,11 +156,11 @@ def _share_saved(samples: Sequence[TimedReplicate], clock: Callable[[ArmTimes], 
     that work.
     """
     shares = []
-    for each in samples:
-        calls = [sum(both) for both in zip(each.calls, each.lead_in, strict=True)]
-        baseline, candidate = each.call_ns
-        beside = max(min(clock(each.baseline)), 1) - calls[0] * baseline
-        confirmed = baseline - (max(min(clock(each.candidate)), 1) - beside) / calls[1]
+    for sample in samples:
+        calls = [sum(both) for both in zip(sample.calls, sample.lead_in, strict=True)]
+        baseline, candidate = sample.call_ns
+        beside = max(min(clock(sample.baseline)), 1) - calls[0] * baseline
+        confirmed = baseline - (max(min(clock(sample.candidate)), 1) - beside) / calls[1]
         shares.append(confirmed / (baseline - candidate) if baseline > candidate else 1.0)
     return median(shares)
 
@@ -171,9 +171,9 @@ def _late_share(samples: Sequence[TimedReplicate]) -> float:
     The smallest of all replicates: what showing takes scatters more than what most candidates save.
     """
     shares = []
-    for each in samples:
-        baseline, candidate = each.call_ns
-        shown = [arm.kept_processor_ns for arm in (each.baseline, each.candidate)]
+    for sample in samples:
+        baseline, candidate = sample.call_ns
+        shown = [arm.kept_processor_ns for arm in (sample.baseline, sample.candidate)]
         is_known = all(shown) and baseline > candidate
         shares.append((min(shown[1]) - max(shown[0])) / (baseline - candidate) if is_known else 0.0)
     return min(shares)

@@ -283,7 +283,7 @@ def _rows(result: ComparisonResult, subject: ReportSubject) -> Iterator[tuple[st
         yield "speedup", f"{speedup.estimate:.4g}x, {bounds} ({sure})"
         yield "latency", f"{drop:.1%} less" if drop >= 0 else f"{-drop:.1%} more"
         yield "a call", " against ".join(_time(each) for each in result.call_ns)
-    failed = sum(not each.is_passed for each in result.checks)
+    failed = sum(not check.is_passed for check in result.checks)
     yield "checks", f"{len(result.checks)}, {f'{failed} failed' if failed else 'all passed'}"
     if tested := _tested(result):
         yield (
@@ -303,7 +303,7 @@ def _tested(result: ComparisonResult) -> JsonObject:
     """Return the kinds of input on which both were compared, and those on which they were not; nothing without any."""
     if result.notes is None:
         return {}
-    kinds = dict.fromkeys(_kind_of_input(each.variant) for each in result.checks if each.variant != _ALL_CALLS)
+    kinds = dict.fromkeys(_kind_of_input(check.variant) for check in result.checks if check.variant != _ALL_CALLS)
     refused = [f"{each.what} (A refuses it: {each.message:.80})" for each in result.notes.refused]
     missing = [f"{each.what} ({each.why:.80})" for each in result.notes.missing]
     return {"inputs": list(kinds), "not_tested": [*missing, *refused]}

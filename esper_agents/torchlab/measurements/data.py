@@ -280,7 +280,7 @@ def sections(found: DataResult, _subject: ReportSubject) -> Iterator[ReportSecti
     created = ", DataLoader created for the measurement" if loader.is_wrapped else ""
     yield ReportSection((("loader", f"{loader.type} over {loader.dataset} ({loader.kind}){size}{created}"),))
     yield _table(found)
-    failed = [each for each in found.variants if each.error]
+    failed = [variant for variant in found.variants if variant.error]
     yield ReportSection(tuple(("failed", f"{each.setting}: {each.error}") for each in failed), "yellow")
     if found.lines is not None:
         yield _lines_table(found.lines)
@@ -318,18 +318,18 @@ def _table(found: DataResult) -> ReportSection:
 
 
 def _lines_table(lines: DatasetLines) -> ReportSection:
-    rows = [each for each in lines.rows if each.own_ns >= _LEAST_SHARE * lines.traced_ns] or list(lines.rows[:1])
+    rows = [row for row in lines.rows if row.own_ns >= _LEAST_SHARE * lines.traced_ns] or list(lines.rows[:1])
     per = lines.samples or lines.batches
     return ReportSection(
         heads=("line", "per sample" if lines.samples else "per batch", "share", "source"),
         cells=tuple(
             (
-                f"{each.file}:{each.line}",
-                time_text(lines.plain_share_ns(each) * lines.batches / per),
-                percent(each.own_ns / max(lines.traced_ns, 1)),
-                each.source,
+                f"{row.file}:{row.line}",
+                time_text(lines.plain_share_ns(row) * lines.batches / per),
+                percent(row.own_ns / max(lines.traced_ns, 1)),
+                row.source,
             )
-            for each in rows
+            for row in rows
         ),
         is_apart=True,
     )

@@ -75,7 +75,7 @@ def explained(run: ExplainRun, _subject: ReportSubject) -> ExplainResult:
     made = replace(
         run,
         breaks=tuple(replace(each, change=graph_break_remedies.change_for(each)) for each in run.breaks or ()),
-        recompiles=tuple(_recompilation(each, settles=settles) for each in run.recompiles or ()),
+        recompiles=tuple(_recompilation(recompile, settles=settles) for recompile in run.recompiles or ()),
         fullgraph=_with_change(run.fullgraph),
         autograd=_with_change(run.autograd),
         failure=_with_change(run.failure),
@@ -98,7 +98,7 @@ def _recompilation(found: Recompilation, *, settles: bool) -> Recompilation:
 
 def headline(result: ExplainRun) -> str:
     """Return the status in one sentence."""
-    graphs = max((each.graphs_run for each in result.calls or ()), default=0)
+    graphs = max((call.graphs_run for call in result.calls or ()), default=0)
     breaks = "1 break" if len(result.breaks or ()) == 1 else f"{len(result.breaks or ())} breaks"
     match result.status:
         case None:
@@ -156,8 +156,11 @@ def _outcomes(result: ExplainResult) -> Iterator[tuple[str, str]]:
     if counts is not None and counts.graph_break_count != len(result.breaks or ()):
         counted = counts.graph_break_count
         yield "explain", f"torch._dynamo.explain counts {counted} (graphs of the first call less one)"
-    for each in result.limits or ():
-        yield "limit", f"{each.function} ({each.where}) reached {each.setting} {each.limit}: other calls run eagerly"
+    for limit in result.limits or ():
+        yield (
+            "limit",
+            f"{limit.function} ({limit.where}) reached {limit.setting} {limit.limit}: other calls run eagerly",
+        )
 
 
 def _break_section(number: int, each: GraphBreak) -> ReportSection:
@@ -205,11 +208,13 @@ def claims(result: ExplainResult, subject: ReportSubject) -> Iterator[MeasuredCl
     """Yield a diagnostic for each break, recompilation, limit and failure."""
     for broken in result.breaks or ():
         yield _broken(result, broken)
-    for each in result.recompiles or ():
-        if not each.is_routine:
-            times = "once" if each.count == 1 else f"{each.count} times"
-            message = f"{each.function} was compiled again {times}, because this guard failed: {each.guard}"
-            yield MeasuredClaim(RECOMPILED, *each.at, message, each.change or "", (_LOG, _COUNTER), possible=2)
+    for recompile in result.recompiles or ():
+        if not recompile.is_routine:
+            times = "once" if recompile.count == 1 else f"{recompile.count} times"
+            message = f"{recompile.function} was compiled again {times}, because this guard failed: {recompile.guard}"
+            yield MeasuredClaim(
+                RECOMPILED, *recompile.at, message, recompile.change or "", (_LOG, _COUNTER), possible=2
+            )
     for limited in result.limits or ():
         message = f"dynamo stops compiling {limited.function} after {limited.limit} versions ({limited.setting})"
         remedy = "remove the cause of the recompilations; raising the limit only buys time"

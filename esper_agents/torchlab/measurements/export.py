@@ -138,7 +138,7 @@ def change_for(attempt: ExportAttempt) -> str:
         return graph_break_remedies.change_for(attempt)
     if attempt.is_training:
         return _INFERENCE
-    issues = " ".join(each.kind for each in attempt.issues or ())
+    issues = " ".join(issue.kind for issue in attempt.issues or ())
     said = " ".join(each or "" for each in (attempt.difference, attempt.message, attempt.explanation)) + issues
     return next((change for words, change in _CHANGES.items() if re.search(words, said)), _GENERIC)
 
@@ -193,7 +193,7 @@ def claims(result: ExportDiagnosis, _subject: ReportSubject) -> Iterator[Measure
             f"{' and '.join(names)} export {told.outcome} here: {said}",
             told.change or told.suggestion or "write it in operations that can be traced",
             tuple(f"{each} export" for each in names),
-            possible=len([each for each in _WAYS if each in result.attempts]),
+            possible=len([way for way in _WAYS if way in result.attempts]),
         )
 
 

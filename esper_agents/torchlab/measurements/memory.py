@@ -162,7 +162,7 @@ def headline(result: MemoryResult) -> str:
 
 def _split(known: MemoryPeak) -> Iterator[tuple[str, int]]:
     """Yield the parts of a peak that have bytes, largest first."""
-    yield from sorted((each for each in known.split_bytes.parts() if each[1]), key=lambda each: -each[1])
+    yield from sorted((part for part in known.split_bytes.parts() if part[1]), key=lambda each: -each[1])
 
 
 def _words(category: str) -> str:
@@ -254,7 +254,7 @@ def sections(result: MemoryResult, _subject: ReportSubject) -> Iterator[ReportSe
     yield ReportSection((*_estimated(result), *_limited(result.limit)))
     if result.leak is not None and result.leak.is_growing:
         yield ReportSection(tuple(_leak(result.leak)), "bold")
-    changes = (("change", each) for each in result.remedies or ())
+    changes = (("change", remedy) for remedy in result.remedies or ())
     yield ReportSection((*changes, ("prevent", result.prevention), ("verify", result.verify)))
     yield missing_section(result.missing or ())
 
@@ -310,10 +310,10 @@ def _limited(told: MemoryLimit | None) -> Iterator[tuple[str, str]]:
 
 
 def _leak(leak: LeakSearch) -> Iterator[tuple[str, str]]:
-    for each in leak.holders:
-        yield "held by", _holder(each)
-        if each.source is not None:
-            yield "", f"{each.file}:{each.kept_line} | {each.source}"
+    for holder in leak.holders:
+        yield "held by", _holder(holder)
+        if holder.source is not None:
+            yield "", f"{holder.file}:{holder.kept_line} | {holder.source}"
     for made in leak.made_by[:_MOST]:
         said = f"{made.operation} {number_of(made.count, 'time')}, {bytes_text(made.bytes)} {made.place}"
         yield "made by", said.rstrip()

@@ -168,9 +168,9 @@ def _operation_sections(found: NonfiniteOperation, label: str) -> Iterator[Repor
     if found.inputs:
         tensors = [*found.inputs, *([replace(found.output, name="output")] if found.output else [])]
         rows = [
-            (each.name or "", f"{each.dtype}[{','.join(map(str, each.shape))}]", *_shown(each, _STATISTICS))
-            for each in tensors
-            if each.shape is not None
+            (tensor.name or "", f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]", *_shown(tensor, _STATISTICS))
+            for tensor in tensors
+            if tensor.shape is not None
         ]
         yield ReportSection(heads=("input", "shape", *_STATISTICS), cells=tuple(rows))
 

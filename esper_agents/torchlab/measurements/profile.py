@@ -117,7 +117,7 @@ def profile(
     with lab.timing_turn(tell):
         report = lab.job("profile", target, {"train": train, "seconds": seconds, "seed": target.seed}, tell=tell)
     witnesses = _witnesses(lab, target, train=train, tell=tell) if look else []
-    measured = {**report.result, "witnesses": [each.described() for each in witnesses]}
+    measured = {**report.result, "witnesses": [witness.described() for witness in witnesses]}
     return _with_plot(lab, MEASUREMENT.concluded(replace(report, body={**report.body, "result": measured})))
 
 
@@ -189,12 +189,12 @@ def _hot(measured: ProfileMeasurements, analysis: BottleneckAnalysis) -> HotFunc
     said = [FunctionWitness("cProfile", by_cprofile, _agree(share, by_cprofile))]
     if first.by != "cProfile":
         said.insert(0, FunctionWitness(first.by, share, agrees=True))
-    for each in measured.witnesses:
-        if each.top is not None and each.of == "function":
-            seen = next((row.total_share for row in each.top if _is_same(row.where, first)), 0.0)
-            said.append(FunctionWitness(each.tool, seen, _agree(share, seen)))
-        elif each.top is not None:
-            said += _of_libraries(each.tool, each.top, analysis.bottleneck)
+    for witness in measured.witnesses:
+        if witness.top is not None and witness.of == "function":
+            seen = next((row.total_share for row in witness.top if _is_same(row.where, first)), 0.0)
+            said.append(FunctionWitness(witness.tool, seen, _agree(share, seen)))
+        elif witness.top is not None:
+            said += _of_libraries(witness.tool, witness.top, analysis.bottleneck)
     return HotFunction(first.file, first.line, first.name, first.own_share, first.total_share, tuple(said))
 
 
@@ -242,7 +242,7 @@ def sections(result: ProfileResult, _subject: ReportSubject) -> Iterator[ReportS
     yield ReportSection(cells=cells, bars=bars, bar_width=_BAR, right=frozenset({1}), is_indented=True, is_apart=True)
     if analysis.operations:
         heads = ("operation", "line", "times", "takes", "share", "bound by", "of ceiling")
-        rows = tuple(each.row for each in analysis.operations[:_MOST_OPERATIONS])
+        rows = tuple(operation.row for operation in analysis.operations[:_MOST_OPERATIONS])
         yield ReportSection(heads=heads, cells=rows, is_apart=True)
     yield ReportSection(tuple(_witness_pairs(result)), is_apart=True)
     for each in analysis.advice:
@@ -283,14 +283,14 @@ def _witness_pairs(result: ProfileResult) -> Iterator[tuple[str, str]]:
     hot = result.analysis.hot
     if hot is not None:
         said = ", ".join(
-            f"{each.tool} {percent(each.share)}{f' in {each.of}' if each.of else ''}"
-            f"{'' if each.agrees else ' (disagrees)'}"
-            for each in hot.witnesses
+            f"{witness.tool} {percent(witness.share)}{f' in {witness.of}' if witness.of else ''}"
+            f"{'' if witness.agrees else ' (disagrees)'}"
+            for witness in hot.witnesses
         )
         yield "hottest", f"{hot.file}:{hot.line} {hot.name}: {said}"
-    for each in result.witnesses:
-        if each.missing is not None:
-            yield "witness", f"{each.tool}: {each.missing}; {each.remedy}"
+    for witness in result.witnesses:
+        if witness.missing is not None:
+            yield "witness", f"{witness.tool}: {witness.missing}; {witness.remedy}"
 
 
 def _facts(result: ProfileResult) -> Iterator[tuple[str, str]]:
@@ -305,9 +305,9 @@ def _facts(result: ProfileResult) -> Iterator[tuple[str, str]]:
         peak = f"{bytes_text(memory.peak_bytes)} at most at once, in {memory.peak_operation or 'no operation'}"
         allocations = number_of(memory.allocations, "allocation")
         yield "memory", f"{peak}; {allocations} of {bytes_text(memory.allocated_bytes)}"
-    for each in result.waits[:_MOST_WAITS]:
-        times = "" if each.count == 1 else f", {each.count} times"
-        yield "waits", f"{each.file}:{each.line} {each.what}{times}"
+    for wait in result.waits[:_MOST_WAITS]:
+        times = "" if wait.count == 1 else f", {wait.count} times"
+        yield "waits", f"{wait.file}:{wait.line} {wait.what}{times}"
 
 
 def claims(result: ProfileResult, _subject: ReportSubject) -> Iterator[MeasuredClaim]:

@@ -155,9 +155,9 @@ def _shape(text: str) -> list[int]:
         UsageError: It is not a list of sizes.
     """
     sizes = [each.strip() for each in text.split(",")]
-    if not all(each.isdecimal() and len(each) <= _MOST_DIGITS for each in sizes) or len(sizes) > _MOST_DIMENSIONS:
+    if not all(siz.isdecimal() and len(siz) <= _MOST_DIGITS for siz in sizes) or len(sizes) > _MOST_DIMENSIONS:
         raise UsageError(f"--shape {text!r} is no list of sizes", remedy="write it as in --shape 8,3,32,32")
-    return [int(each) for each in sizes]
+    return [int(siz) for siz in sizes]
 
 
 def _output(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None, harness: str) -> str:
@@ -186,7 +186,7 @@ def _answer(
     with lab.worker(device="cpu") as worker:
         named = f"{harness}:make" if harness else target.name
         answer = worker.ask("scaffold", request, timeout_s=patience_s, tell=tell or lab.tell, name=named)
-        made = [lab.kept(worker.scratch, each).path for each in answer.read(WrittenFiles).artifacts]
+        made = [lab.kept(worker.scratch, artifact).path for artifact in answer.read(WrittenFiles).artifacts]
     return answer, made[0] if made else None
 
 

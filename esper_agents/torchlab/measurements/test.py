@@ -170,9 +170,9 @@ def _unasserted(seen: ObservedBehaviour) -> Iterator[str]:
     """Yield what the calls of a target showed that is no assertion, as clauses."""
     if seen.left_out:
         yield f"the result has {number_of(seen.left_out, 'further part')}"
-    if any(not each.is_finite for each in seen.values):
+    if any(not value.is_finite for value in seen.values):
         yield "the result contains NaN or Inf with these inputs"
-    if not seen.is_repeatable and any(each.kind != "other" for each in seen.values):
+    if not seen.is_repeatable and any(value.kind != "other" for value in seen.values):
         yield "two calls from one seed return different results"
     if seen.unreached:
         yield f"no gradient reaches {', '.join(seen.unreached[:_MOST_SHOWN])}"

@@ -108,7 +108,7 @@ def run(lab: Lab, target: TargetSpec, options: WatchOptions, tell: Tell | None) 
 def explained(result: WatchResult, _subject: ReportSubject) -> WatchResult:
     """Return the counts with their conclusions."""
     calls, raised = result.calls, result.raised
-    lines = tuple(replace(each, said=_said(each, calls, raised)) for each in result.lines)
+    lines = tuple(replace(line, said=_said(line, calls, raised)) for line in result.lines)
     came = f"{calls} calls came back" if calls > 1 else "one call came back"
     return replace(result, lines=lines, headline=came if raised is None else f"call {calls} raised {raised}")
 
@@ -125,7 +125,7 @@ def _said(line: WatchedLine, calls: int, raised: RaisedException | None) -> str:
 def sections(result: WatchResult, _subject: ReportSubject) -> Iterator[ReportSection]:
     """Yield what the terminal shows."""
     yield ReportSection(note=result.headline, style="green" if result.raised is None else "red")
-    cells = tuple((str(LineRange(each.file, each.line, each.end_line)), each.said) for each in result.lines)
+    cells = tuple((str(LineRange(line.file, line.line, line.end_line)), line.said) for line in result.lines)
     yield ReportSection(cells=cells, is_apart=True)
 
 

@@ -45,7 +45,7 @@ def limit(result: MemoryResult, limit_bytes: int) -> MemoryLimit:
     if told.is_exceeded:
         if known.before_bytes > limit_bytes:
             return replace(told, phase="building", step=0, phase_peak_bytes=known.before_bytes)
-        first = next(each for each in known.phases if each.peak_bytes > limit_bytes)
+        first = next(phase for phase in known.phases if phase.peak_bytes > limit_bytes)
         return replace(told, phase=first.name, step=first.step, phase_peak_bytes=first.peak_bytes)
     if leak is not None and leak.is_leak and leak.bytes_per_step > 0:
         return replace(told, steps_until=(limit_bytes - known.peak_bytes) // leak.bytes_per_step)

@@ -63,7 +63,7 @@ def remedies(result: MemoryResult) -> tuple[str, ...]:
         case "none":
             return ()
         case "leak" | "backward accumulation" if leak is not None and leak.is_leak:
-            return tuple(_of_holder(each) for each in leak.holders[:2]) or (_WITHOUT_GRAPH,)
+            return tuple(_of_holder(holder) for holder in leak.holders[:2]) or (_WITHOUT_GRAPH,)
         case "leak" if result.out_of_memory is None and result.limit is None:
             return (_CYCLE,)
         case "fragmentation":

@@ -132,10 +132,10 @@ def _on_dtypes(measured: ProfiledTarget, analysis: BottleneckAnalysis) -> list[A
 
 def _on_waits(measured: ProfiledTarget) -> list[Advice]:
     found = []
-    for each in measured.waits:
-        if measured.device != "cpu" or each.count >= _MANY_WAITS:
-            problem = f"{each.what} reads results {each.count} times in a call: on an accelerator, a wait each time"
-            found.append(_advice("waits", problem, "keep it a tensor, and read it once after the loop", each))
+    for wait in measured.waits:
+        if measured.device != "cpu" or wait.count >= _MANY_WAITS:
+            problem = f"{wait.what} reads results {wait.count} times in a call: on an accelerator, a wait each time"
+            found.append(_advice("waits", problem, "keep it a tensor, and read it once after the loop", wait))
     return found[:3]
 
 
@@ -163,7 +163,7 @@ def _advice(about: str, problem: str, remedy: str, at: _Located | None = None) -
 
 
 def _costliest(analysis: BottleneckAnalysis, bound: Bound) -> ProfiledOperation | None:
-    rows = [each for each in analysis.operations if each.bound is bound]
+    rows = [operation for operation in analysis.operations if operation.bound is bound]
     return max(rows, key=lambda each: each.work_ns, default=_first(analysis))
 
 
@@ -185,10 +185,10 @@ def _hot(analysis: BottleneckAnalysis) -> FunctionTime | None:
 
 def _loader(measured: ProfiledTarget) -> _Located | None:
     """Return the user's function that loads data, or else the line that ran a loading operation."""
-    loading = [each for each in measured.python.functions if each.loads]
+    loading = [function for function in measured.python.functions if function.loads]
     if loading:
         return max(loading, key=lambda each: each.total_ns)
-    return next((each for each in measured.operations if each.phase == "input" and each.file), None)
+    return next((operation for operation in measured.operations if operation.phase == "input" and operation.file), None)
 
 
 def _giga(rate: float) -> str:

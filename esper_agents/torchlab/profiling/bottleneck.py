@@ -82,7 +82,7 @@ def _shares(
     """Return the shares of a call by resource; they add up to 1."""
     total = float(call.ns)
     loading = min(total * _loading(measured), total)
-    waits = {each.kind: each.ns for each in measured.python.waits}
+    waits = {wait.kind: wait.ns for wait in measured.python.waits}
     waiting = max(0.0, call.waiting_ns - loading)
     waiting_for_input = waiting if call.reads else min(waiting, waits.get("input", 0))
     waiting_for_others = waiting - waiting_for_input
@@ -133,7 +133,7 @@ def _add_faults(worked: dict[Bottleneck, float], faults_ns: float, left: float) 
 def _loading(measured: ProfiledTarget) -> float:
     """Return the share of a call that loads its input: by torch's own mark, or by loading functions of the user."""
     calls, python = measured.profiled.calls, measured.python
-    marked = sum(each.input_ns for each in calls) / max(sum(each.wall_ns for each in calls), 1)
+    marked = sum(call.input_ns for call in calls) / max(sum(call.wall_ns for call in calls), 1)
     return max(marked, python.input_ns / max(python.total_ns, 1))
 
 
@@ -157,11 +157,11 @@ def _call_cost(measured: ProfiledTarget, call: UnprofiledCall, profiler: Profile
 def _split(measured: ProfiledTarget) -> CallSplit:
     """Return the shares of the profiled calls by input, forward, backward and optimizer."""
     calls = measured.profiled.calls
-    total = max(sum(each.wall_ns for each in calls), 1)
+    total = max(sum(call.wall_ns for call in calls), 1)
     loading, backward, optimizer = (
-        sum(each.input_ns for each in calls) / total,
-        sum(each.backward_ns for each in calls) / total,
-        sum(each.optimizer_ns for each in calls) / total,
+        sum(call.input_ns for call in calls) / total,
+        sum(call.backward_ns for call in calls) / total,
+        sum(call.optimizer_ns for call in calls) / total,
     )
     forward = 1.0 - sum((loading, backward, optimizer))
     return CallSplit(rounded(loading), rounded(forward), rounded(backward), rounded(optimizer))
@@ -270,7 +270,7 @@ def _functions(measured: ProfiledTarget) -> tuple[FunctionTime, ...]:
     """Return the user's functions by torch's stacks, if there are any, with cProfile's share for each."""
     stacks, python = measured.stacks, measured.python
     python_ns = max(python.total_ns, 1)
-    seen = {(each.file, each.line, each.name): each for each in python.functions}
+    seen = {(function.file, function.line, function.name): function for function in python.functions}
     total_ns = python_ns if stacks is None else max(stacks.total_ns, 1)
     functions = [
         FunctionTime(

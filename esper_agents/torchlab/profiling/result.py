@@ -179,7 +179,7 @@ class HotFunction:
     @property
     def agreeing(self) -> tuple[str, ...]:
         """Profilers that agree."""
-        return tuple(each.tool for each in self.witnesses if each.agrees)
+        return tuple(witness.tool for witness in self.witnesses if witness.agrees)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from . import FOLDER
 
 # Module of each job, relative to this package.
 MODULES = {
-    **{each.parent.name: f".{each.parent.name}.job" for each in sorted(Path(FOLDER).glob("*/job.py"))},
+    **{path.parent.name: f".{path.parent.name}.job" for path in sorted(Path(FOLDER).glob("*/job.py"))},
     **{
-        each.stem.removesuffix("_job"): f".{each.parent.name}.{each.stem}"
-        for each in sorted(Path(FOLDER).glob("*/*_job.py"))
+        path.stem.removesuffix("_job"): f".{path.parent.name}.{path.stem}"
+        for path in sorted(Path(FOLDER).glob("*/*_job.py"))
     },
 }

@@ -48,13 +48,13 @@ class UserFrame:
 
 def shallow(thing: Any) -> dict[str, Any]:
     """Return the fields of a data class by name, for a class that extends it."""
-    return {each.name: getattr(thing, each.name) for each in fields(thing)}
+    return {field.name: getattr(thing, field.name) for field in fields(thing)}
 
 
 def described(thing: Any) -> Any:
     """Return a result as JSON, without the fields that have their default."""
     if is_dataclass(thing):
-        given = ((each, getattr(thing, each.name)) for each in fields(thing))
+        given = ((field, getattr(thing, field.name)) for field in fields(thing))
         kept = ((each, part) for each, part in given if each.default is MISSING or part != each.default)
         return {_json_name(each.name): described(part) for each, part in kept}
     if isinstance(thing, dict):

@@ -45,7 +45,7 @@ def test_a_file_that_changes_while_it_is_read_is_valid_or_stale_and_never_a_forg
             (file,) = verify_subjects(data, judged.root)
             assert file.state in {SubjectState.VALID, SubjectState.STALE}
             if file.state is SubjectState.VALID:
-                assert {each.outcome for each in file.citations} == {CheckOutcome.HOLDS}
+                assert {citation.outcome for citation in file.citations} == {CheckOutcome.HOLDS}
     finally:
         stop.set()
         writer.join()

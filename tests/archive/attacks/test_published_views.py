@@ -13,7 +13,7 @@ SUFFIXES = (".md", ".html", ".dsse.json", ".tlog-proof")
 
 
 def run(*arguments):
-    return CliRunner().invoke(build(), [str(each) for each in arguments])
+    return CliRunner().invoke(build(), [str(argument) for argument in arguments])
 
 
 def verify(*arguments):

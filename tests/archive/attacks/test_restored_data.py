@@ -31,7 +31,7 @@ def notices(judged):
 
 
 def run(*arguments):
-    return CliRunner().invoke(build(), [str(each) for each in arguments])
+    return CliRunner().invoke(build(), [str(argument) for argument in arguments])
 
 
 def verify(*arguments):
@@ -103,8 +103,8 @@ def test_a_repair_that_accepts_a_rollback_enters_lost_notices_again(judged, home
     (database,) = home.glob("projects/*/esper.db")
     shutil.copy(database, tmp_path / "before.db")
     on_project(judged.root, lambda project: revoke(project, judged))
-    for each in database.parent.glob("esper.db*"):
-        each.unlink()
+    for path in database.parent.glob("esper.db*"):
+        path.unlink()
     shutil.copy(tmp_path / "before.db", database)
     assert verify(judged.id).exit_code == 7
     assert run("certificates", "repair", "--accept-rollback").exit_code == 0

@@ -43,7 +43,7 @@ def canary(tmp_path):
     (tmp_path / "inside").mkdir()
     yield tmp_path / "inside"
     assert (tmp_path / "canary").read_text() == OUTSIDE
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["canary", "inside"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["canary", "inside"]
 
 
 @pytest.mark.parametrize("digest", [*HOSTILE, "../canary", sha256(OUTSIDE.encode()).hexdigest().upper()])

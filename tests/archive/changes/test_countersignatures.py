@@ -78,7 +78,7 @@ def test_a_certificate_that_nobody_countersigned_has_no_such_check(home, judged)
 
 def test_a_countersignature_counts_once_its_key_is_trusted(home, judged, ann):
     countersign(judged, home, ann)
-    assert [each.outcome for each in checks(judged, home)] == [CheckOutcome.CANNOT_DECIDE]
+    assert [check.outcome for check in checks(judged, home)] == [CheckOutcome.CANNOT_DECIDE]
     trust(home, key_of(ann))
     (found,) = checks(judged, home)
     assert found.outcome is CheckOutcome.HOLDS

@@ -50,7 +50,7 @@ def entered(connection, record_id):
 def told(home):
     """Return what the one log of a home says of keys: what, of which key, signed by which."""
     (entries,) = notices(home).values()
-    return [(each.notice.kind, each.notice.key, each.envelope.key_id) for each in entries]
+    return [(entry.notice.kind, entry.notice.key, entry.envelope.key_id) for entry in entries]
 
 
 def history(home, roots):
@@ -59,7 +59,7 @@ def history(home, roots):
 
 
 def private_files(home):
-    return sorted(each.name for each in (home / "keys").iterdir() if "PRIVATE" in each.read_text())
+    return sorted(path.name for path in (home / "keys").iterdir() if "PRIVATE" in path.read_text())
 
 
 @pytest.mark.both_databases
@@ -114,7 +114,7 @@ def test_a_shared_database_s_log_is_told_as_well(home, make_project, postgresql_
     done = rotate(home, SAID)
     assert len(done.logs) == 2
     assert sorted(notices(home)) == sorted(done.logs)
-    assert all(len(each) == 2 for each in notices(home).values())
+    assert all(len(notice) == 2 for notice in notices(home).values())
 
 
 @pytest.mark.both_databases
@@ -125,7 +125,7 @@ def test_rotating_again_and_again_makes_a_chain(home, judged):
     found = history(home, [first.public_key])
     assert found.is_good(signing_key(home).key_id, 100)
     assert found.ignored == ()
-    assert len([each for each in found.spans.values() if each.last is None]) == 1
+    assert len([span for span in found.spans.values() if span.last is None]) == 1
 
 
 @pytest.mark.sample(4)
@@ -270,4 +270,4 @@ def test_sessions_that_run_while_the_key_is_rotated_sign_with_a_good_key(home, j
         ids = [each for (each,) in connection.exec_driver_sql("SELECT record_id FROM log_entry ORDER BY idx")]
         entries = [entered(connection, each) for each in ids]
     assert len(entries) == 7
-    assert all(found.is_good(each.key_id, each.idx) for each in entries)
+    assert all(found.is_good(entry.key_id, entry.idx) for entry in entries)

@@ -53,7 +53,7 @@ def noticed(judged):
             said = transparency_log.notices_about(
                 connection, transparency_log.log_of(connection, shop.project.key), judged.id
             )
-            return [each.notice for each in log_notices(said)]
+            return [log_notice.notice for log_notice in log_notices(said)]
 
     return on_project(judged, lambda project: project.services.store.run(read, project.services))
 

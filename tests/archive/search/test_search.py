@@ -35,7 +35,7 @@ def hits(archived, words, **options):
 
 
 def ids(archived, words, **options):
-    return [each.entry.id for each in hits(archived, words, **options)]
+    return [hit.entry.id for hit in hits(archived, words, **options)]
 
 
 def test_every_text_that_is_searched_is_found_and_shown_with_where_it_stands(archived) -> None:
@@ -117,7 +117,7 @@ QUERIES = (
 def test_signs_of_query_languages_are_no_more_than_spaces(archived, words) -> None:
     archived.add(made(1, summary="there is a loss that is kept"))
     if asked_words(words):
-        assert all(each.passage for each in hits(archived, words))
+        assert all(hit.passage for hit in hits(archived, words))
     else:
         with pytest.raises(UsageError, match="no search word in"):
             hits(archived, words)
@@ -145,7 +145,7 @@ def test_any_text_can_be_searched_for(archived) -> None:
 def test_a_text_is_found_by_any_run_of_its_own_words(before, after) -> None:
     issued = normal(replace(made(1), summary=f"{before} quokka {after}"))
     words = words_of(issued.summary)
-    assert all(len(each) <= LONGEST_WORD for each in words)
+    assert all(len(word) <= LONGEST_WORD for word in words)
     assert " ".join(words) in searched_text(issued)
     said = list(passages(issued))
     assert list(recorded_passages(statement(issued))) == said

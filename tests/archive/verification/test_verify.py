@@ -45,7 +45,7 @@ def verify(target, where=None) -> VerificationResult:
 
 def outcomes(found: VerificationResult):
     groups = (combine_outcomes(*each) for each in (found.genuine, found.verdict, found.citations))
-    return (*(str(each) for each in groups), str(found.currency))
+    return (*(str(group) for group in groups), str(found.currency))
 
 
 def failed(found: VerificationResult):
@@ -210,7 +210,7 @@ def test_lines_that_moved_are_named_with_where_they_stand_now(judged) -> None:
     assert found.exit_code is ExitCode.NOT_CURRENT
     (file,) = found.files
     assert (file.path, str(file.state)) == ("train.py", "stale")
-    assert [(each.name, each.detail) for each in file.citations] == [
+    assert [(citation.name, citation.detail) for citation in file.citations] == [
         ("ESP101 at train.py:8", "cited line moved to 9"),
         ("ESP305 at train.py:10", "cited line moved to 11"),
     ]
@@ -219,13 +219,13 @@ def test_lines_that_moved_are_named_with_where_they_stand_now(judged) -> None:
 def test_lines_that_stayed_are_told_from_lines_that_are_gone(judged) -> None:
     judged.train.write_text(FAULTY.replace("total += loss.item()", "total += loss.detach()"), encoding="utf-8")
     (file,) = verify(judged.id).files
-    assert [each.detail for each in file.citations] == ["cited line unchanged", "cited line not found"]
+    assert [citation.detail for citation in file.citations] == ["cited line unchanged", "cited line not found"]
 
 
 def test_a_file_that_is_gone_makes_it_stale(judged) -> None:
     judged.train.unlink()
     found = verify(judged.id)
-    assert [str(each.state) for each in found.files] == ["missing"]
+    assert [str(file.state) for file in found.files] == ["missing"]
     assert found.exit_code is ExitCode.NOT_CURRENT
 
 

@@ -84,8 +84,10 @@ class Archive:
         path = self.write(text, name)
         self.commit(at)
         (document,) = self.audit(path).documents
-        return [each.code for each in document.problems]
+        return [problem.code for problem in document.problems]
 
     def details(self, *paths: Path) -> dict[str, str]:
         """Return what an audit says, by code; the last of each."""
-        return {each.code: each.detail for document in self.audit(*paths).documents for each in document.problems}
+        return {
+            problem.code: problem.detail for document in self.audit(*paths).documents for problem in document.problems
+        }

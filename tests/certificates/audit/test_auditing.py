@@ -234,7 +234,9 @@ def test_what_is_not_committed_is_looked_up_in_the_work_tree_and_its_date_is_ope
     (archive.root / "src/model.py").write_text("a = 1\nb = 2\n")
     archive.write(certificate(evidence="## EVIDENCE\n- `src/model.py:2`"))
     (document,) = archive.audit().documents
-    assert [(each.code, each.outcome) for each in document.problems] == [("date-undecided", CheckOutcome.CANNOT_DECIDE)]
+    assert [(problem.code, problem.outcome) for problem in document.problems] == [
+        ("date-undecided", CheckOutcome.CANNOT_DECIDE)
+    ]
     assert archive.audit().exit_code is ExitCode.UNDECIDED
     archive.write(certificate(evidence="## EVIDENCE\n- `src/model.py:3`"))
     assert "citation-line" in archive.details()
@@ -321,7 +323,7 @@ def test_a_later_certificate_that_says_the_opposite_of_the_same_code_contradicts
     archive.codes(certificate())
     archive.write(AGAINST, LATER)
     archive.commit(LATER_COMMIT)
-    found = {each.path: [problem.code for problem in each.problems] for each in archive.audit().documents}
+    found = {document.path: [problem.code for problem in document.problems] for document in archive.audit().documents}
     assert found == {f"{FOLDER}/{LATER}": ["status-contradicts"], f"{FOLDER}/{NAME}": []}
 
 
@@ -383,7 +385,7 @@ def issued(archive):
 
 def codes_of(archive, view):
     (document,) = archive.audit(view).documents
-    return [(each.code, each.line) for each in document.problems]
+    return [(problem.code, problem.line) for problem in document.problems]
 
 
 @pytest.mark.sample(6)
@@ -450,7 +452,7 @@ def test_folders_are_walked_and_other_markdown_is_passed_over(archive) -> None:
     archive.write("# Notes\n", "notes.md", "docs")
     archive.commit()
     found = archive.audit(archive.root, archive.root / FOLDER / NAME)
-    assert ([each.path for each in found.documents], found.passed_over) == ([f"{FOLDER}/{NAME}"], 2)
+    assert ([document.path for document in found.documents], found.passed_over) == ([f"{FOLDER}/{NAME}"], 2)
     assert len(archive.audit(archive.root / "docs/notes.md").documents) == 1
 
 
@@ -475,7 +477,7 @@ def test_what_cannot_be_read_is_said_and_decides_nothing(archive) -> None:
     assert found.exit_code is ExitCode.UNDECIDED
     for name in (f"fifo_x_{STAMP}.md", f"link_x_{STAMP}.md"):
         (document,) = archive.audit(archive.root / FOLDER / name).documents
-        assert [each.code for each in document.problems] == ["unreadable"]
+        assert [problem.code for problem in document.problems] == ["unreadable"]
 
 
 def test_nothing_that_a_repository_configures_runs(archive, tmp_path) -> None:
@@ -518,4 +520,4 @@ def test_a_name_that_is_not_utf_8_is_audited_and_shown_escaped(archive) -> None:
     archive.commit(COMMITTED)
     (document,) = archive.audit().documents
     assert document.path.endswith("loop_\\xff_20260210_093000.md")
-    assert [each.code for each in document.problems] == ["file-name"]
+    assert [problem.code for problem in document.problems] == ["file-name"]

@@ -106,7 +106,7 @@ def test_a_view_of_ours_is_read_as_what_it_says(view) -> None:
     assert document.component
     assert document.identifier.startswith("crt_")
     assert has_template_form(document.dated)
-    assert [read_status(each.text).is_exact for each in document.statuses] == [True]
+    assert [read_status(status.text).is_exact for status in document.statuses] == [True]
     assert {
         DocumentSection.SCOPE,
         DocumentSection.FINDINGS,
@@ -118,7 +118,7 @@ def test_a_view_of_ours_is_read_as_what_it_says(view) -> None:
 
 def test_what_findings_say_is_never_taken_for_the_decision() -> None:
     text = certificate(findings="## FINDINGS\n**Status**: REJECTED\n### Outcome of the tests\n**Status**: NO_GO")
-    assert [each.text for each in read_document(NAME, text.encode()).statuses] == ["APPROVED"]
+    assert [status.text for status in read_document(NAME, text.encode()).statuses] == ["APPROVED"]
 
 
 PIECES = (

@@ -63,7 +63,7 @@ def test_what_it_says_is_kept_as_words_with_what_does_not_hold(archive, take, st
     with store.reading() as connection:
         row = connection.execute(select(table)).one()
     assert bytes(row.text) == text.encode()
-    assert {each["outcome"] for each in json.loads(row.problems)} == {"fails"}
+    assert {load["outcome"] for load in json.loads(row.problems)} == {"fails"}
 
 
 def test_what_was_taken_in_is_no_certificate_of_ours(archive, take, store) -> None:

@@ -25,7 +25,7 @@ def codes(archive):
         archive.write(certificate())
         archive.write(text, name, FOLDER)
         archive.commit()
-        return [each.code for document in archive.audit().documents for each in document.problems]
+        return [problem.code for document in archive.audit().documents for problem in document.problems]
 
     return audit
 

@@ -30,7 +30,7 @@ def forget(archive):
 
 
 def named(archive, published=()):
-    return {(each.kind, each.where) for each in archive.audit(published).faults}
+    return {(fault.kind, fault.where) for fault in archive.audit(published).faults}
 
 
 def test_a_log_that_is_whole_has_no_faults(grown):
@@ -219,7 +219,7 @@ def test_published_checkpoints_of_this_history_another_log_or_a_stranger_are_no_
         signed_checkpoint(Checkpoint("example.org/other", 99, wrong), grown.key),
         signed_checkpoint(Checkpoint(origin, 99, wrong), stranger_key(tmp_path)),
     ]
-    assert not grown.kinds([("somewhere", read_note(each)) for each in notes])
+    assert not grown.kinds([("somewhere", read_note(note)) for note in notes])
 
 
 def stranger_key(folder):
@@ -281,7 +281,7 @@ def test_a_log_of_several_blocks_is_audited_to_its_end(archive):
     assert not archive.kinds()
     archive.sql(f"DELETE FROM log_entry WHERE idx = {2 * BLOCK}")
     archive.sql(f"DELETE FROM log_node WHERE level = {BLOCK.bit_length()} AND idx = 0")
-    found = {(each.kind, each.where) for each in archive.audit().faults}
+    found = {(fault.kind, fault.where) for fault in archive.audit().faults}
     assert ("middle-removed", f"entry {2 * BLOCK}") in found
     assert ("node-missing", f"node 0 on level {BLOCK.bit_length()}") in found
 

@@ -46,7 +46,7 @@ def arguments(archive, tmp_path):
         key = as_note_key(archive.key.public_key, transparency_log.origin(connection, archive.log_id))
     lines = [archive.logged[OLD - 1].root, *hashes]
     consistency = tmp_path / "consistency"
-    consistency.write_text("\n".join([str(OLD), *(b64encode(each).decode() for each in lines)]) + "\n")
+    consistency.write_text("\n".join([str(OLD), *(b64encode(line).decode() for line in lines)]) + "\n")
     return [key, *found, consistency]
 
 

@@ -48,7 +48,7 @@ def grown(leaves):
     nodes = {}
 
     def read(places):
-        return [nodes[each] for each in places]
+        return [nodes[place] for place in places]
 
     for idx, each in enumerate(leaves):
         filled = appended(idx, each, read)
@@ -61,7 +61,7 @@ sizes = st.integers(0, 300)
 
 
 def test_the_roots_are_those_of_certificate_transparency():
-    leaves = [merkle.leaf_hash(bytes.fromhex(each)) for each in CT_LEAVES]
+    leaves = [merkle.leaf_hash(bytes.fromhex(ct_leaf)) for ct_leaf in CT_LEAVES]
     _, read = grown(leaves)
     assert [root(size, read).hex() for size in range(1, 9)] == CT_ROOTS
     assert root(0, read) == EMPTY_ROOT == sha256(b"").digest()

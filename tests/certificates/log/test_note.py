@@ -137,7 +137,7 @@ def proof_of(key, idx=2, size=5):
     leaves, nodes = [f"leaf {each}".encode() for each in range(size)], {}
 
     def read(places):
-        return [nodes[each] for each in places]
+        return [nodes[place] for place in places]
 
     for place, each in enumerate(leaves):
         nodes.update(appended(place, leaf_hash(each), read))

@@ -108,8 +108,8 @@ def test_a_database_that_was_deleted_is_named_when_a_new_one_is_in_its_place(hom
     first = Archive(Store(url), home)
     first.grow(2)
     first.store.close()
-    for each in tmp_path.glob("esper.db*"):
-        each.unlink()
+    for path in tmp_path.glob("esper.db*"):
+        path.unlink()
     second = Archive(Store(url), home)
     assert second.check_pin() == ["database-deleted"]
     with pytest.raises(IntegrityError, match="the database has no log"):
@@ -222,7 +222,7 @@ def test_no_half_written_pin_is_left_and_one_that_was_left_does_no_harm(archive,
     archive.grow(1)
     file.with_suffix(".new").write_text("half")
     archive.grow(1)
-    assert sorted(each.suffix for each in file.parent.iterdir()) == [".checkpoint", ".lock"]
+    assert sorted(path.suffix for path in file.parent.iterdir()) == [".checkpoint", ".lock"]
     assert pins.pinned(archive.home, archive.store.where, PROJECT.key).size == 2
 
 

@@ -118,7 +118,7 @@ def test_notices_are_listed_oldest_first_all_of_them_and_those_about_a_certifica
     archive.grow(1)
     archive.enter(Record(notice_id(7), EntryKind.NOTICE, certified, notice_bytes(7)))
     with archive.store.reading() as connection:
-        assert [each.idx for each in transparency_log.notices(connection, archive.log_id)] == [1, 2]
+        assert [notice.idx for notice in transparency_log.notices(connection, archive.log_id)] == [1, 2]
         (about,) = transparency_log.notices_about(connection, archive.log_id, certified)
     assert about.record_id == notice_id(7)
 

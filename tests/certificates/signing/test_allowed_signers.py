@@ -74,7 +74,7 @@ def test_a_line_without_namespaces_may_sign_anything_as_with_openssh(pairs):
 
 def test_empty_lines_and_comments_say_nothing():
     found = read(f"\n# ann {KEY}\n   \t\n\r\n  # x\nann {KEY}\r\n")
-    assert [each.principal for each in found.signers] == ["ann"]
+    assert [signer.principal for signer in found.signers] == ["ann"]
     assert found.refused == ()
 
 
@@ -149,7 +149,7 @@ def test_a_line_that_is_not_plain_is_refused_aloud_and_the_others_count(line):
     assert [each.where for each in found.refused] == ["keys:2"]
     assert found.refused[0].why
     both = read(f"{line}\nbob {KEY}\n")
-    assert [each.principal for each in both.signers] == ["bob"]
+    assert [signer.principal for signer in both.signers] == ["bob"]
 
 
 @pytest.mark.sample(68)
@@ -178,7 +178,7 @@ def test_a_line_that_is_not_plain_is_refused_aloud_and_the_others_count(line):
 @pytest.mark.parametrize("name", ["ann", "ann,bob", "*", "!ann,*", '"ann"', "a?n", "bob", "#ann"])
 def test_never_more_is_trusted_than_ssh_keygen_trusts(pairs, name, options):
     line = " ".join(each for each in (name, options, public(pairs, "ed25519")) if each)
-    ours = any(each.principal == "ann" and each.may_sign(NAMESPACE) for each in read(line).signers)
+    ours = any(signer.principal == "ann" and signer.may_sign(NAMESPACE) for signer in read(line).signers)
     if ours:
         assert ssh_keygen_takes(pairs, line)
 
@@ -192,9 +192,9 @@ def test_no_changed_line_is_trusted_more_than_ssh_keygen_trusts_it(pairs, data):
         length = data.draw(st.integers(0, 2))
         piece = data.draw(st.sampled_from(["", " ", "\t", ",", '"', "*", "!", "#", "=", "A", "\\", "\x0b", "é", "'"]))
         line = line[:place] + piece + line[place + length :]
-    for each in read(line).signers:
-        if each.may_sign(NAMESPACE) and f"{each.kind} {each.blob}" == public(pairs, "ed25519"):
-            assert ssh_keygen_takes(pairs, line, principal=each.principal)
+    for signer in read(line).signers:
+        if signer.may_sign(NAMESPACE) and f"{signer.kind} {signer.blob}" == public(pairs, "ed25519"):
+            assert ssh_keygen_takes(pairs, line, principal=signer.principal)
 
 
 @settings(max_examples=300)
@@ -206,7 +206,7 @@ def test_any_bytes_are_read_and_give_nobody_any_trust(junk):
 
 def test_of_two_lines_for_one_key_the_first_counts():
     found = read(f"ann {KEY}\nbob {KEY}\n")
-    assert [each.principal for each in found.signers] == ["ann"]
+    assert [signer.principal for signer in found.signers] == ["ann"]
     assert found.refused[0].where == "keys:2"
 
 

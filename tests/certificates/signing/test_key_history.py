@@ -190,7 +190,7 @@ ACTION = st.tuples(st.integers(0, 4), st.sampled_from([ADDED, RETIRED, REVOKED])
 def test_a_key_is_good_exactly_where_a_slow_reading_of_the_log_says_so(keys, actions, roots):
     """The slow reading: a set of good keys, entry by entry."""
     log = [notice(index, keys[by], kind, keys[about]) for index, (by, kind, about) in enumerate(actions)]
-    history = key_history(log, [keys[each].public_key for each in sorted(roots)])
+    history = key_history(log, [keys[root].public_key for root in sorted(roots)])
     good_now, ended = set(roots), set()
     for index, (by, kind, about) in enumerate(actions):
         for number, key in enumerate(keys):

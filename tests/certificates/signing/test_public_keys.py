@@ -76,7 +76,7 @@ def encodings(x, y):
 
 
 def test_all_points_of_small_order_are_refused_in_every_encoding():
-    known = [each for found in small_order() for each in encodings(*found)]
+    known = [encoding for found in small_order() for encoding in encodings(*found)]
     assert len(known) == len(set(known)) == 14
     for raw in known:
         with pytest.raises(IntegrityError, match=r"small order|canonical encoding"):

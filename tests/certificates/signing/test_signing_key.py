@@ -82,7 +82,7 @@ def test_only_its_owner_can_read_it_whatever_the_umask(tmp_path, umask):
 
 def test_nothing_half_written_is_left(tmp_path):
     signing_key(tmp_path)
-    assert sorted(each.name for each in (tmp_path / "keys").iterdir()) == ["lock", "signing-key.pem"]
+    assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["lock", "signing-key.pem"]
 
 
 def test_what_was_left_half_written_is_replaced(tmp_path):
@@ -117,7 +117,7 @@ def test_32_processes_at_once_get_one_key(tmp_path):
     said = [each.communicate(timeout=240)[0] for each in started]
     assert [each.returncode for each in started] == [0] * 32
     assert set(said) == {f"{signing_key(home).key_id} {signing_key(home).sign(b'm').hex()}\n"}
-    assert sorted(each.name for each in (home / "keys").iterdir()) == ["lock", "signing-key.pem"]
+    assert sorted(path.name for path in (home / "keys").iterdir()) == ["lock", "signing-key.pem"]
 
 
 def test_a_process_that_dies_while_it_makes_the_key_leaves_the_next_one_to_make_it(tmp_path):

@@ -43,7 +43,7 @@ def bring(project):
     def write(*signers, data=None):
         place = project_file(project)
         place.parent.mkdir(exist_ok=True)
-        text = "".join(f"{each.line()}\n" for each in signers).encode() if data is None else data
+        text = "".join(f"{signer.line()}\n" for signer in signers).encode() if data is None else data
         place.write_bytes(text)
         return text
 
@@ -108,7 +108,7 @@ def test_a_key_is_one_key_however_often_it_is_named(home, project, bring, ann):
     trust(home, ann)
     accept(home, PROJECT_KEY, bring(own_signer("somebody-else", ann.raw), own_signer("third", ann.raw)))
     found = trusted(home, project, PROJECT_KEY)
-    assert [each.signer.principal for each in found.keys] == ["ann"]
+    assert [key.signer.principal for key in found.keys] == ["ann"]
 
 
 def test_a_key_that_a_project_brings_along_is_not_trusted(home, project, bring, ann):
@@ -156,7 +156,7 @@ def test_the_key_of_a_project_never_becomes_another_path(home, project, bring, a
         accept(home, project_key, data)
     with pytest.raises(UsageError):
         trusted(home, project, project_key)
-    assert not any(each.is_file() for each in home.rglob("*"))
+    assert not any(path.is_file() for path in home.rglob("*"))
 
 
 @pytest.mark.parametrize("what", ["link", "fifo", "folder", "huge", "link in between"])
@@ -226,4 +226,4 @@ def test_a_key_for_other_purposes_signs_no_certificate(home, ann):
 def test_one_s_own_key_gives_no_second_opinion(home, ann):
     signing_key(home)
     trust(home, ann)
-    assert [read_signer(each).principal for each in trusted(home, None).allowed_signers().splitlines()] == ["ann"]
+    assert [read_signer(line).principal for line in trusted(home, None).allowed_signers().splitlines()] == ["ann"]

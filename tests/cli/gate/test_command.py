@@ -99,7 +99,7 @@ def test_files_that_were_not_read_leave_the_verdict_and_the_gate_undecided(make_
     issued = submit(root, "review this training code", path=".")
     assert issued.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert "files-unread" in [line.name for line in issued.verdict.ceiling.lines]
-    assert any("odd.py" in each.what for each in issued.gaps)
+    assert any("odd.py" in gap.what for gap in issued.gaps)
     assert gate("train.py")[0] is ExitCode.AGAINST
 
 
@@ -204,7 +204,7 @@ def test_the_next_command_names_the_files_without_coverage(judged):
 
 def test_the_old_options_still_write_their_files(judged, tmp_path):
     gate("train.py", "--sarif", str(tmp_path / "gate.sarif"), "--summary", str(tmp_path / "gate.md"))
-    assert {each.name for each in tmp_path.iterdir()} >= {"gate.sarif", "gate.md"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"gate.sarif", "gate.md"}
 
 
 @pytest.mark.parametrize(

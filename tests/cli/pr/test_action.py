@@ -94,7 +94,7 @@ def holds(condition, inputs, github, *, is_failed):
     known = {f"inputs.{name}": each for name, each in inputs.items()} | {"github.event_name": github["event_name"]}
     if "!cancelled()" not in parts and is_failed:
         return False
-    compared = [each.split(" == ") for each in parts if not each.startswith("!")]
+    compared = [part.split(" == ") for part in parts if not part.startswith("!")]
     return all(known[name] == value.strip("'") for name, value in compared)
 
 
@@ -142,9 +142,9 @@ def test_what_a_fork_brings_does_not_run_and_loosens_nothing(job):
     codes, output, _ = job(hostile, trust=KEY)
     assert codes == {"Review the pull request": 3, "Look at the certificates": 8}
     assert not (job.root / "ran").exists()
-    commands = [each for each in output.splitlines() if each.lstrip().startswith("::")]
+    commands = [line for line in output.splitlines() if line.lstrip().startswith("::")]
     assert commands
-    assert all(re.match(r"::(error|warning|notice) file=[^:]*,line=\d+,", each) for each in commands)
+    assert all(re.match(r"::(error|warning|notice) file=[^:]*,line=\d+,", command) for command in commands)
 
 
 def test_the_gate_needs_a_key_and_fails_without_one(job):

@@ -126,8 +126,8 @@ def test_annotations_are_at_most_ten_of_each_level_and_the_report_is_the_summary
     place = branch({"many.py": loops})
     done = pr(place, "--format", "github", code=3, env=job(host, tmp_path))
     lines = done.stdout.splitlines()
-    assert sum(each.startswith("::error ") for each in lines) == 10
-    assert sum(each.startswith("::warning ") for each in lines) == 10
+    assert sum(line.startswith("::error ") for line in lines) == 10
+    assert sum(line.startswith("::warning ") for line in lines) == 10
     assert lines[-1] == "found 14 critical, 14 warnings in 2 files"
     assert (tmp_path / "summary.md").read_text().startswith("<!-- esper-pr -->\n### esper: 14 critical, 14 warnings")
     assert host.requests == []
@@ -174,9 +174,9 @@ def test_a_merge_request_has_a_note_and_a_code_quality_report(branch, host):
     host.user_status = 200
     done = pr(place, "--format", "gitlab", "--post", code=3, env=env)
     issues = json.loads(done.stdout)
-    assert {each["check_name"] for each in issues} == {"ESP101", "ESP301", "ESP702"}
-    assert {each["severity"] for each in issues} <= {"info", "minor", "major", "critical", "blocker"}
-    assert len({each["fingerprint"] for each in issues}) == len(issues)
+    assert {issue["check_name"] for issue in issues} == {"ESP101", "ESP301", "ESP702"}
+    assert {issue["severity"] for issue in issues} <= {"info", "minor", "major", "critical", "blocker"}
+    assert len({issue["fingerprint"] for issue in issues}) == len(issues)
     assert issues[0]["location"]["lines"]["begin"] > 0
     (note,) = host.comments
     assert note["body"].startswith("<!-- esper-pr -->")
@@ -187,7 +187,7 @@ def test_a_merge_request_has_a_note_and_a_code_quality_report(branch, host):
 def test_junit_and_sarif_are_valid_and_tell_the_same_findings(branch):
     place = branch({"train.py": FAULTY, "fine.py": "x = 1\n"})
     suites = ET.fromstring(pr(place, "--format", "junit", code=3).stdout)  # noqa: S314 - our own text
-    counts = {each.get("name"): (each.get("tests"), each.get("failures")) for each in suites}
+    counts = {suite.get("name"): (suite.get("tests"), suite.get("failures")) for suite in suites}
     assert counts == {"esper review": ("2", "1"), "esper gate": ("2", "2")}
     log = json.loads(pr(place, "--format", "sarif", code=3).stdout)
     jsonschema.validate(log, json.loads(SCHEMA.read_text(encoding="utf-8")))
@@ -243,7 +243,7 @@ def test_fifty_thousand_changed_lines_are_one_comment_of_bounded_size(branch, ho
         f"part_{number}.py": "\n\n".join(FAULTY.replace("def train", f"def train{loop}") for loop in range(50))
         for number in range(110)
     }
-    assert sum(each.count("\n") for each in files.values()) > 50_000
+    assert sum(file.count("\n") for file in files.values()) > 50_000
     place = branch(files)
     done = pr(place, "--format", "github", "--post", code=3, env=job(host, tmp_path))
     assert "comment created" in done.stdout

@@ -54,8 +54,8 @@ def diagnostic(hostile, severity=Severity.CRITICAL):
 
 def review_of(claims, patches=(), unreadable=(), why="reason"):
     report = ReviewReport(tuple(claims), (), tuple(unreadable), ("ESP101",), 0, 1, 1)
-    paths = tuple(dict.fromkeys(each.location.path for each in claims))
-    coverage = [FileCoverage(each, "a", CoverageState.AGAINST, why, why, why) for each in paths]
+    paths = tuple(dict.fromkeys(claim.location.path for claim in claims))
+    coverage = [FileCoverage(path, "a", CoverageState.AGAINST, why, why, why) for path in paths]
     gate = GateResult(Path("/p"), tuple(coverage), 0)
     options = ReviewOptions((Path("/p"),))
     return PullRequestReview(
@@ -87,7 +87,7 @@ def test_no_text_becomes_markup_a_mention_a_link_or_a_command(hostile):
     html, links, texts, types = markup_of(comment)
     plain = {line.split(">")[0] + ">" for each in html for line in each.split("\n") if line.startswith("<")}
     assert plain <= OWN_MARKUP, plain
-    assert all(each.startswith("https://host/o/r/blob/c/") for each in links)
+    assert all(link.startswith("https://host/o/r/blob/c/") for link in links)
     assert not types & {"table_open", "image", "blockquote_open", "code_block"}
     # A mention or an address needs its text in one piece.
     for text in texts:

@@ -18,7 +18,7 @@ def test_every_option_of_the_command_is_on_the_page():
     app = typer.Typer()
     register(app)
     command = typer.main.get_command(app)
-    options = {name for each in command.params for name in each.opts if name.startswith("--")}
+    options = {name for param in command.params for name in param.opts if name.startswith("--")}
     assert options - {"--project", "--install-completion", "--show-completion"} <= set(re.findall(r"--[\w-]+", TEXT))
     shown = "\n".join(line for line in TEXT.splitlines() if line.startswith("esper pr") or "- esper pr" in line)
     assert set(re.findall(r"--[\w-]+", shown)) <= options

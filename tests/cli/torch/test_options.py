@@ -80,5 +80,5 @@ def test_what_cannot_be_meant_is_refused(parse, line):
 @pytest.mark.parametrize("measurement", measurements(), ids=lambda measurement: measurement.kind)
 def test_the_option_of_the_backward_pass_is_one_of_the_measurements_that_use_it(measurement):
     command = typer.main.get_command(build()).get_command(None, "torch").get_command(None, measurement.command)
-    has_train = any("--train" in each.opts for each in command.params)
+    has_train = any("--train" in param.opts for param in command.params)
     assert has_train == any(each.name == "train" for each in measurement.option_list())

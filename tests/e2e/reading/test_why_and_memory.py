@@ -57,10 +57,10 @@ def test_memory_keeps_what_is_superseded_out_unless_all_is_asked_for(desk, ids) 
 def test_memory_of_one_agent_and_one_kind_as_json(desk) -> None:
     notes = desk.esper("memory", "show", "--agent", "pytorch-code-reviewer", "--kind", "next-actions", "--json").json
     assert notes
-    assert {(each["agent"], each["kind"], each["state"]) for each in notes} == {
+    assert {(note["agent"], note["kind"], note["state"]) for note in notes} == {
         ("pytorch-code-reviewer", "next-actions", "current")
     }
-    assert any(each["command"].startswith("esper submit --rerun crt_") for each in notes)
+    assert any(note["command"].startswith("esper submit --rerun crt_") for note in notes)
 
 
 def test_memory_says_that_there_is_more_than_the_limit(desk) -> None:

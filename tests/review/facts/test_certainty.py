@@ -24,7 +24,7 @@ def facts(query, topic, source, *wanted, **others):
     sources = {"net.py": source, **{f"{name}.py": text for name, text in others.items()}}
     done = inspect_sources(sources, InspectionSubject((topic,)), names=[query])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in (wanted or (MUST, SHOULD))]
+    return [fact for fact in done.results[0].facts if fact.assessment in (wanted or (MUST, SHOULD))]
 
 
 def test_only_one_function_decides_that_something_must_change():

@@ -33,7 +33,7 @@ def facts(part="nn.Linear(4, 4)", more="", model="Net()"):
     text = NET.format(part=part, more=more, model=model)
     done = inspect_sources({"a.py": text}, InspectionSubject(("torch.compile",)), names=["compile-readiness"])
     assert done.results[0].problem == ""
-    return {(each.assessment, each.line) for each in done.results[0].facts}
+    return {(fact.assessment, fact.line) for fact in done.results[0].facts}
 
 
 def test_a_module_without_known_breaks_is_a_place_to_begin():

@@ -47,8 +47,8 @@ def main():
 def facts(sources, *symbols):
     done = inspect_sources(sources, InspectionSubject((), Wish.EXPLAIN, symbols), names=["definition-structure"])
     assert done.results[0].problem == ""
-    assert {each.assessment for each in done.results[0].facts} == {Assessment.DESCRIPTION}
-    return {each.text: each.line for each in done.results[0].facts}
+    assert {fact.assessment for fact in done.results[0].facts} == {Assessment.DESCRIPTION}
+    return {fact.text: fact.line for fact in done.results[0].facts}
 
 
 def test_a_named_module_is_told_by_its_parts_its_flow_and_its_callers():
@@ -65,7 +65,7 @@ def test_a_named_module_is_told_by_its_parts_its_flow_and_its_callers():
 
 
 def test_layers_that_depend_on_the_mode_are_told():
-    assert any("`drop` works differently" in each for each in facts({"net.py": NET}, "net.py:Block"))
+    assert any("`drop` works differently" in fact for fact in facts({"net.py": NET}, "net.py:Block"))
 
 
 def test_a_file_without_a_named_definition_is_told_by_its_main_ones():
@@ -225,7 +225,7 @@ def test_what_a_base_class_in_another_file_does_is_told_down_to_the_method_of_th
     sources = {"losses/base.py": BASE, "losses/margin.py": DERIVED, "losses/helpers.py": HELPERS}
     subject = InspectionSubject((), Wish.EXPLAIN, ("losses/margin.py:Margin",))
     done = inspect_sources(sources, subject, names=["definition-structure"])
-    told = [(f"{each.path}:{each.line}", each.text) for each in done.results[0].facts]
+    told = [(f"{fact.path}:{fact.line}", fact.text) for fact in done.results[0].facts]
     head = '`Margin` is a module (`Base`): "Pull pairs together"; used by `forward(x, labels)` of `Base`'
     assert told[:3] == [
         ("losses/margin.py:5", head),
@@ -253,9 +253,9 @@ def test_the_base_of_a_generic_class_is_followed_and_the_method_that_runs_it_is_
     }
     subject = InspectionSubject((), Wish.EXPLAIN, ("dqn.py:DQN",))
     facts = inspect_sources(sources, subject, names=["definition-structure"]).results[0].facts
-    assert any(each.path == "base.py" and "inherited `update` of `Algorithm`" in each.text for each in facts)
-    assert not any("close" in each.text for each in facts)
-    assert any(each.text == "`batch` -> `policy` -> `q`" or "`policy`" in each.text for each in facts)
+    assert any(fact.path == "base.py" and "inherited `update` of `Algorithm`" in fact.text for fact in facts)
+    assert not any("close" in fact.text for fact in facts)
+    assert any(fact.text == "`batch` -> `policy` -> `q`" or "`policy`" in fact.text for fact in facts)
 
 
 def test_a_function_called_on_an_imported_module_takes_its_arguments():

@@ -17,7 +17,7 @@ MAIN = '\n\nif __name__ == "__main__":\n    main()\n'
 def found(query, body, *assessments):
     done = inspect_sources({"train.py": IMPORTS + dedent(body) + MAIN}, SUBJECT, names=[query])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in assessments]
+    return [fact for fact in done.results[0].facts if fact.assessment in assessments]
 
 
 MUST, SHOULD, FINE = Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.FINE
@@ -87,7 +87,7 @@ def main():
 )
 def test_an_operation_is_judged_by_the_mode_that_is_on(expression, mode, assessment):
     facts = found("nondeterministic-operations", NET.format(expression, mode), assessment)
-    assert any(each.line == 10 for each in facts)
+    assert any(fact.line == 10 for fact in facts)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_an_operation_is_judged_by_the_mode_that_is_on(expression, mode, assessm
 )
 def test_an_operation_that_repeats_its_results_is_not_reported(expression):
     facts = found("nondeterministic-operations", NET.format(expression, True), MUST, SHOULD)
-    assert not [each for each in facts if each.line == 10]
+    assert not [fact for fact in facts if fact.line == 10]
 
 
 @pytest.mark.parametrize(

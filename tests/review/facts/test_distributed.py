@@ -21,7 +21,7 @@ def facts(query, body, start=START):
 
 def texts(query, body, *assessments):
     wanted = assessments or (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK)
-    return [each.text for each in facts(query, body) if each.assessment in wanted]
+    return [fact.text for fact in facts(query, body) if fact.assessment in wanted]
 
 
 LOOP = """
@@ -70,7 +70,7 @@ def test_a_split_without_a_seed_must_change_and_one_with_a_generator_is_not_repo
     split = (
         "    data, held = torch.utils.data.random_split(data, [8, 2]{})\n    loader = DataLoader(data, sampler=args.s)"
     )
-    assert any("splits" in each or "split" in each for each in texts("rank-samples", training(split.format(""))))
+    assert any("splits" in text or "split" in text for text in texts("rank-samples", training(split.format(""))))
     seeded = split.format(", generator=torch.Generator().manual_seed(0)")
     assert not texts("rank-samples", training(seeded), Assessment.MUST_CHANGE)
 
@@ -179,7 +179,7 @@ def test_code_of_a_framework_is_left_to_it():
     start = START + "from accelerate import Accelerator\n"
     body = training("    loader = DataLoader(data, shuffle=True)\n    model.to('cuda:0')")
     for query in ("rank-samples", "rank-devices", "wrapped-model"):
-        assert not [each for each in facts(query, body, start) if each.assessment is Assessment.MUST_CHANGE]
+        assert not [fact for fact in facts(query, body, start) if fact.assessment is Assessment.MUST_CHANGE]
 
 
 def test_models_in_a_list_are_inspected_like_others():
@@ -187,4 +187,4 @@ def test_models_in_a_list_are_inspected_like_others():
         "def fit(nets, loader):\n    for x in loader:\n        made = torch.optim.SGD(nets[0].parameters(), lr=0.1)\n"
         "        nets[0](x).backward()\n        made.step()\n"
     )
-    assert any("`nets[0]` is not wrapped" in each for each in texts("wrapped-model", body))
+    assert any("`nets[0]` is not wrapped" in text for text in texts("wrapped-model", body))

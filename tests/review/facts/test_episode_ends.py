@@ -37,7 +37,7 @@ def advantages(rewards, values, dones, gamma, lam):
 def facts(source):
     done = inspect_sources({"net.py": source}, InspectionSubject(("reinforcement learning",)), names=["episode-ends"])
     assert not done.results[0].problem
-    return {(each.line, each.assessment): each.text for each in done.results[0].facts}
+    return {(fact.line, fact.assessment): fact.text for fact in done.results[0].facts}
 
 
 def test_a_loop_that_reads_both_flags_and_resets_is_fine():

@@ -18,7 +18,7 @@ EXPORT = '\n\ntorch.onnx.export(Net().eval(), torch.zeros(1, 8), "net.onnx", dyn
 def found(source, *assessments, subject=SUBJECT):
     done = inspect_sources({"net.py": source}, subject, names=["export-blockers"])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in assessments]
+    return [fact for fact in done.results[0].facts if fact.assessment in assessments]
 
 
 def exported(body):

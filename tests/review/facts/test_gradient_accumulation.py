@@ -26,7 +26,7 @@ def fit(model, loader, optimizer, scheduler, n):
 def found(source, *assessments):
     done = inspect_sources({"train.py": source}, SUBJECT, names=["gradient-accumulation"])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in assessments]
+    return [fact for fact in done.results[0].facts if fact.assessment in assessments]
 
 
 def loop(first="loss = model(x) / n", before="pass", last=" or i + 1 == len(loader)"):
@@ -78,7 +78,7 @@ def test_a_loop_that_accumulates_nothing_is_told_what_to_change():
     plain = "def fit(model, loader, optimizer):\n    for step, x in enumerate(loader):\n        optimizer.zero_grad()\n"
     plain += "        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
     facts = found(plain, SHOULD)
-    assert [each.line for each in facts] == [3, 5, 6]
+    assert [fact.line for fact in facts] == [3, 5, 6]
     assert "(step + 1) % n == 0 or step + 1 == len(loader)" in facts[2].remedy
 
 

@@ -66,8 +66,8 @@ def test_a_hook_that_keeps_an_output_is_told_and_one_that_detaches_is_fine():
         "kept = {}\n\n\ndef hook(module, given, output):\n    kept['x'] = output\n\n\n"
         "def watch(model):\n    model.register_forward_hook(hook)\n"
     )
-    assert [each.assessment for each in facts(text)] == [Assessment.SHOULD_CHECK]
-    assert [each.assessment for each in facts(text.replace("= output", "= output.detach()"))] == [Assessment.FINE]
+    assert [fact.assessment for fact in facts(text)] == [Assessment.SHOULD_CHECK]
+    assert [fact.assessment for fact in facts(text.replace("= output", "= output.detach()"))] == [Assessment.FINE]
 
 
 def test_layers_in_a_row_without_checkpoints_are_told_for_the_peak_only():
@@ -76,7 +76,7 @@ def test_layers_in_a_row_without_checkpoints_are_told_for_the_peak_only():
         "        super().__init__()\n        self.layers = nn.ModuleList([Block(4) for _ in range(9)])\n\n"
         "    def forward(self, x):\n        for layer in self.layers:\n            x = layer(x)\n        return x\n"
     )
-    assert [each.line for each in facts(text, "memory")] == [11]
+    assert [fact.line for fact in facts(text, "memory")] == [11]
     assert facts(text) == ()
     assert facts(text.replace("x = layer(x)", "x = checkpoint(layer, x)"), "memory") == ()
     assert facts(text.replace("Block(4)", "nn.Linear(4, 4)"), "memory") == ()
@@ -96,4 +96,4 @@ def test_a_detached_value_written_into_a_buffer_is_fine():
         "    def add(self, at, x):\n        self.rows[at] = x.detach()\n"
     )
     done = inspect_sources({"queue.py": source}, InspectionSubject(("memory growth",)), names=["kept-memory"])
-    assert [(each.line, each.assessment) for each in done.results[0].facts] == [(9, Assessment.FINE)]
+    assert [(fact.line, fact.assessment) for fact in done.results[0].facts] == [(9, Assessment.FINE)]

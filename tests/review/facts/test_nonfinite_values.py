@@ -16,7 +16,7 @@ def facts(text):
 
 def assessments(expression, arguments="x, y, mask, eps"):
     text = f"import torch\nimport torch.nn.functional as F\n\n\ndef loss({arguments}):\n    return {expression}\n"
-    return {each.assessment for each in facts(text)}
+    return {fact.assessment for fact in facts(text)}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def train(model, loader):
 
 
 def test_gradients_that_nothing_bounds_and_a_high_rate_are_told():
-    told = [each.line for each in facts(STEP.format(rate=0.1, clip="pass"))]
+    told = [fact.line for fact in facts(STEP.format(rate=0.1, clip="pass"))]
     assert told == [5, 11]
     clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-    assert [each.assessment for each in facts(STEP.format(rate=0.001, clip=clip))] == [Assessment.FINE]
+    assert [fact.assessment for fact in facts(STEP.format(rate=0.001, clip=clip))] == [Assessment.FINE]

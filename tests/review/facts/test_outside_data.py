@@ -17,7 +17,7 @@ def facts(source, **others):
     sources = {"net.py": source, **{f"{name}.py": text for name, text in others.items()}}
     done = inspect_sources(sources, InspectionSubject(("security",)), names=["outside-data"])
     assert not done.results[0].problem
-    return {(each.line, each.assessment): each.text for each in done.results[0].facts if each.path == "net.py"}
+    return {(fact.line, fact.assessment): fact.text for fact in done.results[0].facts if fact.path == "net.py"}
 
 
 def test_archives_are_told_by_kind_filter_and_origin():

@@ -28,7 +28,7 @@ NET += "class Net(nn.Module):\n    def forward(self, x, mask):\n        x = x.ha
 def found(query, source, *assessments):
     done = inspect_sources({"train.py": source}, SUBJECT, names=[query])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in assessments]
+    return [fact for fact in done.results[0].facts if fact.assessment in assessments]
 
 
 def step(rest, kind="float16", loss="model(x)"):

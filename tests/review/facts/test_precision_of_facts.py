@@ -9,7 +9,7 @@ from esper_agents.review.inspection import inspect_sources
 def facts(query, topic, source):
     done = inspect_sources({"net.py": source}, InspectionSubject((topic,)), names=[query])
     assert not done.results[0].problem
-    return {(each.line, each.assessment): each for each in done.results[0].facts}
+    return {(fact.line, fact.assessment): fact for fact in done.results[0].facts}
 
 
 CLOSURE = """\
@@ -40,7 +40,7 @@ def test_a_closure_that_an_optimizer_gets_runs_on_all_ranks():
 def test_the_fix_of_a_large_constant_has_its_sign():
     source = "def low(x, mask):\n    return x.masked_fill(mask, 1e30).amin(), x.masked_fill(mask, -1e30).amax()\n"
     done = inspect_sources({"net.py": source}, InspectionSubject(("mixed precision",)), names=["half-values"])
-    remedies = {each.remedy for each in done.results[0].facts}
+    remedies = {fact.remedy for fact in done.results[0].facts}
     assert remedies == {"write `torch.finfo(x.dtype).max`", "write `torch.finfo(x.dtype).min`"}
 
 

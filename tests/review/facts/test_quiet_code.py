@@ -223,7 +223,7 @@ class NegativeRateError(ValueError):
 def test_code_that_only_looks_like_a_fault_is_not_reported(query, topic, source, stated):
     done = inspect_sources({"net.py": source}, InspectionSubject((topic,)), names=[query])
     weighty = {Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK}
-    assert tuple(each.assessment for each in done.results[0].facts if each.assessment in weighty) == stated
+    assert tuple(fact.assessment for fact in done.results[0].facts if fact.assessment in weighty) == stated
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_code_that_only_looks_like_a_fault_is_not_reported(query, topic, source,
 def test_code_that_breaks_the_graph_by_its_data_is_not_called_ready(body):
     source = f"import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        {body}\n"
     done = inspect_sources({"net.py": source}, InspectionSubject(("torch.compile",)), names=["compile-readiness"])
-    assert [each.assessment for each in done.results[0].facts] == [Assessment.OPEN]
+    assert [fact.assessment for fact in done.results[0].facts] == [Assessment.OPEN]
 
 
 def test_whether_one_rank_writes_is_open_where_only_its_caller_can_know():
@@ -246,7 +246,7 @@ def test_whether_one_rank_writes_is_open_where_only_its_caller_can_know():
         "    torch.save", "    if not is_wrapped(model):\n        return\n    torch.save"
     )
     done = inspect_sources({"net.py": source}, InspectionSubject(("distributed training",)), names=["rank-output"])
-    assert Assessment.FINE not in {each.assessment for each in done.results[0].facts}
+    assert Assessment.FINE not in {fact.assessment for fact in done.results[0].facts}
 
 
 MEMORY = """\
@@ -277,7 +277,7 @@ class Memory(nn.Module):
 
 def facts(source, topic, query):
     done = inspect_sources({"net.py": source}, InspectionSubject((topic,)), names=[query])
-    return [(each.assessment, each.line) for each in done.results[0].facts]
+    return [(fact.assessment, fact.line) for fact in done.results[0].facts]
 
 
 def test_numbers_and_flags_beside_buffers_are_not_saved():
@@ -541,9 +541,9 @@ def test_a_name_that_one_expression_chooses_by_the_version_is_left_alone():
 def test_a_floor_that_is_advised_can_be_represented_in_every_dtype(line, query, topic):
     source = f"import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        {line}\n"
     done = inspect_sources({"net.py": source}, InspectionSubject((topic,)), names=[query])
-    remedies = [each.remedy for each in done.results[0].facts if each.remedy]
+    remedies = [fact.remedy for fact in done.results[0].facts if fact.remedy]
     assert remedies
-    assert all("torch.finfo(x.dtype).eps" in each for each in remedies)
+    assert all("torch.finfo(x.dtype).eps" in remedy for remedy in remedies)
 
 
 def test_a_load_with_a_pickle_module_executes_code_in_every_version():

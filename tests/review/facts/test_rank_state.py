@@ -38,7 +38,7 @@ WRAPPED = "\n\nnet = nn.parallel.DistributedDataParallel(Codes())\n"
 def facts(source):
     done = inspect_sources({"net.py": source}, InspectionSubject(("distributed training",)), names=["rank-state"])
     assert not done.results[0].problem
-    return {(each.line, each.assessment): each.text for each in done.results[0].facts}
+    return {(fact.line, fact.assessment): fact.text for fact in done.results[0].facts}
 
 
 def test_buffers_from_the_batch_are_told_and_counters_are_not():

@@ -21,7 +21,7 @@ UPDATE = """def update(self, state, action, reward, next_state, done):
 def found(query, source, *assessments):
     done = inspect_sources({"agent.py": HEAD + source}, SUBJECT, names=[query])
     assert not done.results[0].problem
-    return [each for each in done.results[0].facts if each.assessment in assessments]
+    return [fact for fact in done.results[0].facts if fact.assessment in assessments]
 
 
 def update(target, used="target"):

@@ -28,7 +28,7 @@ def facts(loader=", persistent_workers=True", to=", non_blocking=True", after="p
     text = LOOP.format(loader=loader, to=to, after=after)
     done = inspect_sources({"a.py": text}, InspectionSubject(("speed",)), names=["step-costs"])
     assert done.results[0].problem == ""
-    return {(each.assessment, each.line): each.text for each in done.results[0].facts}
+    return {(fact.assessment, fact.line): fact.text for fact in done.results[0].facts}
 
 
 def test_a_loop_that_does_everything_well_has_nothing_to_change():

@@ -30,7 +30,7 @@ class HTTPNet(nn.Module):
 def facts(sources, *symbols):
     done = inspect_sources(sources, InspectionSubject(("tests",), None, symbols), names=["test-cases"])
     assert done.results[0].problem == ""
-    return [(each.assessment, each.line, each.remedy) for each in done.results[0].facts]
+    return [(fact.assessment, fact.line, fact.remedy) for fact in done.results[0].facts]
 
 
 def test_a_definition_that_no_test_uses_gets_a_first_test():

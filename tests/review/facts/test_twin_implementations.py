@@ -27,7 +27,7 @@ def facts(sources, *symbols):
 
 
 def pairs(sources, *symbols):
-    return [each.definitions for each in facts(sources, *symbols) if len(each.definitions) > 1]
+    return [fact.definitions for fact in facts(sources, *symbols) if len(fact.definitions) > 1]
 
 
 def test_names_that_differ_in_a_word_for_variants_are_a_pair_with_the_existing_one_first():
@@ -71,7 +71,7 @@ def test_a_test_that_compares_results_makes_a_pair_of_any_names():
         "    wanted = scan(x, 2)\n    torch.testing.assert_close(roll(x), wanted)\n"
     )
     sources = {"ops.py": f"{SCAN}\n\ndef roll(x):\n    return x\n", "tests/test_ops.py": test}
-    (found,) = [each for each in facts(sources) if len(each.definitions) > 1]
+    (found,) = [fact for fact in facts(sources) if len(fact.definitions) > 1]
     assert "tests/test_ops.py:7 compares them" in found.text
     assert set(found.definitions) == {"ops.py:scan", "ops.py:roll"}
 

@@ -16,14 +16,14 @@ def facts(text, *versions, **others):
     sources = {"a.py": text, **others}
     done = inspect_sources(sources, InspectionSubject(("upgrade",), None, (), versions), names=["version-upgrade"])
     assert done.results[0].problem == ""
-    return [(each.assessment, each.line, each.text) for each in done.results[0].facts]
+    return [(fact.assessment, fact.line, fact.text) for fact in done.results[0].facts]
 
 
 def test_a_change_counts_from_its_version_on():
-    assert [each[:2] for each in facts(LOAD, "torch 2.1", "2.6")] == [(Assessment.SHOULD_CHECK, 3)]
-    assert [each[0] for each in facts(LOAD, "torch 2.1", "2.5")] == [Assessment.FINE]
+    assert [fact[:2] for fact in facts(LOAD, "torch 2.1", "2.6")] == [(Assessment.SHOULD_CHECK, 3)]
+    assert [fact[0] for fact in facts(LOAD, "torch 2.1", "2.5")] == [Assessment.FINE]
     assert facts(LOAD, "2.6", "2.8") == []
-    assert [each[0] for each in facts(LOAD)] == [Assessment.SHOULD_CHECK]
+    assert [fact[0] for fact in facts(LOAD)] == [Assessment.SHOULD_CHECK]
 
 
 def test_a_removed_name_must_change_and_one_that_goes_later_is_checked():
@@ -36,7 +36,7 @@ def test_a_removed_name_must_change_and_one_that_goes_later_is_checked():
 
 
 def test_versions_of_other_packages_are_not_those_of_torch():
-    assert [each[0] for each in facts(LOAD, "python 3.9", "cuda 12.4")] == [Assessment.SHOULD_CHECK]
+    assert [fact[0] for fact in facts(LOAD, "python 3.9", "cuda 12.4")] == [Assessment.SHOULD_CHECK]
 
 
 def test_a_said_default_is_fine():
@@ -57,24 +57,28 @@ def test_a_saved_module_is_told_and_a_saved_state_is_not():
 
 def test_a_numpy_name_that_the_project_binds_is_left_alone():
     text = "import numpy as np\n\nx = np.zeros(3, dtype=np.float)\n"
-    assert [each[0] for each in facts(text, "2.1", "2.6")] == [Assessment.MUST_CHANGE]
+    assert [fact[0] for fact in facts(text, "2.1", "2.6")] == [Assessment.MUST_CHANGE]
     assert facts(text, "2.1", "2.6", **{"b.py": "import numpy as np\n\nnp.float = np.float64\n"}) == []
 
 
 def test_every_change_has_a_source_a_version_and_a_remedy():
-    for each in behaviour_changes():
-        assert each.source
-        assert each.remedy
-        assert each.version.replace(".", "").isdigit()
+    for behaviour_change in behaviour_changes():
+        assert behaviour_change.source
+        assert behaviour_change.remedy
+        assert behaviour_change.version.replace(".", "").isdigit()
 
 
 def test_both_versions_of_a_request_are_read():
     for text in ("we go from torch 2.1 to 2.6, what breaks?", "upgrade von pytorch 2.1 auf 2.6", "PyTorch 2.1 -> 2.6?"):
         request = parse_request(text)
-        versions = [each.text for each in request.observations if each.quantity is Quantity.VERSION]
-        assert [each.rpartition(" ")[2] for each in versions] == ["2.1", "2.6"], text
+        versions = [
+            observation.text for observation in request.observations if observation.quantity is Quantity.VERSION
+        ]
+        assert [version.rpartition(" ")[2] for version in versions] == ["2.1", "2.6"], text
         assert subject_of(request).versions == tuple(versions)
-    assert [each.text for each in parse_request("can we upgrade pytorch to 2.9").observations] == ["pytorch to 2.9"]
+    assert [observation.text for observation in parse_request("can we upgrade pytorch to 2.9").observations] == [
+        "pytorch to 2.9"
+    ]
 
 
 def test_options_of_export_and_of_the_wrapper_are_told_with_their_version():
@@ -85,7 +89,7 @@ def test_options_of_export_and_of_the_wrapper_are_told_with_their_version():
     )
     subject = InspectionSubject(("upgrade",), None, (), ("1.13", "2.13"))
     told = [
-        each.text for each in inspect_sources({"net.py": source}, subject, names=["version-upgrade"]).results[0].facts
+        fact.text for fact in inspect_sources({"net.py": source}, subject, names=["version-upgrade"]).results[0].facts
     ]
     for part in (
         "`fallback=` of `torch.onnx.export` is gone or refused since torch 2.11",

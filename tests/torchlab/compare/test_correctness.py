@@ -48,7 +48,7 @@ def failed(lab, name, allow=()):
     with Correctness(lab, arms, seed=4, train=name in TRAINED, allow=allow) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
     assert checks
-    return {(each.check, each.variant) for each in checks if not each.is_passed}
+    return {(check.check, check.variant) for check in checks if not check.is_passed}
 
 
 @pytest.mark.sample(4)
@@ -89,7 +89,7 @@ def test_a_cheat_of_timed_calls_is_not_accepted(lab, name):
     result = MEASUREMENT.parsed(compare(lab, *arms_of(name), question))
     assert result.verdict.outcome is not ComparisonOutcome.FASTER
     if TIMED[name] is not None:
-        assert {each.check for each in result.failed_checks} == {TIMED[name]}
+        assert {failed_check.check for failed_check in result.failed_checks} == {TIMED[name]}
 
 
 def test_a_gradient_that_is_missing_for_an_empty_batch_is_a_note(tmp_path):
@@ -121,7 +121,7 @@ def candidate(x, w):
     arms = tuple(Arm(TargetSpec(f"pair.py:{which}"), tmp_path) for which in ("baseline", "candidate"))
     with Lab(tmp_path, LabSettings(timeout_s=60)) as lab, Correctness(lab, arms, seed=4, train=True, allow=()) as seen:
         checks = seen.checks(lambda _what, _fraction: None)
-        assert [str(each) for each in checks if each.check == "gradients" and not each.is_passed] == []
-        assert [each.variant for each in seen.notes.notes if "gradients are None" in each.text] == [
+        assert [str(check) for check in checks if check.check == "gradients" and not check.is_passed] == []
+        assert [note.variant for note in seen.notes.notes if "gradients are None" in note.text] == [
             "leading dimension 0"
         ]

@@ -17,7 +17,7 @@ LOOKS = list(zip(acceptance().looks.replicates, acceptance().looks.ranks, strict
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 10])
 def test_the_confidence_is_what_all_sign_patterns_say(rank):
     totals = [sum(r for r, sign in enumerate(signs, 1) if sign) for signs in product((0, 1), repeat=8)]
-    outside = sum(each <= rank for each in totals) * 2
+    outside = sum(total <= rank for total in totals) * 2
     assert confidence(8, rank) == pytest.approx(1 - outside / 2**8, abs=1e-15)
 
 
@@ -68,7 +68,7 @@ def test_looking_three_times_excludes_the_truth_in_at_most_one_of_twenty():
     for _ in range(2_000):
         ratios = [chance.gauss(0, 0.01) * (6 if chance.random() < 0.1 else 1) for _ in range(LOOKS[-1][0])]
         intervals = [speedup_interval(ratios[:n], rank=rank, resolution=0.0) for n, rank in LOOKS]
-        misses += any(each.lower > 1 or each.upper < 1 for each in intervals)
+        misses += any(interval.lower > 1 or interval.upper < 1 for interval in intervals)
         trials += 1
     # 5 % and three standard errors of 2,000 trials.
     assert misses / trials <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)

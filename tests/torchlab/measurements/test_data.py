@@ -55,7 +55,7 @@ def measured(lab):
 
 
 def variants(result):
-    return {each.num_workers: each for each in result.variants}
+    return {variant.num_workers: variant for variant in result.variants}
 
 
 def test_a_slow_dataset_is_the_bottleneck(measured):
@@ -80,7 +80,7 @@ def test_the_most_expensive_line_is_that_of_the_decoding_and_not_its_caller(meas
     numbers = [number for number, line in enumerate(SOURCE.splitlines(), 1) if line == SLEEP]
     assert (result.hot.file, result.hot.line) == ("loaders.py", numbers[0])
     assert 3_000_000 < result.hot.sample_ns < result.lines.plain_ns
-    caller = next(each for each in result.lines.rows if each.source == "sample = self.decode(index)")
+    caller = next(row for row in result.lines.rows if row.source == "sample = self.decode(index)")
     assert caller.own_ns < result.lines.rows[0].own_ns < caller.total_ns
 
 
@@ -182,7 +182,7 @@ def test_a_loader_object_needs_no_factory(lab):
 def test_pinning_is_not_measured_without_a_gpu_and_the_report_says_so(measured):
     result = measured("slow_data")
     assert "pin_memory" in [each.what for each in result.missing]
-    assert not any(each.pin_memory for each in result.variants)
+    assert not any(variant.pin_memory for variant in result.variants)
 
 
 @pytest.mark.parametrize(

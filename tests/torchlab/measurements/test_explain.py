@@ -280,5 +280,5 @@ def test_a_guard_s_cause_is_read_from_its_words(guard, cause):
 def test_every_status_has_a_headline():
     calls = [{"what": "first", "graphs": 1, "graphs_run": 1, "breaks": 0, "recompiles": 0}]
     statuses = get_args(CompileStatus)
-    said = {explained({"status": each, "calls": calls})["headline"] for each in statuses}
+    said = {explained({"status": status, "calls": calls})["headline"] for status in statuses}
     assert len(said) == len(statuses)

@@ -177,7 +177,7 @@ def test_layers_that_were_initialised_out_of_scale_are_named(find):
 
     assert result["cause"]["class"] == "bad-initialisation"
     layers = result["cause"]["layers"]
-    assert all(re.fullmatch(r"\d+\.weight", each["parameter"]) for each in layers)
+    assert all(re.fullmatch(r"\d+\.weight", layer["parameter"]) for layer in layers)
     assert layers[0]["gain"] == pytest.approx(160, rel=0.05)
     assert {"what": "line", "why": "no line of the project was running when it was called"} in result["missing"]
 
@@ -301,5 +301,5 @@ def test_every_cause_that_a_worker_may_name_has_a_change():
         named |= set(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', file.read_text(encoding="utf-8")))
 
     carriers = {"inputs", "parameters", "buffers", "optimizer-state"}
-    named |= {f"{what}-in-{each}" for what in ("nan", "inf") for each in carriers}
+    named |= {f"{what}-in-{carrier}" for what in ("nan", "inf") for carrier in carriers}
     assert named - carriers <= set(CHANGES)

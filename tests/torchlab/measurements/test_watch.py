@@ -86,7 +86,7 @@ def test_a_call_that_raises_names_the_statement(lab):
     first, second = result["lines"]
     assert first["said"] == "runs once in one call"
     assert second["said"].startswith("raises RuntimeError: The size of tensor a (4)")
-    assert [found.raised.is_raised_at(each) for each in found.lines] == [False, True]
+    assert [found.raised.is_raised_at(line) for line in found.lines] == [False, True]
     assert result["calls"] == 1
 
 
@@ -98,7 +98,7 @@ def test_a_later_call_that_raises_is_counted(lab):
 
 def test_a_report_is_what_the_schema_says_and_can_be_rechecked(lab, tmp_path):
     body = json.loads(run(lab, "misfit", at("    return torch.add(", 3)).text())
-    assert sorted(each.message for each in Draft202012Validator(SCHEMA).iter_errors(body)) == []
+    assert sorted(iter_error.message for iter_error in Draft202012Validator(SCHEMA).iter_errors(body)) == []
     assert recheck(MeasurementReport("watch", body), tmp_path).says.startswith("call 1 raised RuntimeError")
     body["result"]["lines"][0]["times"] = 7
     body["result"]["raised"] = None

@@ -117,7 +117,7 @@ def numbers():
 class Averaged:
     def __init__(self):
         self.training = Training()
-        self.average = [each.detach().clone() for each in self.training.model.parameters()]
+        self.average = [parameter.detach().clone() for parameter in self.training.model.parameters()]
         self.last = None
 
     def step(self):

@@ -115,8 +115,8 @@ def runaway():
 
 def wild_weights():
     layers = [nn.Linear(256, 256) for _ in range(20)]
-    for each in layers:
-        nn.init.normal_(each.weight, std=10.0)
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=10.0)
     return nn.Sequential(*layers)
 
 

@@ -116,7 +116,7 @@ def test_a_worker_cannot_write_the_project(cage, project):
     after = (project / "model.py").stat()
     assert did == []
     assert (project / "model.py").read_text() == "answer = 42\n"
-    assert sorted(each.name for each in project.iterdir()) == ["keys", "model.py"]
+    assert sorted(path.name for path in project.iterdir()) == ["keys", "model.py"]
     assert (before.st_mode, before.st_mtime_ns, before.st_nlink) == (after.st_mode, after.st_mtime_ns, after.st_nlink)
 
 

@@ -13,8 +13,8 @@ LEAST = 256
 
 def steps(*differences):
     total, result = 0, []
-    for each in differences:
-        total += each
+    for difference in differences:
+        total += difference
         result.append(total)
     return result
 

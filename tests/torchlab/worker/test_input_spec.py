@@ -9,7 +9,7 @@ from esper_agents.torchlab.worker.target.input_spec import Spec, TargetError  # 
 
 def test_every_input_is_made_by_position_or_by_name():
     made = Spec(["randn(3,4)", "mask=zeros(2,dtype=torch.bool)", "3", "[1, 2]", "None"])()
-    assert [type(each).__name__ for each in made.args] == ["Tensor", "int", "list", "NoneType"]
+    assert [type(arg).__name__ for arg in made.args] == ["Tensor", "int", "list", "NoneType"]
     assert made.args[0].shape == (3, 4)
     assert made.kwargs["mask"].dtype is torch.bool
 

@@ -2,8 +2,8 @@ class EpochHooks:
     """What has to know which epoch it is."""
 
     def __init__(self, *listeners):
-        self.listeners = [each for each in listeners if hasattr(each, "set_epoch")]
+        self.listeners = [listener for listener in listeners if hasattr(listener, "set_epoch")]
 
     def start(self, epoch):
-        for each in self.listeners:
-            each.set_epoch(epoch)
+        for listener in self.listeners:
+            listener.set_epoch(epoch)

@@ -60,15 +60,21 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
     """Yield citations of missing files, lines, commits and artifacts."""
     document = subject.document
     record = _record(subject)
-    artifacts = None if record is None else [each for evidence in record.evidence for each in evidence.artifacts]
+    artifacts = (
+        None if record is None else [artifact for evidence in record.evidence for artifact in evidence.artifacts]
+    )
     examined = _lines_by_path(() if record is None else (record,))
     named = [] if artifacts is None else [line for line in document.lines if _is_artifact(line)]
     for line in named:
-        if not any(_names(line, each) for each in artifacts or ()):
+        if not any(_names(line, artifact) for artifact in artifacts or ()):
             yield AuditProblem("artifact-unknown", f"{quoted(line.text)} is not in its record", line.number)
     # A project file may have the same name as an artifact; a citation with a line number refers to the file.
-    files = {line.number for line in named}, {each.name for each in artifacts or ()}
-    claims = [each for each in document.citations if _is_claim(each, document.kind) and not _is_settled(each, *files)]
+    files = {line.number for line in named}, {artifact.name for artifact in artifacts or ()}
+    claims = [
+        citation
+        for citation in document.citations
+        if _is_claim(citation, document.kind) and not _is_settled(citation, *files)
+    ]
     claims = [each for each in claims if not _was_examined(each, examined)]
     if document.kind is not DocumentKind.CERTIFICATE and claims:
         beside = _lines_by_path(_records_beside(subject))
@@ -223,7 +229,7 @@ def _look(history: GitHistory, commit: str, claim: Citation, where: str) -> _Loo
         return _Looked(bool(found), None)
     # A bare name may refer to any of several files: it is wrong only if it matches none of them.
     counts = [history.lines(history.blob(commit, each)) for each in found[:50]]
-    return _Looked(is_there=True, most_lines=max((each for each in counts if each is not None), default=None))
+    return _Looked(is_there=True, most_lines=max((count for count in counts if count is not None), default=None))
 
 
 def _in_work_tree(root: Path, name: str) -> _Looked:

@@ -49,12 +49,12 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
     document = subject.document
     lines = [line for line in document.lines if line.part is DocumentSection.EVIDENCE]
     body = [line for line in lines[1:] if line.text.strip()]
-    if not body or any(each.part is DocumentSection.EVIDENCE for each in document.citations):
+    if not body or any(citation.part is DocumentSection.EVIDENCE for citation in document.citations):
         return
     if _decides_nothing(document) and all(line.text.strip(" \t-*+._").lower() == "none" for line in body):
         return
     # A citation is listed once per document, and may have occurred first in another section.
-    named = {each.path for each in document.citations}
+    named = {citation.path for citation in document.citations}
     commits = {line for _, line in document.commits}
     if not any(_rests_on_something(line, named) or line.number in commits for line in body):
         yield AuditProblem(
@@ -64,7 +64,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
 
 def _decides_nothing(document: FreehandCertificate) -> bool:
     """Return whether a certificate leaves its question open, which needs no evidence."""
-    return {read_status(each.text).status for each in document.statuses} == {Status.NEEDS_FURTHER_REVIEW}
+    return {read_status(status.text).status for status in document.statuses} == {Status.NEEDS_FURTHER_REVIEW}
 
 
 def _rests_on_something(line: DocumentLine, named: set[str]) -> bool:

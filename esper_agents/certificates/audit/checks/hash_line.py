@@ -77,7 +77,7 @@ def _of_what(subject: Subject, wanted: bytes, line: int) -> AuditProblem:
             return AuditProblem("hash-of-earlier", "the text was changed after it was committed with this hash", line)
     if history is not None:
         folder = subject.where.rpartition("/")[0]
-        paths = list(dict.fromkeys(each.path for each in subject.document.citations))[:_MOST_CITED]
+        paths = list(dict.fromkeys(citation.path for citation in subject.document.citations))[:_MOST_CITED]
         for commit in commits_for(subject)[:2]:
             for found in (each for path in paths for each in find_cited(history, commit, path, folder)[:1]):
                 data = history.read(history.blob(commit, found))
@@ -115,5 +115,7 @@ def _variants(data: bytes) -> list[bytes]:
         before, after = data[: found.start()], data[found.end() :]
         texts += [before + after, before, before + name + end + after, before + name + b" " + end + after]
     found_texts = [each for text in texts for each in (text, text.replace(b"\r\n", b"\n"))]
-    found_texts += [each.rstrip() for each in found_texts] + [each.strip() + b"\n" for each in found_texts]
+    found_texts += [found_text.rstrip() for found_text in found_texts] + [
+        found_text.strip() + b"\n" for found_text in found_texts
+    ]
     return list(dict.fromkeys(found_texts))

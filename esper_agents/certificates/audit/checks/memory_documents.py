@@ -68,7 +68,7 @@ def _differs(
 ) -> Iterator[AuditProblem]:
     statuses = {each.status for each in known}
     if None not in statuses and Status(said) not in statuses:
-        own = ", ".join(sorted(str(each) for each in statuses))
+        own = ", ".join(sorted(str(status) for status in statuses))
         yield AuditProblem(
             "certificate-differs", f"it says {said} of {quoted(known[0].name)}, which says {own}", line.number
         )
@@ -84,7 +84,7 @@ def _is_in_repository(subject: Subject, name: str) -> bool:
 
 def _dates(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:
     limit = subject.changed.committed if subject.changed else around.now
-    named = {each.line for each in subject.document.fields if each.name in {"date", "updated", "timestamp"}}
+    named = {field.line for field in subject.document.fields if field.name in {"date", "updated", "timestamp"}}
     for line in subject.document.lines:
         if (line.is_heading or line.number in named) and not line.is_code and not _LATER.search(line.text[:300]):
             moment = read_moment(line.text)

@@ -34,7 +34,7 @@ def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # n
     for name in _FIELDS:
         # The signature block repeats some fields; neither occurrence replaces the other.
         fields = [each for each in document.said(name) if each.part is not DocumentSection.SIGNATURE]
-        yield from _missing(document, name, fields[0].line if fields else None, any(each.text for each in fields))
+        yield from _missing(document, name, fields[0].line if fields else None, any(field.text for field in fields))
     if DocumentSection.DECISION in document.parts:
         said = document.said("rationale", DocumentSection.DECISION)
         yield from _missing(document, "rationale", said[0].line if said else None, any(each.text for each in said))
@@ -49,6 +49,6 @@ def _missing(document: FreehandCertificate, name: str, line: int | None, has_tex
 
 def goes_on(document: FreehandCertificate, line: int) -> bool:
     """Return whether text other than a field or heading follows a line, such as a list below the field name."""
-    named = {each.line for each in document.fields}
+    named = {field.line for field in document.fields}
     following = next((each for each in document.lines[line:] if each.text.strip()), None)
     return following is not None and not following.is_heading and following.number not in named

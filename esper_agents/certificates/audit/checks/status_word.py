@@ -29,7 +29,7 @@ _NONE = frozenset(("", "none", "n/a", "-", "none.", "no conditions"))
 def find(subject: Subject, around: AuditContext) -> Iterator[AuditProblem]:  # noqa: ARG001 - every check is given both
     """Yield problems of the status."""
     document = subject.document
-    stated = [each for each in document.statuses if each.text]
+    stated = [status for status in document.statuses if status.text]
     if not stated:
         yield AuditProblem("status-missing", "no line `Status` says what it concludes")
         return
@@ -56,5 +56,5 @@ def _has_conditions(subject: Subject) -> bool:
         each for each in document.said("conditions") if each.part in {DocumentSection.DECISION, DocumentSection.OTHER}
     ]
     return headed or any(
-        each.text.lower() not in _NONE or (not each.text and goes_on(document, each.line)) for each in fields
+        field.text.lower() not in _NONE or (not field.text and goes_on(document, field.line)) for field in fields
     )

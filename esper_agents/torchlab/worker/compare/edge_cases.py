@@ -84,7 +84,7 @@ def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Ed
     base = _shortened((args, kwargs))
     tensors = tensors_of(base)
     rows = _leading(tensors)
-    last = next((each.shape[-1] for each in tensors if _is_plain(each) and each.dim() > 1), None)
+    last = next((tensor.shape[-1] for tensor in tensors if _is_plain(tensor) and tensor.dim() > 1), None)
     changes: list[tuple[str, Change | None]] = [
         ("bfloat16", in_format(torch.bfloat16)),
         ("float16", in_format(torch.float16)),
@@ -146,7 +146,7 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _shortened(inputs: Any) -> Any:
     """Return the inputs with as many leading rows as keep them small."""
     tensors = [each for each in tensors_of(inputs) if _is_plain(each)]
-    size = sum(each.nbytes for each in tensors)
+    size = sum(tensor.nbytes for tensor in tensors)
     rows = _leading(tensors)
     if size <= _SMALL or rows is None:
         return inputs
@@ -155,7 +155,7 @@ def _shortened(inputs: Any) -> Any:
 
 
 def _leading(tensors: list[torch.Tensor]) -> int | None:
-    return next((int(each.shape[0]) for each in tensors if _is_plain(each) and each.dim()), None)
+    return next((int(tensor.shape[0]) for tensor in tensors if _is_plain(tensor) and tensor.dim()), None)
 
 
 def _cut(rows: int, size: int) -> Change:
@@ -177,7 +177,7 @@ def _sizes(tensors: list[torch.Tensor]) -> Iterator[tuple[str, Change]]:
         odd = rows - 1 - rows % 2 if rows >= _FEW_ROWS else rows + 1 + rows % 2
         for name, size in (("1", 1), (str(odd), odd), (str(rows + 3), rows + 3), ("0", 0)):
             yield f"leading dimension {name}", _cut(rows, size)
-    last = next((each.shape[-1] for each in tensors if _is_plain(each) and each.dim() > 1), None)
+    last = next((tensor.shape[-1] for tensor in tensors if _is_plain(tensor) and tensor.dim() > 1), None)
     if last is not None and last > 1:
         yield f"last dimension {last - 1}", _cut_last(last, last - 1)
 

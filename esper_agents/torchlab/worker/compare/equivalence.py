@@ -61,7 +61,7 @@ class _Judgement:
         for number, step in enumerate(case.steps):
             self._judge_step(number, step)
         self._judge_process()
-        is_settled = self._is_settled or any(_is_final(each) for each in self._checks)
+        is_settled = self._is_settled or any(_is_final(check) for check in self._checks)
         about = case.plan.about
         parameters = case.candidate.bundle.about.get("parameters")
         return EquivalenceJudgement(
@@ -170,7 +170,7 @@ class _Judgement:
 
     def _differences(self, number: int, what: str, one: Piece, other: Piece) -> list[LeafDifference]:
         arms = (self._case.baseline, self._case.candidate)
-        key = (what, *(str(each.steps[number].piece(what)) for each in arms))
+        key = (what, *(str(arm.steps[number].piece(what)) for arm in arms))
         if key not in self._known:
             self._known[key] = list(compared(one, other, lambda leaf, runs: self._fit(number, what, leaf, runs)))
         return self._known[key]
@@ -188,7 +188,7 @@ class _Judgement:
 
     def _judge_mutation(self, number: int, name: str) -> None:
         arms = (self._case.baseline, self._case.candidate)
-        one, other = (each.piece(number, "inputs_after") for each in arms)
+        one, other = (arm.piece(number, "inputs_after") for arm in arms)
         if one is None and other is None:
             self._say("mutation", name, "")
         elif one is None:
@@ -285,11 +285,11 @@ def _is_final(check: EquivalenceCheck) -> bool:
 def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[EquivalenceCheck, ...]:
     """Return the checks with those of consecutive calls merged: the first failed one represents all of them."""
     kept, rows = [], dict[str, list[EquivalenceCheck]]()
-    for each in checks:
-        if each.variant in repeats:
-            rows.setdefault(each.check, []).append(each)
+    for check in checks:
+        if check.variant in repeats:
+            rows.setdefault(check.check, []).append(check)
         else:
-            kept.append(each)
+            kept.append(check)
     for name, row in rows.items():
         failed = [each for each in row if not each.is_passed]
         together = failed[0] if failed else check_of(name, f"{len(row)} calls in a row", "", is_allowed=False)
@@ -299,7 +299,7 @@ def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[Equiva
 
 def _is_empty(inputs: Piece) -> bool:
     """Return whether the inputs hold a tensor without elements."""
-    return any(0 in each.get("shape", ()) for each in inputs.tensors)
+    return any(0 in tensor.get("shape", ()) for tensor in inputs.tensors)
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -307,5 +307,5 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def _idle(seen: ObservedRun) -> int:
-    watched = [each.work_while_idle_ns or 0 for each in seen.steps.values()]
+    watched = [step.work_while_idle_ns or 0 for step in seen.steps.values()]
     return max([seen.process.end.work_while_idle_ns, *watched])

@@ -77,7 +77,7 @@ class Float64Mode(UncompiledDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._drawn(func, args, kwargs)
         kwargs = {name: _WIDE.get(each, each) if name == "dtype" else each for name, each in kwargs.items()}
-        args = tuple(_WIDE.get(each, each) if isinstance(each, torch.dtype) else each for each in args)
+        args = tuple(_WIDE.get(arg, arg) if isinstance(arg, torch.dtype) else arg for arg in args)
         if writes_or_aliases(func):
             return func(*args, **kwargs)
         return func(*tree_map(_widened, args), **tree_map(_widened, kwargs))
@@ -142,12 +142,12 @@ def _widened(thing: Any) -> Any:
 
 
 def _leaves_dtype_open(func: Any) -> bool:
-    return any(each.name == "dtype" and each.default_value is None for each in _arguments(func))
+    return any(argument.name == "dtype" and argument.default_value is None for argument in _arguments(func))
 
 
 def writes_or_aliases(func: Any) -> bool:
     """Return whether an operation writes into an argument or returns a view of one."""
-    return any(each.alias_info is not None for each in _arguments(func))
+    return any(argument.alias_info is not None for argument in _arguments(func))
 
 
 def _arguments(func: Any) -> Any:

@@ -32,7 +32,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         TargetError: The metric does not return a number.
     """
     plan, *arms = (Bundle(each) for each in request["files"])
-    seen = [observed_run(each) for each in arms]
+    seen = [observed_run(arm) for arm in arms]
     steps = planned_steps(plan)
     readings: dict[str, tuple[float, ...]] = {}
     for number, step in enumerate(steps):
@@ -41,7 +41,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         inputs = plan.pieces[step.input]
         try:
             args, kwargs = inputs.restore()
-            outputs = [each.restore() for each in pieces if each is not None]
+            outputs = [piece.restore() for piece in pieces if piece is not None]
         except ValueError:
             continue
         if len(outputs) == len(arms):

@@ -39,8 +39,8 @@ def pooled(size: torch.Tensor) -> torch.Tensor:
         return size.square().mean().sqrt().expand_as(size) if size.numel() else size
     means = [size.square().mean(number, keepdim=True).sqrt() for number in dims]
     least = means[0].expand_as(size)
-    for each in means[1:]:
-        least = torch.minimum(least, each)
+    for mean in means[1:]:
+        least = torch.minimum(least, mean)
     return least
 
 

@@ -35,8 +35,8 @@ _MODULES: tuple[ModuleType, ...] = (
 
 def _classes() -> list[type]:
     classes: list[type] = [torch.Tensor, torch.nn.Parameter, torch.autograd.Function, random.Random, threading.Thread]
-    classes += [each for each in vars(torch.nn).values() if isinstance(each, type)]
-    classes += [each for each in vars(torch.optim).values() if isinstance(each, type)]
+    classes += [var for var in vars(torch.nn).values() if isinstance(var, type)]
+    classes += [var for var in vars(torch.optim).values() if isinstance(var, type)]
     return list(dict.fromkeys(classes))
 
 
@@ -50,7 +50,7 @@ class _Pristine:
 
     def __init__(self) -> None:
         self._modules = [(module.__name__, _vars(module), _dict(_vars(module))) for module in _MODULES]
-        self._classes = [(f"{each.__module__}.{each.__qualname__}", each, _dict(_vars(each))) for each in _classes()]
+        self._classes = [(f"{cls.__module__}.{cls.__qualname__}", cls, _dict(_vars(cls))) for cls in _classes()]
         functions = {
             f"{name}.{key}": function
             for name, _, known in (*self._modules, *self._classes)

@@ -125,7 +125,7 @@ class ObservedStep:
     @staticmethod
     def read(stored: dict[str, Any]) -> ObservedStep:
         """Return the observations as written into a bundle."""
-        known = {each.name: stored[each.name] for each in fields(ObservedStep) if each.name in stored}
+        known = {field.name: stored[field.name] for field in fields(ObservedStep) if field.name in stored}
         for name in ("raised", "backward_raised"):
             if known.get(name) is not None:
                 known[name] = RaisedError(**known[name])

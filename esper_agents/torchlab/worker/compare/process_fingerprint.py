@@ -163,7 +163,7 @@ def _surroundings() -> dict[str, Any]:
         "sys.switch_interval": sys.getswitchinterval(),
         "gc.enabled": gc.isenabled(),
         "gc.threshold": list(gc.get_threshold()),
-        "gc.callbacks": [_described(each) for each in gc.callbacks],
+        "gc.callbacks": [_described(callback) for callback in gc.callbacks],
         "affinity": str(_sorted(_affinity(0))) if _affinity is not None else "absent",
         "signals": {_signal_name(each): _described(_getsignal(each)) for each in _SIGNALS if _is_handled(each)},
         "timer": list(signal.getitimer(signal.ITIMER_REAL)) != [0.0, 0.0],

@@ -76,7 +76,7 @@ def relations_text(one: list[Any], other: list[Any], steps: Sequence[str]) -> st
         other: Relations of the candidate.
         steps: Names of the steps, for outputs of earlier ones.
     """
-    ours, theirs = ({tuple(each) for each in relations} for relations in (one, other))
+    ours, theirs = ({tuple(relation) for relation in relations} for relations in (one, other))
     texts = []
     for leaf, what, which in sorted(theirs - ours, key=str):
         where = f"what it returned for {steps[which]}" if what == "earlier output" else f"{what} {which}"

@@ -68,13 +68,13 @@ class Piece:
     def digest(self) -> str:
         """Return a digest of the contents: equal pieces have equal digests."""
         hashed = _digest_of(json.dumps([self.tree, self.tensors, self.storages]).encode(), digest_size=16)
-        for each in self.blocks:
-            hashed.update(each)
+        for block in self.blocks:
+            hashed.update(block)
         return hashed.hexdigest()
 
     def nbytes(self) -> int:
         """Return the number of stored bytes."""
-        return sum(len(each) for each in self.blocks)
+        return sum(len(block) for block in self.blocks)
 
     def views(self) -> list[torch.Tensor | None]:
         """Return its tensors on the piece's own memory, on the CPU; None for a tensor without accessible numbers.
@@ -83,7 +83,7 @@ class Piece:
             BundleError: A tensor lies outside of its storage.
         """
         if self._views is None:
-            self._views = [view_of(each, self.storages, self.blocks) for each in self.tensors]
+            self._views = [view_of(tensor, self.storages, self.blocks) for tensor in self.tensors]
         return self._views
 
     def leaves(self) -> list[Node]:
@@ -103,7 +103,7 @@ class Piece:
             ValueError: The template does not match, or is required and missing.
         """
         homes: list[torch.Tensor | None] = [None] * len(self.storages)
-        return rebuild(self.tree, [self._restored(each, homes) for each in self.tensors], template)
+        return rebuild(self.tree, [self._restored(tensor, homes) for tensor in self.tensors], template)
 
     def _restored(self, record: dict[str, Any], homes: list[torch.Tensor | None]) -> torch.Tensor:
         if "problem" in record:
@@ -135,8 +135,8 @@ def capture(thing: Any, *, is_whole: bool = False) -> Piece:
         piece = Piece(describe(thing, tensors))
         spans: list[MemorySpan] = []
         known: dict[tuple[str, int], int] = {}
-        for each in tensors:
-            record, found = record_of(each)
+        for tensor in tensors:
+            record, found = record_of(tensor)
             piece.tensors.append(record)
             if found is not None:
                 record["storage"] = enter(found, spans, known)

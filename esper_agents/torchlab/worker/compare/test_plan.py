@@ -79,7 +79,7 @@ class _Plan:
     seeds: dict[str, int] = field(default_factory=dict)
 
     def nbytes(self) -> int:
-        return sum(each.nbytes() for each in self.pieces.values())
+        return sum(piece.nbytes() for piece in self.pieces.values())
 
 
 class _Planner:
@@ -123,7 +123,7 @@ class _Planner:
             "file": own_path(self._target),
         }
         summary = PlannedCalls(
-            steps=tuple(each.name for each in self._plan.steps),
+            steps=tuple(step.name for step in self._plan.steps),
             refused=tuple(self._plan.refused),
             missing=tuple(self._plan.missing),
             working=self._working(),
@@ -195,10 +195,13 @@ class _Planner:
     def _are_alike(self) -> bool:
         """Return whether all plain inputs have the same shapes, so that one can be written into another's memory."""
         shapes = [
-            [(each["shape"], each["dtype"], each["stride"]) for each in self._plan.pieces[f"plain {number}"].tensors]
+            [
+                (tensor["shape"], tensor["dtype"], tensor["stride"])
+                for tensor in self._plan.pieces[f"plain {number}"].tensors
+            ]
             for number in range(1, _PLAIN + 1)
         ]
-        return all(each == shapes[0] for each in shapes) and bool(shapes[0])
+        return all(shape == shapes[0] for shape in shapes) and bool(shapes[0])
 
     def _derived(self, groups: set[str]) -> None:
         for name, group, inputs in self._edges(groups):

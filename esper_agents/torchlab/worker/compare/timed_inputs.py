@@ -73,7 +73,7 @@ def unbundled(descriptor: int) -> list[Inputs]:
         return [Inputs(tuple(args), dict(kwargs)) for args, kwargs in bundle.pieces["every"].restore()]
     first = bundle.pieces["first"]
     stacks = bundle.pieces["stacks"].views()
-    needs = [each["requires_grad"] for each in first.tensors]
+    needs = [tensor["requires_grad"] for tensor in first.tensors]
     made = []
     for number in range(int(bundle.about["calls"])):
         tensors = []
@@ -87,7 +87,9 @@ def unbundled(descriptor: int) -> list[Inputs]:
 
 
 def _is_strange(piece: Piece) -> bool:
-    return needs_template(piece.tree) or any("problem" in each or each["device"] != "cpu" for each in piece.tensors)
+    return needs_template(piece.tree) or any(
+        "problem" in tensor or tensor["device"] != "cpu" for tensor in piece.tensors
+    )
 
 
 def _stacked(batch: list[Inputs]) -> list[torch.Tensor] | None:

@@ -246,8 +246,8 @@ def _with_backward(target: LoadedTarget, arm: _Arm) -> Callable[..., Any]:
         given = target.call(*args, **kwargs)
         roots = [each for each in tensors_of(given) if each.requires_grad]
         wanted = arm.incoming.pop() if arm.incoming else []
-        if [each.shape for each in wanted] != [each.shape for each in roots]:
-            arm.roots = [each.detach() for each in roots]
+        if [each.shape for each in wanted] != [root.shape for root in roots]:
+            arm.roots = [root.detach() for root in roots]
             wanted = incoming(roots, arm.seed)
         backward(roots, wanted)
         return given

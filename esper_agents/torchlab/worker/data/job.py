@@ -137,7 +137,9 @@ class _Measurement:
         """Measure other settings for the fastest number of workers, in turns with it and the loader's own."""
         if self.pipeline.setting is None:
             return
-        with_workers = [each for each in self.variants if each.num_workers and each.rounds and not each.error]
+        with_workers = [
+            variant for variant in self.variants if variant.num_workers and variant.rounds and not variant.error
+        ]
         best = min(with_workers, key=lambda each: each.typical_ns, default=None)
         again = [self.variants[0]]
         if self.device == "cpu":

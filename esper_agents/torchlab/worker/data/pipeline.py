@@ -116,7 +116,9 @@ class Pipeline:
         if self.loader is not None and self.loader.worker_init_fn is not None:
             return True
         functions = (thing for each in type(dataset).__mro__ for thing in vars(each).values())
-        return any("get_worker_info" in _names(each.__code__) for each in functions if inspect.isfunction(each))
+        return any(
+            "get_worker_info" in _names(function.__code__) for function in functions if inspect.isfunction(function)
+        )
 
     def facts(self, root: str) -> LoaderFacts:
         """Return the type and the settings of the pipeline, and the location of the dataset's class."""
@@ -167,5 +169,5 @@ def _is_dataset(source: Any) -> bool:
 
 def _names(code: Any) -> set[str]:
     """Return the names that a function and the functions inside it use."""
-    inner = [each for each in code.co_consts if hasattr(each, "co_names")]
+    inner = [co_const for co_const in code.co_consts if hasattr(co_const, "co_names")]
     return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names(each))}

@@ -127,13 +127,15 @@ def _split(target: LoadedTarget, each: Recompile, files: Iterable[str]) -> tuple
 
 
 def _files(heard: DynamoEvents) -> set[str]:
-    frames = [each.function for each in heard.recompiles] + [one for each in heard.breaks for one in each.frames]
-    return {each.filename for each in frames}
+    frames = [recompile.function for recompile in heard.recompiles] + [
+        one for each in heard.breaks for one in each.frames
+    ]
+    return {frame.filename for frame in frames}
 
 
 def limits_told(target: LoadedTarget, heard: DynamoEvents) -> tuple[RecompileLimit, ...]:
     """Return the functions that Dynamo no longer compiles: later calls run a matching version, or eagerly."""
-    last = {each.function: each for each in heard.limits}
+    last = {limit.function: limit for limit in heard.limits}
     return tuple(
         RecompileLimit(
             function=each.function.function,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def leading(inputs: Inputs) -> int | None:
     """Return the size of the leading dimension of the first tensor that has one; None without one."""
     leaves, _ = tree_flatten((inputs.args, inputs.kwargs))
-    return next((int(each.shape[0]) for each in leaves if _can_grow(each)), None)
+    return next((int(leaf.shape[0]) for leaf in leaves if _can_grow(leaf)), None)
 
 
 def resized(inputs: Inputs, size: int) -> Inputs:
@@ -47,22 +47,22 @@ def _can_grow(leaf: Any) -> bool:
 def asking_for_gradients(target: LoadedTarget, inputs: Inputs) -> Inputs:
     """Return inputs whose floating-point tensors require gradients, if no parameter of the module does."""
     if target.kind == "step" or (
-        target.module is not None and any(each.requires_grad for each in target.module.parameters())
+        target.module is not None and any(parameter.requires_grad for parameter in target.module.parameters())
     ):
         return inputs
     leaves, _ = tree_flatten((inputs.args, inputs.kwargs))
-    for each in leaves:
-        if isinstance(each, torch.Tensor) and each.is_leaf and (each.is_floating_point() or each.is_complex()):
-            each.requires_grad_(True)
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.is_leaf and (leaf.is_floating_point() or leaf.is_complex()):
+            leaf.requires_grad_(True)
     return inputs
 
 
 def backward(given: Any) -> bool:
     """Run backward from all outputs that require gradients; return whether there were any."""
     leaves, _ = tree_flatten(given)
-    roots = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
+    roots = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if roots:
-        torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+        torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
     return bool(roots)
 
 

@@ -117,7 +117,7 @@ class Study:
             self._note("calls with other sizes", "no input is a tensor with a first dimension")
             return []
         sizes = [size + 1, size + 2, 2 * size + 3, *(2 * size + 3 + step for step in range(2, _MOST_CALLS - 2))]
-        return [CompiledCall(f"leading dimension {each}", "sizes", self._inputs(0, size=each)) for each in sizes]
+        return [CompiledCall(f"leading dimension {siz}", "sizes", self._inputs(0, size=siz)) for siz in sizes]
 
     def _settle(self, compiled: Any, backend: CountingBackend, calls: list[CompiledCall]) -> None:
         """Make the first two of the calls, and more while each one causes a recompilation."""
@@ -259,7 +259,7 @@ def uncompiled(target: LoadedTarget) -> tuple[Callable[..., Any], dict[str, bool
     if not hasattr(call, "_torchdynamo_orig_callable"):
         return call, None
     cells = [each.cell_contents for each in getattr(call, "__closure__", None) or ()]
-    return call, _options(next((each for each in cells if hasattr(each, "_dynamic")), None))
+    return call, _options(next((cell for cell in cells if hasattr(cell, "_dynamic")), None))
 
 
 def _options(context: Any) -> dict[str, bool]:

@@ -131,7 +131,7 @@ def _module(name: str) -> Any:
 
 def _enable_logs() -> None:
     logs = _module("torch._logging._internal")
-    if not all(logs.log_state.is_artifact_enabled(each) for each in _ARTIFACTS):
+    if not all(logs.log_state.is_artifact_enabled(artifact) for artifact in _ARTIFACTS):
         logs.set_logs(graph_breaks=True, recompiles=True)
 
 
@@ -145,7 +145,7 @@ def listen() -> Iterator[DynamoEvents]:
     _enable_logs()
     torches = [each for name, each in logging.root.manager.loggerDict.items() if name.split(".")[0] == "torch"]
     loggers = [each for each in torches if isinstance(each, logging.Logger) and each.handlers]
-    kept = [(each, each.handlers) for each in loggers]
+    kept = [(logger, logger.handlers) for logger in loggers]
     for each in loggers:
         # Structured traces render every graph if a handler is attached; none is needed here.
         each.handlers = [] if each.name == "torch.__trace" else [listener]

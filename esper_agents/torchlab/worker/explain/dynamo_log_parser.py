@@ -102,7 +102,7 @@ def read_reason(text: str) -> Reason:
     page = _PAGE.search(body)
     sections = _SECTION.split(_TAIL.sub("", body))
     kind = sections[0].strip().splitlines()[0].strip() if sections[0].strip() else "unknown"
-    named = list(zip(sections[1::2], (_flat(each) for each in sections[2::2]), strict=True))
+    named = list(zip(sections[1::2], (_flat(section) for section in sections[2::2]), strict=True))
     after = _PREFIX.sub("", others[-1]).strip().splitlines()[0] if others else None
     return Reason(
         kind=kind[:_MOST_TEXT],

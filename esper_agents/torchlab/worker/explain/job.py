@@ -53,17 +53,17 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
     cost = CompileCost(time.monotonic_ns() - begun_ns, time.process_time_ns() - begun_cpu_ns)
     first = study.calls[0].graphs
     breaks = [
-        *breaks_told(target, study.heard.breaks, [each.breaks for each in study.calls]),
+        *breaks_told(target, study.heard.breaks, [call.breaks for call in study.calls]),
         *breaks_told(target, study.under_autograd, []),
     ]
     return ExplainRun(
         status=_status(study),
         missing=tuple(study.missing),
         explain=ExplainCounts(len(first), len(first) - 1, sum(each.functions for each in first)),
-        calls=tuple(each.described() for each in study.calls),
+        calls=tuple(call.described() for call in study.calls),
         settles=study.settles,
         breaks=tuple(breaks),
-        recompiles=tuple(recompiles_told(target, study.heard, [each.recompiles for each in study.calls])),
+        recompiles=tuple(recompiles_told(target, study.heard, [call.recompiles for call in study.calls])),
         limits=limits_told(target, study.heard),
         graphs=tuple(each.described(target) for each in first[:_MOST_GRAPHS]),
         graphs_left_out=len(first) - _MOST_GRAPHS if len(first) > _MOST_GRAPHS else None,
@@ -82,7 +82,7 @@ def _status(study: Study) -> CompileStatus:
     """
     if study.failure is not None or (study.autograd is not None and study.autograd.outcome == "fails"):
         return "fails"
-    if not any(each.graphs for each in study.calls):
+    if not any(call.graphs for call in study.calls):
         return "skipped"
     has_breaks = bool(study.heard.breaks or study.under_autograd)
     if study.fullgraph is not None and study.fullgraph.outcome == "passes":

@@ -66,5 +66,5 @@ def _points(text: str) -> str:
 
 def _suggestion(text: str) -> str:
     """Return torch's suggestion at the end of a message; empty without one."""
-    after = next((text.partition(each)[2] for each in _SUGGESTIONS if each in text), "")
+    after = next((text.partition(suggestion)[2] for suggestion in _SUGGESTIONS if suggestion in text), "")
     return " ".join(after.split("\n\n")[0].split())[:_MOST_TEXT]

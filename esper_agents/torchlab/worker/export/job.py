@@ -110,7 +110,7 @@ class _Exporter:
         issues = issues_told(self._target, program)
         if not issues:
             return outcome
-        at = next((each.place for each in issues if each.place is not None), outcome.place)
+        at = next((issue.place for issue in issues if issue.place is not None), outcome.place)
         worst = "issues" if outcome.outcome == "exports" else outcome.outcome
         return replace(outcome, outcome=worst, issues=issues, place=at)
 
@@ -188,7 +188,7 @@ class _Exporter:
         if any(_shape(make()) != shape for make in made.values()):
             self._note("comparison on fresh inputs", "their shapes change with the seed")
             del made["other values"], made["yet other values"]
-        more = {f"leading dimension {each}": functools.partial(self._inputs, 1, each) for each in sizes}
+        more = {f"leading dimension {siz}": functools.partial(self._inputs, 1, siz) for siz in sizes}
         return {**made, **more}
 
     def _onnx(self, scratch: Path) -> ExportAttempt | None:

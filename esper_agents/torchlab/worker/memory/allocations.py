@@ -101,8 +101,8 @@ class Trace:
 
     def changes(self) -> Iterator[tuple[int, int, Allocation]]:
         """Yield each event that changes the total: its time, the change in bytes, and the block."""
-        born = ((each.born, each.nbytes, each) for each in self.blocks)
-        died = ((each.died, -each.nbytes, each) for each in self.blocks if each.died is not None)
+        born = ((block.born, block.nbytes, block) for block in self.blocks)
+        died = ((block.died, -block.nbytes, block) for block in self.blocks if block.died is not None)
         yield from sorted(itertools.chain(born, died), key=lambda each: each[0])
 
     def peak(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class Trace:
 
     def split(self, moment: int) -> MemorySplit:
         """Return the bytes at a moment by category."""
-        sums = {each: self.base.get(each, 0) for each in CATEGORIES}
+        sums = {category: self.base.get(category, 0) for category in CATEGORIES}
         for block in self.blocks:
             if block.is_alive(moment):
                 sums[block.category] += block.nbytes
@@ -136,7 +136,7 @@ class Trace:
 
     def at(self, moment: int) -> Phase | None:
         """Return the phase that contains a moment."""
-        return next((each for each in self.phases if each.begin <= moment < each.end), None)
+        return next((phase for phase in self.phases if phase.begin <= moment < phase.end), None)
 
 
 def peak_of(trace: Trace, make: Callable[..., _Peak], **more: Any) -> _Peak:
@@ -149,8 +149,10 @@ def peak_of(trace: Trace, make: Callable[..., _Peak], **more: Any) -> _Peak:
     """
     moment, allocated = trace.peak()
     phase = trace.at(moment)
-    alive = sorted((each for each in trace.blocks if each.is_alive(moment)), key=lambda each: (-each.nbytes, each.born))
-    by = max((each for each in trace.blocks if each.born <= moment), key=lambda each: each.born, default=None)
+    alive = sorted(
+        (block for block in trace.blocks if block.is_alive(moment)), key=lambda each: (-each.nbytes, each.born)
+    )
+    by = max((block for block in trace.blocks if block.born <= moment), key=lambda each: each.born, default=None)
     return make(
         peak_bytes=trace.base_bytes + allocated,
         allocated_bytes=allocated,
@@ -191,9 +193,9 @@ def _about(block: Allocation) -> MemoryBlock:
 def _grouped(blocks: Iterable[Allocation]) -> tuple[MemoryBlock, ...]:
     """Return the largest blocks; identical blocks from one location are merged into one entry with a count."""
     groups: dict[tuple[object, ...], list[Allocation]] = {}
-    for each in blocks:
-        key = (each.operation, each.place, each.module, each.category, each.nbytes)
-        groups.setdefault(key, []).append(each)
+    for block in blocks:
+        key = (block.operation, block.place, block.module, block.category, block.nbytes)
+        groups.setdefault(key, []).append(block)
     largest = sorted(groups.values(), key=lambda each: -each[0].nbytes * len(each))[:_MOST_LARGEST]
     return tuple(replace(_about(each[0]), count=len(each), bytes=sum(one.nbytes for one in each)) for each in largest)
 
@@ -205,7 +207,7 @@ def timeline(trace: Trace) -> tuple[tuple[int, ...], ...]:
     """
     if trace.times_ns is None:
         return ()
-    sums = [trace.base.get(each, 0) for each in CATEGORIES]
+    sums = [trace.base.get(category, 0) for category in CATEGORIES]
     place = {name: number for number, name in enumerate(CATEGORIES)}
     points = [(0, *sums)]
     for moment, delta, block in trace.changes():
@@ -222,8 +224,8 @@ def _thinned(points: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
 
 def mark_activations(trace: Trace) -> None:
     """Mark activations: blocks of a forward that are alive when backward begins; without backward, all of a forward."""
-    ends = [each.begin for each in trace.phases if each.name == "backward"]
-    forward = [each for each in trace.phases if each.name == "forward"]
+    ends = [phase.begin for phase in trace.phases if phase.name == "backward"]
+    forward = [phase for phase in trace.phases if phase.name == "forward"]
     starts = [each.begin for each in forward]
     for block in trace.blocks:
         number = bisect.bisect_right(starts, block.born) - 1

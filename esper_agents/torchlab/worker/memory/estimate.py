@@ -141,7 +141,7 @@ class _Estimating(StorageTracker):
                 new.born, old.nbytes = old.born, 0
 
     def _block(self, tensor: torch.Tensor) -> Allocation | None:
-        return next((self.alive.get(by_identity(each)) for each in storages(tensor)), None)
+        return next((self.alive.get(by_identity(storage)) for storage in storages(tensor)), None)
 
     def _as_real(self, output: Any, made: list[ReturnedTensor | None]) -> Any:
         """Return the output in storages of the real sizes.

@@ -71,7 +71,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
         categories=CATEGORIES,
         missing=tuple(missing),
         peak=peak,
-        trains=any(each.name == "backward" for each in peak.phases),
+        trains=any(phase.name == "backward" for phase in peak.phases),
         optimizer=None if stepper.optimizer is None else type(stepper.optimizer).__name__,
         leak=leak,
         out_of_memory=out_of_memory,
@@ -84,7 +84,7 @@ def _phase_of(error: BaseException) -> str:
     """Return the phase in which an error occurred."""
     frames = traceback.extract_tb(error.__traceback__)
     for folder, phase in (("optim", "optimizer"), ("autograd", "backward")):
-        if any(_TORCH / folder in Path(each.filename).parents for each in frames):
+        if any(_TORCH / folder in Path(frame.filename).parents for frame in frames):
             return phase
     return "forward"
 

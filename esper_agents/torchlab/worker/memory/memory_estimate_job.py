@@ -41,7 +41,7 @@ def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[st
         built_with_memory_because=run.built_with_memory_because,
         assumed=run.assumed,
         left_out=run.left_out,
-        trains=any(each.name == "backward" for each in run.trace.phases),
+        trains=any(phase.name == "backward" for phase in run.trace.phases),
     )
     if not found.trains and found.split_bytes.parameters:
         tell("estimating a call without gradients", 0.6)

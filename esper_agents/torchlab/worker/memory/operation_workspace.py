@@ -103,10 +103,10 @@ class Scratch:
         if func.is_view:
             return None
         leaves, spec = tree_flatten((args, kwargs))
-        tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
-        if not tensors or any(each.layout is not torch.strided for each in tensors):
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if not tensors or any(tensor.layout is not torch.strided for tensor in tensors):
             return None
-        if torch.Tag.pointwise in func.tags and sum(each.nbytes for each in tensors) > _LARGE_POINTWISE:
+        if torch.Tag.pointwise in func.tags and sum(tensor.nbytes for tensor in tensors) > _LARGE_POINTWISE:
             return None
         like = _likeness(leaves)
         # Some kernels keep a workspace for backward only if gradients are enabled.
@@ -139,10 +139,10 @@ class Scratch:
 
 
 def _made(leaves: list[Any], inputs: dict[int, torch.Tensor]) -> list[ReturnedTensor | None]:
-    tensors = [each for each in leaves if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
     used = collections.Counter(each.untyped_storage().data_ptr() for each in (*inputs.values(), *tensors))
-    own = {id(each) for each in tensors if used[each.untyped_storage().data_ptr()] == 1}
-    return [_of(each) if id(each) in own else None for each in leaves]
+    own = {id(tensor) for tensor in tensors if used[tensor.untyped_storage().data_ptr()] == 1}
+    return [_of(leaf) if id(leaf) in own else None for leaf in leaves]
 
 
 def _of(tensor: torch.Tensor) -> ReturnedTensor:
@@ -165,7 +165,9 @@ def free_bytes(device: str) -> int:
 def _bytes(like: list[Any], output: Any) -> int:
     """Return the size of the inputs and outputs of an operation in bytes."""
     inputs = {each.number: each.nbytes for each in like if isinstance(each, _Like)}
-    return sum(inputs.values()) + sum(each.nbytes for each in tree_leaves(output) if isinstance(each, torch.Tensor))
+    return sum(inputs.values()) + sum(
+        tree_leaf.nbytes for tree_leaf in tree_leaves(output) if isinstance(tree_leaf, torch.Tensor)
+    )
 
 
 def _is_like(thing: Any) -> bool:
@@ -175,14 +177,14 @@ def _is_like(thing: Any) -> bool:
 def _likeness(leaves: list[Any]) -> list[Any]:
     numbers: dict[int, int] = {}
     result: list[Any] = []
-    for each in leaves:
-        if isinstance(each, torch.Tensor):
-            number = numbers.setdefault(id(each), len(numbers))
-            offset, nbytes = int(each.storage_offset()), each.untyped_storage().nbytes()
-            like = _Like(number, tuple(each.shape), tuple(each.stride()), offset, nbytes, each.dtype, str(each.device))
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            number = numbers.setdefault(id(leaf), len(numbers))
+            offset, nbytes = int(leaf.storage_offset()), leaf.untyped_storage().nbytes()
+            like = _Like(number, tuple(leaf.shape), tuple(leaf.stride()), offset, nbytes, leaf.dtype, str(leaf.device))
             result.append(like)
         else:
-            result.append(each)
+            result.append(leaf)
     return result
 
 

@@ -57,8 +57,8 @@ class _Moments:
         try:
             yield
         finally:
-            for each in hooks:
-                each.remove()
+            for hook in hooks:
+                hook.remove()
 
 
 @contextmanager

@@ -92,12 +92,12 @@ class ProfilerEvents:
         self._optimizer = _Stretches()
         self._calls: list[int] = []
         self._forward: dict[int, tuple[str, str]] = {}
-        stack = [(each, _Context()) for each in reversed(roots)]
+        stack = [(root, _Context()) for root in reversed(roots)]
         while stack:
             event, context = stack.pop()
             self.events += 1
             inner = self._read(event, context)
-            stack += [(each, inner) for each in reversed(event.children)]
+            stack += [(child, inner) for child in reversed(event.children)]
         self._changes.sort(key=lambda each: each.time_ns)
         self._calls.sort()
 
@@ -165,17 +165,17 @@ class ProfilerEvents:
 
     def sums_at_moments(self) -> list[int]:
         """Return the bytes allocated since the beginning at each marked moment."""
-        times = [each.time_ns for each in self._changes]
-        sums = list(itertools.accumulate((each.size for each in self._changes), initial=0))
-        return [sums[bisect.bisect_right(times, self._moments[each])] for each in sorted(self._moments)]
+        times = [change.time_ns for change in self._changes]
+        sums = list(itertools.accumulate((change.size for change in self._changes), initial=0))
+        return [sums[bisect.bisect_right(times, self._moments[moment])] for moment in sorted(self._moments)]
 
     def inside(self) -> dict[int, int]:
         """Return for each marked operation its peak beyond the bytes that it left allocated."""
-        times = [each.time_ns for each in self._changes]
+        times = [change.time_ns for change in self._changes]
         result: dict[int, int] = {}
         for number, (begin, end) in self._probes.items():
             first, last = bisect.bisect_left(times, begin), bisect.bisect_right(times, end)
-            sums = list(itertools.accumulate((each.size for each in self._changes[first:last]), initial=0))
+            sums = list(itertools.accumulate((change.size for change in self._changes[first:last]), initial=0))
             result[number] = max(sums) - sums[-1]
         return result
 

@@ -65,12 +65,12 @@ def roots(suspects: set[int], first_node: int, last_node: int) -> list[Reachable
 
 
 def _found(tensor: torch.Tensor, suspects: set[int]) -> Iterator[int]:
-    return (key for each in storages(tensor) if (key := by_identity(each)) in suspects)
+    return (key for storage in storages(tensor) if (key := by_identity(storage)) in suspects)
 
 
 def nodes(tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
     """Yield each node of the graphs of some tensors once."""
-    stack = [each.grad_fn for each in tensors if each.grad_fn is not None]
+    stack = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     seen = set(stack)
     while stack and len(seen) < _MOST_NODES:
         node = stack.pop()
@@ -85,8 +85,8 @@ def living_nodes(known: Iterable[weakref.ref[torch.Tensor]]) -> int:
     """Return the number of graph nodes kept alive by reachable and by given tensors."""
     with torch._C.DisableTorchFunction():  # noqa: SLF001 - same reason
         tensors = [*every_tensor(), *(each for one in known if (each := one()) is not None)]
-        grads = (gradient(each) for each in tensors if each.is_leaf and each.requires_grad)
-        return sum(1 for _ in nodes([*tensors, *(each for each in grads if each is not None)]))
+        grads = (gradient(tensor) for tensor in tensors if tensor.is_leaf and tensor.requires_grad)
+        return sum(1 for _ in nodes([*tensors, *(grad for grad in grads if grad is not None)]))
 
 
 def saved(node: Any) -> Iterator[torch.Tensor]:

@@ -39,8 +39,8 @@ def holders(thing: Any, is_own: Callable[[str], bool]) -> list[Holder]:
                 continue
             seen.add(id(referrer))
             names = [each for each in named(referrer, rung) if not _is_ours(each.owner)]
-            found += [each for each in names if is_own(each.filename)]
-            others = [each for each in names if not is_own(each.filename)]
+            found += [name for name in names if is_own(name.filename)]
+            others = [name for name in names if not is_own(name.filename)]
             foreign += others
             queue += [
                 each for each in (*_further(referrer, rung, names), *_behind(others, owners)) if each.deep < _DEEPEST
@@ -64,22 +64,22 @@ def _behind(names: list[Holder], owners: set[int]) -> list[ReferenceStep]:
     Optimizers are omitted: they hold all parameters, whose own names are more useful.
     """
     rungs = []
-    for each in names:
-        is_optimizer = isinstance(each.owner, torch.optim.Optimizer)
-        if each.kind in ("attribute", "object") and id(each.owner) not in owners and not is_optimizer:
-            owners.add(id(each.owner))
-            path = each.name[len(type(each.owner).__qualname__) :] if each.kind == "attribute" else ""
-            rungs.append(ReferenceStep(each.owner, path, each.rung))
+    for name in names:
+        is_optimizer = isinstance(name.owner, torch.optim.Optimizer)
+        if name.kind in ("attribute", "object") and id(name.owner) not in owners and not is_optimizer:
+            owners.add(id(name.owner))
+            path = name.name[len(type(name.owner).__qualname__) :] if name.kind == "attribute" else ""
+            rungs.append(ReferenceStep(name.owner, path, name.rung))
     return rungs
 
 
 def referred(things: list[Any]) -> set[int]:
     """Return the objects that Python references, by `id`: found in one pass over all objects."""
-    wanted = {id(each) for each in things}
+    wanted = {id(thing) for thing in things}
     found: set[int] = set()
     for referrer in gc.get_referrers(*things):
         if referrer is not things and not _is_ours(referrer):
-            found |= wanted & {id(each) for each in gc.get_referents(referrer)}
+            found |= wanted & {id(get_referent) for get_referent in gc.get_referents(referrer)}
     return found
 
 

@@ -53,7 +53,7 @@ class MemorySplit:
 
     def parts(self) -> list[tuple[str, int]]:
         """Return the categories with their bytes, in the order of the timeline."""
-        return [(each, getattr(self, each)) for each in CATEGORIES]
+        return [(category, getattr(self, category)) for category in CATEGORIES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class RetainerSearch:
                 else:
                     found[key] = _Found(holder, root, set(root.keys), root.nodes)
                 alike.append(found[key])
-                beside.update((id(each), found[key]) for each in _entries(holder))
+                beside.update((id(entry), found[key]) for entry in _entries(holder))
         ranked = self._ranked(list(found.values()))
         described = tuple(self._described(each) for each in ranked)
         return described if seed is None else tuple(self._watched(ranked, described, seed))
@@ -145,7 +145,7 @@ class RetainerSearch:
         return bool(filename) and self._target.in_project(filename) is not None
 
     def _bytes(self, keys: set[int]) -> int:
-        return sum(self._sizes[each] for each in keys)
+        return sum(self._sizes[key] for key in keys)
 
     def _described(self, found: _Found) -> MemoryHolder:
         holder, tensor = found.holder, found.root.tensor

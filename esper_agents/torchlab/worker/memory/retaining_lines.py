@@ -136,8 +136,8 @@ class _Search(NamedTuple):
             case ast.Subscript(value=owner) if self.is_it(owner):
                 yield _SETS, line
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for each in parts:
-                    yield from self.assigned(each, line)
+                for part in parts:
+                    yield from self.assigned(part, line)
             case _ if self.is_it(target):
                 yield _ASSIGNS, line
             case _:

@@ -71,8 +71,8 @@ class StorageTracker(TorchDispatchMode):
             with self._whereabouts.following(), self:
                 yield
         finally:
-            for each in hooks:
-                each.remove()
+            for hook in hooks:
+                hook.remove()
 
     def leave_out(self, storage: torch.UntypedStorage) -> None:
         """Exclude a storage from the run, such as one that existed before."""

@@ -134,7 +134,7 @@ class Owners:
         with torch._C.DisableTorchFunction():  # noqa: SLF001 - or a mode would see every access to a tensor
             parameters = [each for group in optimizer.param_groups for each in group["params"]]
             self._note(found, parameters, "parameters")
-            self._note(found, [gradient(each) for each in parameters if each.is_leaf], "gradients")
+            self._note(found, [gradient(parameter) for parameter in parameters if parameter.is_leaf], "gradients")
             self._note(found, tree_leaves(list(optimizer.state.values())), "optimizer_state")
         return found
 

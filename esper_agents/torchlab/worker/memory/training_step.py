@@ -62,7 +62,9 @@ class Stepper:
         self.does_more_than_once = self.does_train or target.kind == "step"
         self.why_not = ""
         self.optimizer: torch.optim.Optimizer | None = None
-        parameters = [each for each in target.module.parameters() if each.requires_grad] if target.module else []
+        parameters = (
+            [parameter for parameter in target.module.parameters() if parameter.requires_grad] if target.module else []
+        )
         if self.does_train and target.module is not None:
             target.module.train()
         if self.does_train and parameters and optimizer != "none":
@@ -75,9 +77,9 @@ class Stepper:
         """Return new inputs; for a function in training, they require gradients."""
         made = self._target.inputs(seed)
         if self.does_train and self._target.kind == "function":
-            for each in tree_leaves((made.args, made.kwargs)):
-                if isinstance(each, torch.Tensor) and each.is_floating_point() and each.is_leaf:
-                    each.requires_grad_(True)
+            for tree_leaf in tree_leaves((made.args, made.kwargs)):
+                if isinstance(tree_leaf, torch.Tensor) and tree_leaf.is_floating_point() and tree_leaf.is_leaf:
+                    tree_leaf.requires_grad_(True)
         return made
 
     def run(self, inputs: Inputs) -> None:
@@ -110,8 +112,8 @@ def loss_of(output: Any) -> torch.Tensor | None:
     """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     candidates = [named] if isinstance(named, torch.Tensor) else tree_leaves(output)
-    roots = [each for each in candidates if isinstance(each, torch.Tensor) and each.requires_grad]
+    roots = [candidate for candidate in candidates if isinstance(candidate, torch.Tensor) and candidate.requires_grad]
     if len(roots) == 1 and roots[0].numel() == 1:
         return roots[0].reshape(())
-    sums = [(torch.view_as_real(each) if each.is_complex() else each).sum() for each in roots]
+    sums = [(torch.view_as_real(root) if root.is_complex() else root).sum() for root in roots]
     return sum(sums[1:], start=sums[0]) if sums else None

@@ -37,9 +37,9 @@ class Roots:
         engine = autograd._engine_run_backward  # noqa: SLF001 - see above
 
         def run(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            tensors = [each for each in outputs if isinstance(each, torch.Tensor)]
+            tensors = [output for output in outputs if isinstance(output, torch.Tensor)]
             on_roots(tensors)
-            outer, self._roots = self._roots, [each.grad_fn for each in tensors if each.grad_fn is not None]
+            outer, self._roots = self._roots, [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
             try:
                 return engine(outputs, *args, **kwargs)
             finally:

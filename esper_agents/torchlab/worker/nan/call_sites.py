@@ -96,7 +96,7 @@ class Modules:
 
     def roots(self) -> list[torch.nn.Module]:
         """Return the outermost modules that were called and are still alive."""
-        return [module for each in self._roots if (module := each()) is not None]
+        return [module for root in self._roots if (module := root()) is not None]
 
     def _learn(self, root: torch.nn.Module) -> None:
         self._roots.append(weakref.ref(root))

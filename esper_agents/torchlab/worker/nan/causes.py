@@ -113,7 +113,7 @@ class _Operands:
         return all(name in self._numbers for name in names)
 
     def any_infinite(self) -> bool:
-        return any(isinstance(each, float) and math.isinf(each) for each in self._numbers.values())
+        return any(isinstance(number, float) and math.isinf(number) for number in self._numbers.values())
 
 
 _Explained = Optional[tuple[str, str]]  # noqa: UP045 - evaluated, and Python 3.10 has to
@@ -143,7 +143,7 @@ def _rsqrt(given: _Operands) -> _Explained:
 def _times(*names: str) -> Callable[[_Operands], _Explained]:
     def explain(given: _Operands) -> _Explained:
         factors = [given[name] for name in names if given.has(name)]
-        shown = " * ".join(f"{each:.6g}" for each in factors)
+        shown = " * ".join(f"{factor:.6g}" for factor in factors)
         if 0.0 in factors and any(map(math.isinf, factors)):
             return "zero-times-inf", shown
         if given.what == "inf":

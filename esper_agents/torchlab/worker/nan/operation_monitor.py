@@ -109,11 +109,11 @@ class OperationMonitor(TorchDispatchMode):
         outputs = [*tensors_in(put_out)]
         if plan.writes:
             outputs += [each for name in plan.writes for each in tensors_in(named.get(name))]
-        outputs = [each for each in {id(each): each for each in outputs}.values() if is_numeric(each)]
-        if all(is_finite(each) for each in outputs):
+        outputs = [each for each in {id(output): output for output in outputs}.values() if is_numeric(each)]
+        if all(is_finite(output) for output in outputs):
             if self.marks:
-                for each in outputs:
-                    self.marks.clear(each)
+                for output in outputs:
+                    self.marks.clear(output)
             return
         self.has_seen = True
         is_intact = bool(before) or not plan.keeps
@@ -132,7 +132,7 @@ class OperationMonitor(TorchDispatchMode):
         given = tuple(
             dict.fromkeys(each for tensor, origin in sick for each in self._given(call, tensor, origin, plan, found))
         )
-        what: NonfiniteKind = "nan" if any(holds(each) == "nan" for each in call.outputs) else "inf"
+        what: NonfiniteKind = "nan" if any(holds(output) == "nan" for output in call.outputs) else "inf"
         deliberate = _deliberate(call) if plan.puts_numbers_in else None
         if deliberate == what:
             given += (self._origin("deliberate", what, plan.name, found),)
@@ -141,11 +141,11 @@ class OperationMonitor(TorchDispatchMode):
         elif what == "nan" and not any(each.what == "nan" for each in given):
             given = (self._born("turned", what, call, found, given),)
         overwritten = {id(each) for name in plan.overwritten for each in tensors_in(call.originals.get(name))}
-        for each in call.outputs:
-            if is_finite(each):
-                self.marks.clear(each)
+        for output in call.outputs:
+            if is_finite(output):
+                self.marks.clear(output)
             else:
-                self.marks.put(each, given, is_whole=not plan.writes or id(each) in overwritten)
+                self.marks.put(output, given, is_whole=not plan.writes or id(output) in overwritten)
 
     def _sick(self, call: OperationCall, plan: OperationSchema) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return the inputs with non-finite numbers, each before and after the call."""
@@ -243,7 +243,7 @@ def _before(plan: OperationSchema, named: dict[str, Any]) -> dict[str, Any]:
     """Return copies of the arguments that an operation will overwrite, unless they are too large."""
     written = {name: named[name] for name in plan.writes if named.get(name) is not None}
     tensors = [each for each in tensors_in(written) if is_numeric(each) and each.layout is torch.strided]
-    if sum(each.nbytes for each in tensors) > plan.most_kept_bytes:
+    if sum(tensor.nbytes for tensor in tensors) > plan.most_kept_bytes:
         return {}
     return {name: _cloned(each) for name, each in written.items()}
 
@@ -256,7 +256,9 @@ def _cloned(thing: Any) -> Any:
 
 def _deliberate(call: OperationCall) -> NonfiniteKind | None:
     """Return the non-finite kind of a plain number among the arguments: `nan` or `inf`, None for neither."""
-    numbers = [each for each in call.arguments.values() if isinstance(each, float) and not math.isfinite(each)]
+    numbers = [
+        argument for argument in call.arguments.values() if isinstance(argument, float) and not math.isfinite(argument)
+    ]
     if not numbers:
         return None
     return "nan" if any(math.isnan(each) for each in numbers) else "inf"

@@ -52,13 +52,17 @@ class OperationSchema:
         schema = func._schema  # noqa: SLF001 - operations have no public schema
         self.name = str(func)
         self.base = schema.name.rpartition("::")[2]
-        self.arguments = [each.name for each in schema.arguments]
+        self.arguments = [argument.name for argument in schema.arguments]
         self.writes = [
-            each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
+            argument.name
+            for argument in schema.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write
         ]
         is_whole = self.base in _OVERWRITES
         self.overwritten = {
-            each.name for each in schema.arguments if each.name in self.writes and (is_whole or each.is_out)
+            argument.name
+            for argument in schema.arguments
+            if argument.name in self.writes and (is_whole or argument.is_out)
         }
         returned = [each.alias_info for each in schema.returns]
         has_tensor = any("Tensor" in str(each.type) for each in schema.returns)
@@ -70,7 +74,7 @@ class OperationSchema:
         self.is_tame = self.base in _TAME
         self.keeps = len(self.writes) > len(self.overwritten) and not self.is_tame
         self.most_kept_bytes = _MOST_KEPT_IN_LISTS_BYTES if self.base.startswith("_foreach_") else _MOST_KEPT_BYTES
-        self.puts_numbers_in = not any(each in self.base for each in _BOUNDS)
+        self.puts_numbers_in = not any(bound in self.base for bound in _BOUNDS)
         self.is_partial = bool(self.writes) and any(each in self.base for each in _PARTIAL)
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -98,11 +98,11 @@ def first_of(
 
 def roots_of(origin: NonfiniteOrigin) -> Iterator[NonfiniteOrigin]:
     """Yield the origins at fault: the change into NaN itself, unless its input Inf was unintentional."""
-    culprits = [each for each in origin.parents if each.kind in {"made", "turned", "uninitialised"}]
+    culprits = [parent for parent in origin.parents if parent.kind in {"made", "turned", "uninitialised"}]
     if not culprits:
         yield origin
-    for each in culprits:
-        yield from roots_of(each)
+    for culprit in culprits:
+        yield from roots_of(culprit)
 
 
 def cause(
@@ -121,7 +121,7 @@ def cause(
     if first.mechanism is not None:
         cls, because = first.mechanism
         found = NonfiniteCause(class_=cls, because=because, mechanism=cls)
-    outside = [each for each in first.parents if each.kind == "outside" and not _is_on_purpose(each)]
+    outside = [parent for parent in first.parents if parent.kind == "outside" and not _is_on_purpose(parent)]
     if outside and found.class_ in _FROM_INF:
         return replace(_brought(outside[0]), mechanism=found.class_)
     hidden = _hidden(first, through, reached)
@@ -148,7 +148,7 @@ def _hidden(first: NonfiniteOrigin, through: NonfiniteOrigin | None, reached: li
             return "the forward result is masked out, but the gradient that flows back through it is 0 * inf or 0 * nan"
         return None
     turned = through if through is not None and through.found.node == first.found.node else first
-    if first.masks and turned.what == "nan" and any(each == 0 for each in turned.operands.values()):
+    if first.masks and turned.what == "nan" and any(operand == 0 for operand in turned.operands.values()):
         return (
             f"{first.masks[0]} lets 0 flow back into {first.found.node}, "
             "whose derivative there is infinite: 0 * inf is NaN"

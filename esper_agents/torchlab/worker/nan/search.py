@@ -62,7 +62,7 @@ class NonfiniteSearch:
         self._noticed: dict[HarmlessOperation, tuple[int, int]] = {}
         self._missing: list[MissingPart] = []
         parameters = list(target.module.parameters()) if target.module is not None and self._train else []
-        trained = [each for each in parameters if each.requires_grad]
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
         self._optimizer = torch.optim.SGD(trained, lr=lr) if lr is not None and trained else None
         if lr is not None and not trained:
             self._missing.append(MissingPart("updates", "only the parameters of a module can be updated from here"))
@@ -109,9 +109,9 @@ class NonfiniteSearch:
     def _once(self, inputs: Inputs) -> Any:
         given = self._target.call(*inputs.args, **inputs.kwargs)
         if self._train:
-            roots = [each for each in leaves(given).values() if isinstance(each, torch.Tensor) and each.requires_grad]
+            roots = [leaf for leaf in leaves(given).values() if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
             if roots:
-                torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+                torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
             elif not self._missing:
                 self._missing.append(MissingPart("backward pass", "no output requires a gradient"))
             if self._optimizer is not None:
@@ -125,7 +125,7 @@ class NonfiniteSearch:
 
     def _judge(self, step: int, given: Any, error: Exception | None) -> bool:
         outputs = leaves(given)
-        losses = [each for each in outputs.values() if is_scalar(each)]
+        losses = [output for output in outputs.values() if is_scalar(output)]
         self._history.end(step, float(losses[0]) if len(losses) == 1 else None)
         reached = [
             *self._losses,
@@ -170,7 +170,7 @@ class NonfiniteSearch:
         # A mask stored as a buffer holds Inf permanently; a new Inf in a buffer is different.
         buffers = inspect(self._watch, dict(self._history.buffers()), "buffer")
         return [
-            *(each for each in buffers if any(one.kind in {"made", "turned"} for one in each.origins)),
+            *(buffer for buffer in buffers if any(one.kind in {"made", "turned"} for one in buffer.origins)),
             *inspect(self._watch, {**gradients, **inputs}, "gradient"),
             *inspect(self._watch, dict(parameters), "parameter"),
             *inspect(self._watch, dict(self._history.states()), "optimizer state"),

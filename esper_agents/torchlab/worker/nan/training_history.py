@@ -101,19 +101,19 @@ class TrainingHistory:
         """Begin a step: measure its initial weights."""
         self.has_stepped = False
         self._weights.append(
-            max((largest(each) for each in self.parameters().values() if is_numeric(each)), default=0.0)
+            max((largest(parameter) for parameter in self.parameters().values() if is_numeric(parameter)), default=0.0)
         )
 
     def end(self, step: int, loss: float | None) -> None:
         """End a step: record its loss and its largest weight and gradient."""
-        gradients = [each.grad for each in self.parameters().values() if each.grad is not None]
+        gradients = [parameter.grad for parameter in self.parameters().values() if parameter.grad is not None]
         self._losses.append(math.nan if loss is None else abs(loss))
         self.entries.append(
             StepHistory(
                 step,
                 loss=None if loss is None else number(loss),
                 largest_weight=number(self._weights[-1]) if self._weights[-1] else None,
-                largest_gradient=number(max(largest(each) for each in gradients)) if gradients else None,
+                largest_gradient=number(max(largest(gradient) for gradient in gradients)) if gradients else None,
             )
         )
         if len(self.entries) > _FIRST_KEPT + _LAST_KEPT:
@@ -122,9 +122,9 @@ class TrainingHistory:
     def runaway(self) -> str | None:
         """Return the growth of diverging weights or losses up to the last step; None without divergence."""
         rates = sorted(
-            {float(group["lr"]) for each in self._optimizers for group in each.param_groups if "lr" in group}
+            {float(group["lr"]) for optimizer in self._optimizers for group in optimizer.param_groups if "lr" in group}
         )
-        at = f" at a learning rate of {', '.join(f'{each:g}' for each in rates)}" if rates else ""
+        at = f" at a learning rate of {', '.join(f'{rate:g}' for rate in rates)}" if rates else ""
         for what, series in (("largest weight", self._weights), ("loss", self._losses)):
             finite = [each for each in series if math.isfinite(each)]
             last = finite[-_LAST_STEPS - 1 :]

@@ -46,8 +46,8 @@ class Channel:
     def close(self) -> None:
         """Close this end and the received files that nothing took."""
         self._end.close()
-        for each in self._files:
-            os.close(each)
+        for file in self._files:
+            os.close(file)
         self._files.clear()
 
     @property

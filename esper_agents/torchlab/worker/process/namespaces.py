@@ -173,7 +173,7 @@ class NamespacedWorkers:
             kill_tree(pid)
 
     def _known(self) -> set[int]:
-        return {*self._cells, *(each.first for each in self._cells.values() if each)}
+        return {*self._cells, *(cell.first for cell in self._cells.values() if cell)}
 
     def _open_cell(self) -> _Cell:
         """Create a PID namespace for the next child, with a first process that sleeps until it is killed."""
@@ -233,9 +233,9 @@ def _limit_processes(most: int) -> None:
 def _outermost(folders: list[str]) -> list[str]:
     found: list[str] = []
     # In this order, a folder is followed by its contents.
-    for each in sorted(set(folders), key=lambda path: f"{path}/"):
-        if not found or not each.startswith(f"{found[-1]}/"):
-            found.append(each)
+    for folder in sorted(set(folders), key=lambda path: f"{path}/"):
+        if not found or not folder.startswith(f"{found[-1]}/"):
+            found.append(folder)
     return found
 
 

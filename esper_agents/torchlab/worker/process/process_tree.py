@@ -49,7 +49,7 @@ def strays(known: Collection[int]) -> list[int]:
     Args:
         known: Process ids of known children.
     """
-    return [each for each in children(os.getpid()) if each not in known]
+    return [child for child in children(os.getpid()) if child not in known]
 
 
 def kill_tree(pid: int, known: Collection[int] = ()) -> int | None:
@@ -88,7 +88,7 @@ def _stopped(pid: int) -> list[int]:
     """Stop all descendants of a process repeatedly until no new one is found; return them."""
     found: dict[int, None] = {}
     while True:
-        fresh = [each for each in _descendants(pid) if each not in found]
+        fresh = [descendant for descendant in _descendants(pid) if descendant not in found]
         if not fresh:
             return list(found)
         for each in fresh:

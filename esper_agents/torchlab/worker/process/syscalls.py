@@ -68,7 +68,7 @@ def call(number: int, *arguments: Any) -> int:
     Raises:
         OSError: The kernel refused the call.
     """
-    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    wide = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     return checked(_LIBC.syscall(ctypes.c_long(number), *wide))
 
 

@@ -80,7 +80,7 @@ class Runner:
             given = self._forward(inputs)
         if self.train:
             roots = [each for each in tensors_in(given) if each.requires_grad]
-            torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
             if self.target.module is not None:
                 self.target.module.zero_grad(set_to_none=True)
         wait(self.target.device)
@@ -104,9 +104,9 @@ class Runner:
             missing.append(MissingPart("backward", "nothing that the target returns requires a gradient"))
         (inputs,) = self.fresh()
         tensors = [each for each in tensors_in((inputs.args, inputs.kwargs)) if not each.is_inference()]
-        before = [each._version for each in tensors]  # noqa: SLF001 - torch's count of writes has no other name
+        before = [tensor._version for tensor in tensors]  # noqa: SLF001 - torch's count of writes has no other name
         call_ns = self._timed(inputs)
-        self.mutates_inputs = before != [each._version for each in tensors]  # noqa: SLF001 - same reason
+        self.mutates_inputs = before != [tensor._version for tensor in tensors]  # noqa: SLF001 - same reason
         # Heap and caches settle over some calls; only later calls are typical.
         until = perf_counter_ns() + _SETTLING_NS
         while perf_counter_ns() + call_ns < until:

@@ -116,7 +116,7 @@ def _encoder_layer(args: _Args, _out: Any) -> int:
 
 def _trilinear(args: _Args, _out: Any) -> int:
     """Return the count of `at::_trilinear`: products of pairs along the summed dimension."""
-    tensors, expanded, summed = args[:3], [set(each) for each in args[3:6]], set(args[6])
+    tensors, expanded, summed = args[:3], [set(arg) for arg in args[3:6]], set(args[6])
     unrolled = args[7] if len(args) > 7 else 1  # noqa: PLR2004 - the place of `unroll_dim` in the schema
     sizes: dict[int, int] = {}
     present: list[set[int]] = []

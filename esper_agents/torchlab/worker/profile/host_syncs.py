@@ -74,7 +74,7 @@ class HostSyncRecorder(TorchFunctionMode):
 def _is_masked(args: Any) -> bool:
     keys = args[1] if len(args) > 1 else ()
     keys = keys if isinstance(keys, tuple) else (keys,)
-    return any(isinstance(each, torch.Tensor) and each.dtype in {torch.bool, torch.uint8} for each in keys)
+    return any(isinstance(key, torch.Tensor) and key.dtype in {torch.bool, torch.uint8} for key in keys)
 
 
 def _to_host(name: str, args: Any, kwargs: Any) -> bool:

@@ -34,7 +34,7 @@ def described_by(
     is_view = not func._schema.is_mutable and _shares_memory(operands, results)  # noqa: SLF001 - it has no other name
     return {
         "name": name,
-        "shapes": " ".join(str(list(each.shape)) for each in operands[:3]),
+        "shapes": " ".join(str(list(operand.shape)) for operand in operands[:3]),
         "dtype": str(results[0].dtype).removeprefix("torch.") if results else "",
         "flops": flops_of(func, args, kwargs, given),
         "moved": 0 if is_view else _moved(name, operands, results),
@@ -44,8 +44,8 @@ def described_by(
 
 def _shares_memory(operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
     try:
-        taken = {each.untyped_storage()._cdata for each in operands}  # noqa: SLF001 - the identity of a storage
-        kept = [each.untyped_storage()._cdata in taken for each in results]  # noqa: SLF001 - same reason
+        taken = {operand.untyped_storage()._cdata for operand in operands}  # noqa: SLF001 - the identity of a storage
+        kept = [result.untyped_storage()._cdata in taken for result in results]  # noqa: SLF001 - same reason
         return bool(kept) and all(kept)
     except (RuntimeError, NotImplementedError):  # a layout without storage
         return False
@@ -58,12 +58,15 @@ def _moved(name: str, operands: list[torch.Tensor], results: list[torch.Tensor])
         return 0
     written = sum(map(_touched, results))
     if name in _GATHERS:
-        return 2 * written + sum(_touched(each) for each in operands[1:] if not each.is_floating_point())
+        return 2 * written + sum(_touched(operand) for operand in operands[1:] if not operand.is_floating_point())
     return written + sum(_touched(each) for each in _distinct(operands))
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-    return {(each.untyped_storage()._cdata, each.storage_offset(), each.shape): each for each in tensors}.values()  # noqa: SLF001 - same reason
+    return {
+        (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape): tensor  # noqa: SLF001 - same reason
+        for tensor in tensors
+    }.values()
 
 
 def _touched(tensor: torch.Tensor) -> int:

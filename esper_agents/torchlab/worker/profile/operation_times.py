@@ -110,14 +110,14 @@ def attributed(runner: Runner, inputs: Inputs) -> Attributed:
     numbers = sorted(marks)
     device_ns = _device_times(recorded.profile) if runner.target.device != "cpu" else {}
     return Attributed(
-        [attribution.operations[each] for each in numbers],
-        [_spent(marks[each]) for each in numbers],
-        [device_ns.get(marks[each].name, 0) for each in numbers],
+        [attribution.operations[number] for number in numbers],
+        [_spent(marks[number]) for number in numbers],
+        [device_ns.get(marks[number].name, 0) for number in numbers],
     )
 
 
 def _spent(mark: Event) -> OperationTime:
-    inside = [each for each in mark.children if each.name != "[memory]"]
+    inside = [child for child in mark.children if child.name != "[memory]"]
     if not inside:
         return OperationTime(mark.duration_time_ns, 0)
     return OperationTime(sum(each.duration_time_ns for each in inside), sum(_inner(each) for each in inside))
@@ -137,8 +137,8 @@ def rows_of(known: Attributed, calls: list[Event]) -> OperationRows:
     # A view costs almost nothing, and autograd makes different ones under attribution.
     worked = [number for number, each in enumerate(known.operations) if not each.is_view]
     sequence = [_stem(known.operations[each].name) for each in worked]
-    views = {_stem(each.name) for each in known.operations if each.is_view} - set(sequence)
-    profiled = [_sequence(each, set(sequence), views) for each in calls]
+    views = {_stem(operation.name) for operation in known.operations if operation.is_view} - set(sequence)
+    profiled = [_sequence(call, set(sequence), views) for call in calls]
     matching = [[spent for _, spent in each] for each in profiled if [name for name, _ in each] == sequence]
     times = matching or [_less_disturbed(sequence, [known.spent[each] for each in worked], profiled)]
     is_alone = torch.get_num_threads() == 1 and not any(known.device_ns)
@@ -214,12 +214,12 @@ def _grouped(known: Attributed, worked: list[int], times: list[list[OperationTim
 
 def dtypes_of(known: Attributed) -> set[str]:
     """Return the dtypes of products."""
-    return {each.dtype for each in known.operations if each.flops and each.dtype}
+    return {operation.dtype for operation in known.operations if operation.flops and operation.dtype}
 
 
 def _device_times(recorded: profile) -> dict[str, int]:
     events = recorded.function_events or ()
-    return {each.name: int(each.device_time_total * 1000) for each in events if each.name.startswith(MARK)}
+    return {event.name: int(event.device_time_total * 1000) for event in events if event.name.startswith(MARK)}
 
 
 def empty_ns(runner: Runner) -> int:

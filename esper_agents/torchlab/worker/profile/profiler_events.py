@@ -49,7 +49,7 @@ class ProfiledCalls:
     @property
     def calls(self) -> list[Event]:
         """The marks of the calls, with all inner events."""
-        return [each for each in self.roots if each.name == CALL]
+        return [root for root in self.roots if root.name == CALL]
 
 
 def record(
@@ -96,13 +96,13 @@ def phase_of(name: str) -> str | None:
 
 def walk(roots: list[Event]) -> Iterator[tuple[Event, str]]:
     """Yield every event in time order, with its outermost phase."""
-    stack = [(each, "forward") for each in reversed(roots)]
+    stack = [(root, "forward") for root in reversed(roots)]
     while stack:
         event, phase = stack.pop()
         if phase == "forward":
             phase = phase_of(event.name) or phase
         yield event, phase
-        stack += [(each, phase) for each in reversed(event.children)]
+        stack += [(child, phase) for child in reversed(event.children)]
 
 
 def composition(recorded: Sequence[ProfiledCalls]) -> tuple[ProfiledCall, ...]:
@@ -123,7 +123,7 @@ def is_compiled(recorded: Sequence[ProfiledCalls]) -> bool:
 def _of_call(call: Event, thread_ns: int) -> ProfiledCall:
     phases = {"input": 0, "backward": 0, "optimizer": 0}
     operation_ns = waiting_ns = events = 0
-    stack = [(each, "", False) for each in call.children]
+    stack = [(child, "", False) for child in call.children]
     while stack:
         event, phase, is_inside = stack.pop()
         events += 1
@@ -136,7 +136,7 @@ def _of_call(call: Event, thread_ns: int) -> ProfiledCall:
         if not is_inside and is_operation(event.name):
             is_inside = True
             operation_ns += event.duration_time_ns
-        stack += [(each, phase, is_inside) for each in event.children]
+        stack += [(child, phase, is_inside) for child in event.children]
     return ProfiledCall(
         wall_ns=call.duration_time_ns,
         thread_ns=thread_ns,
@@ -158,14 +158,14 @@ def operations_by_name(calls: list[Event]) -> tuple[OperationRow, ...]:
     """Return the cost of a recording's outermost operations by name and phase, for code without lines."""
     found: dict[tuple[str, str], list[int]] = {}
     for call in calls:
-        stack = [(each, "forward") for each in call.children]
+        stack = [(child, "forward") for child in call.children]
         while stack:
             event, phase = stack.pop()
             phase = phase_of(event.name) or phase if phase == "forward" else phase
             if is_operation(event.name) or event.name.startswith(_GENERATED):
                 found.setdefault((event.name, phase), []).append(event.duration_time_ns)
             else:
-                stack += [(each, phase) for each in event.children]
+                stack += [(child, phase) for child in event.children]
     rows = [
         OperationRow(
             name=name,

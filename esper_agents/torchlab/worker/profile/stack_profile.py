@@ -54,7 +54,7 @@ def _time_by_function(roots: list[Event], functions: Sequence[PythonFunction]) -
     for number, each in enumerate(functions):
         by_name.setdefault(each.name.rpartition(".")[2], []).append(number)
     spent: dict[int, tuple[int, int]] = {}
-    stack: list[tuple[Event, tuple[int, ...]]] = [(each, ()) for each in roots]
+    stack: list[tuple[Event, tuple[int, ...]]] = [(root, ()) for root in roots]
     while stack:
         event, above = stack.pop()
         known = _known(event, by_name, functions)
@@ -66,7 +66,7 @@ def _time_by_function(roots: list[Event], functions: Sequence[PythonFunction]) -
                 own, total = spent[above[-1]]
                 spent[above[-1]] = own - took, total
             above = (*above, known)
-        stack += [(each, above) for each in event.children]
+        stack += [(child, above) for child in event.children]
     return spent
 
 

@@ -55,7 +55,7 @@ class CapturedCall:
     @property
     def nbytes(self) -> int:
         """Bytes of the saved tensors."""
-        return sum(each.numel() * each.element_size() for each in self.tensors.values())
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
     @property
     def plan(self) -> CallPlan:

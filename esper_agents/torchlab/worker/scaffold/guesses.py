@@ -186,7 +186,7 @@ def _of_hint(name: str, hint: Any, documentation: str, depth: int) -> Argument |
     if origin is typing.Annotated:
         return _of_hint(name, parts[0], documentation, depth)
     if origin is typing.Union or (hasattr(hint, "__or__") and type(hint).__name__ == "UnionType"):
-        known = [each for each in parts if each is not type(None)]
+        known = [part for part in parts if part is not type(None)]
         if depth:
             known.sort(key=lambda each: (each not in _PLAIN_TYPES, each is not torch.Tensor))
         for each in known:
@@ -198,7 +198,7 @@ def _of_hint(name: str, hint: Any, documentation: str, depth: int) -> Argument |
         return tensor(name, documentation)
     if type(hint).__module__.startswith("jaxtyping") or "jaxtyping" in getattr(hint, "__module__", ""):
         dims = str(getattr(hint, "dim_str", "b c h w")).split()
-        return TensorPlan(tuple(size(each.strip("*.")) for each in dims) or _ROWS)
+        return TensorPlan(tuple(size(dim.strip("*.")) for dim in dims) or _ROWS)
     if hint is bool:
         return Expression("False")
     if hint is int:
@@ -328,9 +328,9 @@ def parameters(thing: Any, *, has_self: bool = False) -> list[tuple[inspect.Para
     if isinstance(thing, torch.jit.ScriptFunction):
         return _scripted(thing)
     named = [
-        each
-        for each in inspect.signature(thing).parameters.values()
-        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        parameter
+        for parameter in inspect.signature(thing).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     hinted = thing.__init__ if inspect.isclass(thing) and not dataclasses.is_dataclass(thing) else thing
     try:
@@ -349,10 +349,10 @@ def _scripted(function: Any) -> list[tuple[inspect.Parameter, Any]]:
     """Return the parameters of a function that TorchScript compiled."""
     kinds = {"Tensor": torch.Tensor, "int": int, "float": float, "bool": bool, "str": str}
     found = []
-    for each in function.schema.arguments:
-        default = each.default_value if each.has_default_value() else inspect.Parameter.empty
-        parameter = inspect.Parameter(each.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-        found.append((parameter, kinds.get(str(each.type), inspect.Parameter.empty)))
+    for argument in function.schema.arguments:
+        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
+        parameter = inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        found.append((parameter, kinds.get(str(argument.type), inspect.Parameter.empty)))
     return found
 
 
@@ -394,9 +394,9 @@ def _documented(name: str, documentation: str) -> tuple[int, ...] | None:
             continue
         for shape in _SHAPE.finditer(near):
             parts = [each.strip(" .\\") for each in shape.group(1).split(",")]
-            if any(len(each) > 12 or (each.islower() and len(each) > 6) for each in parts):  # noqa: PLR2004 - words of a sentence, such as an "optional"
+            if any(len(part) > 12 or (part.islower() and len(part) > 6) for part in parts):  # noqa: PLR2004 - words of a sentence, such as an "optional"
                 continue
-            sizes = [size(each) for each in parts if each and each != "*"]
+            sizes = [size(part) for part in parts if part and part != "*"]
             if "*" in parts or "..." in shape.group(1):
                 sizes.insert(0, BATCH)
             if sizes:

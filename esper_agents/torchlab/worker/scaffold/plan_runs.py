@@ -194,13 +194,13 @@ class PlanRunner:
         """Return whether a gradient flows back from the output, and the exception of backward."""
         many = output if isinstance(output, (tuple, list)) else [output]
         roots = [each for each in many if isinstance(each, torch.Tensor) and each.requires_grad]
-        roots = [each for each in roots if each.is_floating_point()]
+        roots = [root for root in roots if root.is_floating_point()]
         if not roots:
             return False, ""
         try:
             with _limited(self.seconds), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+                torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except RunTimeoutError:
             return False, f"no result within {self.seconds:.3g} s"
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
@@ -231,16 +231,16 @@ def positional_names(callee: Any) -> list[str]:
 def _completed(known: Arguments, guesses: Iterator[tuple[str, Argument]]) -> Arguments:
     """Return known arguments, and guesses for the others."""
     names = {name for name, _ in known}
-    return (*known, *(each for each in guesses if each[0] not in names))
+    return (*known, *(guess for guess in guesses if guess[0] not in names))
 
 
 def _call(callee: Any, arguments: Arguments, saved: Mapping[str, torch.Tensor]) -> Any:
     values = {name: _value(each, saved) for name, each in arguments}
     positional = []
-    for each in positional_names(callee):
-        if each not in values:
+    for positional_name in positional_names(callee):
+        if positional_name not in values:
             break
-        positional.append(values.pop(each))
+        positional.append(values.pop(positional_name))
     # The rest of a variable number of positional arguments, as a captured call has it.
     positional += [values.pop(name) for name in list(values) if re.fullmatch(r"argument_\d+", name)]
     return callee(*positional, **values)

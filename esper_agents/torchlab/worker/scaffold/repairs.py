@@ -50,7 +50,7 @@ def _others(plan: CallPlan, blamed: str) -> Iterator[CallPlan]:
         yield from tensor_changes.same_shape(plan)
         for rank in (4, 3, 2, 5, 1):
             yield from tensor_changes.of_rank(plan, rank)
-        square = [each for each in plan.tensors() if each[2].shape and len(each[2].shape) > 1]
+        square = [tensor for tensor in plan.tensors() if tensor[2].shape and len(tensor[2].shape) > 1]
         for where, name, each in square:
             for width in (3, 4, 2, 6):
                 yield plan.with_argument(where, name, each.sized(-1, width))

@@ -146,7 +146,7 @@ def equal_sizes(plan: CallPlan, found: re.Match[str], _: str) -> Iterator[CallPl
 
 def same_shape(plan: CallPlan) -> Iterator[CallPlan]:
     """Yield plans in which all tensors of the call have the shape of one of them."""
-    tensors = [each for each in plan.tensors() if each[0] == "call"]
+    tensors = [tensor for tensor in plan.tensors() if tensor[0] == "call"]
     for _, _, model in tensors if len(tensors) > 1 else ():
         made = plan
         for where, name, each in tensors:

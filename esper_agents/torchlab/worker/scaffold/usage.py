@@ -65,7 +65,7 @@ def _uses(code: Any) -> dict[str, ParameterUse]:
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return found
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    found = {each.arg: ParameterUse() for each in arguments}
+    found = {argument.arg: ParameterUse() for argument in arguments}
     assigned: set[str] = set()
     for statement in function.body:
         known = {name: use for name, use in found.items() if name not in assigned}
@@ -94,7 +94,7 @@ def _note(node: ast.AST, known: dict[str, ParameterUse]) -> None:
         case ast.Compare(left=ast.Name(id=name), comparators=[compared]) if name in known:
             parts = compared.elts if isinstance(compared, (ast.Tuple, ast.List, ast.Set)) else [compared]
             known[name].texts |= {
-                each.value: None for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                part.value: None for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)
             }
         case _:
             return
@@ -115,8 +115,8 @@ def _note_call(function: ast.expr, args: list[ast.expr], known: dict[str, Parame
     called = ast.unparse(function).rpartition(".")[2]
     if isinstance(function, ast.Name) and function.id in known:
         known[function.id].kinds.add("callable")
-    texts = [each.value for each in args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    names = [each.id for each in args if isinstance(each, ast.Name) and each.id in known]
+    texts = [arg.value for arg in args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    names = [arg.id for arg in args if isinstance(arg, ast.Name) and arg.id in known]
     if called == "isinstance" and names and len(args) > 1:
         types = args[1].elts if isinstance(args[1], ast.Tuple) else [args[1]]
         known[names[0]].types |= {each.id: None for each in types if isinstance(each, ast.Name)}

@@ -20,8 +20,8 @@ _MODULES = "nn.ModuleList([nn.Linear(64, 64), nn.Linear(64, 64)])"
 def missing(plan: CallPlan, found: re.Match[str], blamed: str) -> Iterator[CallPlan]:
     """Yield a plan with the arguments that a call lacks."""
     names = [each for each in re.findall(r"'(\w+)'", found.group(0)) if each not in dict(getattr(plan, blamed))]
-    for each in names:
-        plan = plan.with_argument(blamed, each, tensor(each) if blamed == "call" else by_name(each))
+    for name in names:
+        plan = plan.with_argument(blamed, name, tensor(name) if blamed == "call" else by_name(name))
     if names:
         yield plan
 

@@ -44,10 +44,10 @@ def run_backward(
     if module is not None:
         module.zero_grad(set_to_none=True)
     leaves = [each for each in tensors_of(inputs) if each.requires_grad and each.is_leaf]
-    for each in leaves:
-        each.grad = None
+    for leaf in leaves:
+        leaf.grad = None
     backward(roots, incoming(roots, seed))
-    found: dict[str, Any] = {"inputs": [_plain(each.grad) for each in leaves], "parameters": {}}
+    found: dict[str, Any] = {"inputs": [_plain(leaf.grad) for leaf in leaves], "parameters": {}}
     if module is not None and matching is not None:
         own = state_of(module)
         for theirs, mine in matching.names.items():
@@ -60,10 +60,10 @@ def incoming(roots: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Return a gradient for each root: magnitudes from 0.5 to 1.5 of either sign, exact in every dtype."""
     chance = torch.Generator().manual_seed(seed)
     made = []
-    for each in roots:
-        size = torch.randint(64, 193, each.shape, generator=chance)
-        sign = torch.randint(0, 2, each.shape, generator=chance) * 2 - 1
-        made.append((size * sign).to(each.device, each.dtype) / 128)
+    for root in roots:
+        size = torch.randint(64, 193, root.shape, generator=chance)
+        sign = torch.randint(0, 2, root.shape, generator=chance) * 2 - 1
+        made.append((size * sign).to(root.device, root.dtype) / 128)
     return made
 
 

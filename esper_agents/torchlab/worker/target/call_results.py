@@ -23,7 +23,7 @@ _memmove = ctypes.memmove
 def described(target: LoadedTarget, error: BaseException) -> RaisedError:
     """Return an exception as stored in results."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [(file, each) for each in frames if (file := target.in_project(each.filename)) is not None]
+    own = [(file, frame) for frame in frames if (file := target.in_project(frame.filename)) is not None]
     last = frames[-1] if frames else None
     line = linecache.getline(last.filename, last.lineno or 0).strip() if last is not None else ""
     is_own = last is not None and target.in_project(last.filename) is not None

@@ -65,7 +65,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, floa
     return CapturedCalls(
         calls=len(watch.pieces),
         seen=watch.seen,
-        nbytes=sum(each.nbytes() for each in watch.pieces.values()),
+        nbytes=sum(piece.nbytes() for piece in watch.pieces.values()),
         stopped_early=ended is None,
         ended=ended or "",
         artifacts=(WrittenFile(_FILE, "application/octet-stream"),),

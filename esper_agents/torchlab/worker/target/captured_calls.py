@@ -43,7 +43,7 @@ class CapturedInputs:
         if not pieces:
             raise TargetError(f"{Path(path).name!r} holds no captured calls", remedy)
         self._calls = list(pieces.values())
-        for record in (each for piece in self._calls for each in piece.tensors):
+        for record in (tensor for piece in self._calls for tensor in piece.tensors):
             record["device"] = "cpu"
 
     def __call__(self) -> Inputs:

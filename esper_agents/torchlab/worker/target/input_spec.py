@@ -68,9 +68,9 @@ def _literal(node: ast.expr) -> Any:
         case ast.Call():
             return _call(node)
         case ast.Tuple(elts=parts):
-            return tuple(_literal(each) for each in parts)
+            return tuple(_literal(part) for part in parts)
         case ast.List(elts=parts):
-            return [_literal(each) for each in parts]
+            return [_literal(part) for part in parts]
         case ast.Dict(keys=keys, values=values) if all(isinstance(key, ast.Constant) for key in keys):
             return {ast.literal_eval(key): _literal(each) for key, each in zip(keys, values) if key is not None}  # noqa: B905 - Python 3.10; an AST's keys and values are as many
         case _:
@@ -80,8 +80,8 @@ def _literal(node: ast.expr) -> Any:
 def _call(node: ast.Call) -> torch.Tensor:
     match node.func:
         case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="torch"), attr=name) if name in _MAKERS:
-            args = [_literal(each) for each in node.args]
-            options = {each.arg: _literal(each.value) for each in node.keywords if each.arg}
+            args = [_literal(arg) for arg in node.args]
+            options = {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg}
             return _MAKERS[name](*args, **options)
         case _:
             raise ValueError(f"{ast.unparse(node.func)} is not an input maker; known makers: {', '.join(_MAKERS)}")
@@ -126,7 +126,7 @@ class Spec:
         if not kwargs:
             return [Inputs(each) for each in zip(*args, strict=True)] if args else [Inputs() for _ in range(calls)]
         return [
-            Inputs(tuple(each[n] for each in args), {name: each[n] for name, each in kwargs.items()})
+            Inputs(tuple(arg[n] for arg in args), {name: each[n] for name, each in kwargs.items()})
             for n in range(calls)
         ]
 

@@ -65,8 +65,8 @@ def describe(thing: Any, tensors: list[torch.Tensor], depth: int = 0) -> Node:
     kind, keys, items = parts
     node: Node = {"kind": kind, "type": type_name(thing)}
     if keys is not None:
-        node["keys"] = [_key(each) for each in keys]
-    node["items"] = [describe(each, tensors, depth + 1) for each in items]
+        node["keys"] = [_key(key) for key in keys]
+    node["items"] = [describe(item, tensors, depth + 1) for item in items]
     return node
 
 
@@ -190,7 +190,7 @@ def _fields(thing: Any) -> tuple[str, list[Any] | None, list[Any]] | None:
         kept = object.__getattribute__(thing, "__dict__")
     except AttributeError:
         kept = {}
-    names = [each.name for each in dataclasses.fields(thing)]
+    names = [field.name for field in dataclasses.fields(thing)]
     items = []
     for name in names:
         slot = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
@@ -235,7 +235,7 @@ def map_tensors(thing: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Return the same nest with every tensor replaced by what `change` returns for it."""
     tensors: list[torch.Tensor] = []
     node = describe(thing, tensors)
-    return rebuild(node, [change(each) for each in tensors], thing)
+    return rebuild(node, [change(tensor) for tensor in tensors], thing)
 
 
 def tensors_of(thing: Any) -> list[torch.Tensor]:

@@ -83,7 +83,9 @@ def own_file(root: str, filename: str) -> str | None:
         return None
     real = os.path.realpath(filename)
     inside = os.path.realpath(root).rstrip(os.sep) + os.sep
-    if not real.startswith(inside) or any(real.startswith(each) and len(each) > len(inside) for each in _LIBRARIES):
+    if not real.startswith(inside) or any(
+        real.startswith(library) and len(library) > len(inside) for library in _LIBRARIES
+    ):
         return None
     return real[len(inside) :].replace(os.sep, "/")
 
@@ -235,7 +237,7 @@ def _takes_any(found: Callable[..., Any]) -> bool:
 
 
 def _conventional(module: ModuleType) -> Callable[[], Any] | None:
-    return next((made for each in _INPUT_NAMES if callable(made := getattr(module, each, None))), None)
+    return next((made for input_name in _INPUT_NAMES if callable(made := getattr(module, input_name, None))), None)
 
 
 def _maker(

@@ -37,7 +37,7 @@ def path(target: LoadedTarget, frames: Iterable[StackFrame]) -> tuple[SourcePlac
 
 def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
     """Return `file:line in function` of the innermost frame outside our code, if it is not the user's."""
-    others = [each for each in frames if not each.filename.startswith(FOLDER)]
+    others = [frame for frame in frames if not frame.filename.startswith(FOLDER)]
     if not others or target.in_project(others[-1].filename) is not None:
         return None
     last = others[-1]
@@ -46,10 +46,10 @@ def outside(target: LoadedTarget, frames: Iterable[StackFrame]) -> str | None:
 
 def _own(target: LoadedTarget, frames: Iterable[StackFrame]) -> list[SourcePlace]:
     found: list[SourcePlace] = []
-    for each in frames:
-        file = target.in_project(each.filename)
+    for frame in frames:
+        file = target.in_project(frame.filename)
         if file is not None:
-            found.append(SourcePlace(file=file, line=each.line, function=each.function, source=source(each)))
+            found.append(SourcePlace(file=file, line=frame.line, function=frame.function, source=source(frame)))
     return found
 
 
@@ -75,4 +75,4 @@ def definition(target: LoadedTarget) -> SourcePlace | None:
 
 def completed(target: LoadedTarget, files: Iterable[str], ending: str) -> str | None:
     """Return the full name of a user file whose path torch truncated; None if no file matches."""
-    return next((each for each in sorted(files) if each.endswith(ending) and target.in_project(each)), None)
+    return next((file for file in sorted(files) if file.endswith(ending) and target.in_project(file)), None)

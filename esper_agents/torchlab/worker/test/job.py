@@ -81,12 +81,12 @@ def _observed(make: Callable[[], Any]) -> ObservedBehaviour:
         is_repeatable=_are_equal(first, second),
         is_module=isinstance(call, nn.Module),
         is_method_of_module=module is not None and module is not call,
-        parameters=sum(each.requires_grad for each in module.parameters()) if module is not None else 0,
+        parameters=sum(parameter.requires_grad for parameter in module.parameters()) if module is not None else 0,
         **_gradients(make),
         **_modes(make),
         **(_updates(make) if module is None else {}),
         changed=tuple(changed),
-        tensors=sum(isinstance(each, torch.Tensor) for each in args),
+        tensors=sum(isinstance(arg, torch.Tensor) for arg in args),
     )
 
 
@@ -139,7 +139,7 @@ def _gradients(make: Callable[[], Any]) -> dict[str, Any]:
     call, args, kwargs = make()
     owner = call if isinstance(call, nn.Module) else getattr(call, "__self__", None)
     module = owner if isinstance(owner, nn.Module) else None
-    if module is not None and not any(each.requires_grad for each in module.parameters()):
+    if module is not None and not any(parameter.requires_grad for parameter in module.parameters()):
         # A loss without parameters is a function of its arguments.
         module = None
     floats = [] if module is not None else [n for n, each in enumerate(args) if _may_have_gradient(each)]
@@ -170,7 +170,7 @@ def _modes(make: Callable[[], Any]) -> dict[str, Any]:
     call, args, kwargs = make()
     if not isinstance(call, nn.Module):
         return {}
-    if not any("Dropout" in type(each).__name__ and getattr(each, "p", 0) > 0 for each in call.modules()):
+    if not any("Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0 for module in call.modules()):
         return {}
     try:
         with torch.no_grad():
@@ -188,13 +188,13 @@ def _updates(make: Callable[[], Any]) -> dict[str, Any]:
     call, args, kwargs = make()
     owner = getattr(call, "__self__", None)
     held = {name: each for name, each in getattr(owner, "__dict__", {}).items() if isinstance(each, nn.Module)}
-    before = {name: [each.detach().clone() for each in module.parameters()] for name, module in held.items()}
+    before = {name: [parameter.detach().clone() for parameter in module.parameters()] for name, module in held.items()}
     try:
         call(*args, **kwargs)
     except Exception:  # noqa: BLE001 - the user's code may raise anything
         return {}
     for name, module in held.items():
-        after = [each.detach() for each in module.parameters()]
+        after = [parameter.detach() for parameter in module.parameters()]
         if any(not torch.equal(one, other) for one, other in zip(before[name], after, strict=False)):
             return {"updated": str(name)}
     return {"kept": tuple(map(str, held))}

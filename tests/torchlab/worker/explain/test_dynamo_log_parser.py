@@ -39,7 +39,7 @@ def test_a_reason_is_taken_apart_into_kind_page_explanation_and_hints():
 
 def test_a_break_keeps_its_stack_and_the_name_of_the_function_that_was_resumed():
     found = read_break(BREAK, None)
-    assert [(each.filename, each.line, each.function) for each in found.frames] == [
+    assert [(frame.filename, frame.line, frame.function) for frame in found.frames] == [
         ("/home/me/train.py", 30, "step"),
         ("/home/me/model.py", 5, "forward"),
     ]

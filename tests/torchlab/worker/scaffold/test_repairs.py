@@ -61,13 +61,13 @@ def test_an_index_out_of_range_gets_a_smaller_bound():
 def test_sizes_that_do_not_match_are_made_equal():
     plan = CallPlan((), (("x", TensorPlan((2, 64))), ("y", TensorPlan((2, 16)))))
     error = raised(lambda: torch.randn(2, 64) + torch.randn(2, 16))
-    assert (("x", TensorPlan((2, 16))), ("y", TensorPlan((2, 16)))) in [each.call for each in changes(plan, error)]
+    assert (("x", TensorPlan((2, 16))), ("y", TensorPlan((2, 16)))) in [change.call for change in changes(plan, error)]
 
 
 def test_one_of_the_options_that_a_message_lists_is_tried():
     plan = CallPlan((("mode", Expression('"mean"')),))
     error = ValueError("mode must be one of 'linear' or 'cubic'")
-    tried = [dict(each.make)["mode"].text for each in changes(plan, error, "make")]
+    tried = [dict(change.make)["mode"].text for change in changes(plan, error, "make")]
     assert tried[:2] == ['"linear"', '"cubic"']
 
 
@@ -80,7 +80,7 @@ def test_a_size_that_must_be_divisible_is_rounded():
 def test_a_tensor_is_tried_for_a_number_whose_shape_is_read():
     plan = CallPlan((), (("weight_map", Expression("0.5")),))
     error = raised(lambda: (0.5).shape)
-    assert any(isinstance(dict(each.call)["weight_map"], TensorPlan) for each in changes(plan, error))
+    assert any(isinstance(dict(change.call)["weight_map"], TensorPlan) for change in changes(plan, error))
 
 
 def test_a_missing_setting_is_named():
