@@ -204,7 +204,7 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
         "database": "PostgreSQL" if server else "SQLite",
         "points": len(points),
         "points_by_name": dict(Counter(points)),
-        "killed_at_points": sum(at_point.kills for at_point in at_points),
+        "killed_at_points": sum(point.kills for point in at_points),
         "random_sessions": len(at_random),
         "killed_at_random": sum(each.kills for each in at_random),
         "seed": given.seed,

@@ -221,9 +221,9 @@ def _prepare():
     import esper_agents
 
     sys.path[0] = str(ESPER.parent)
-    for walk_package in pkgutil.walk_packages(esper_agents.__path__, "esper_agents."):
-        if not walk_package.name.startswith("esper_agents.torchlab.worker."):
-            importlib.import_module(walk_package.name)
+    for package in pkgutil.walk_packages(esper_agents.__path__, "esper_agents."):
+        if not package.name.startswith("esper_agents.torchlab.worker."):
+            importlib.import_module(package.name)
     for name in HEAVY:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)

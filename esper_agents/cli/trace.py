@@ -54,10 +54,10 @@ def trace(
     if otlp:
         _report(found, "sent", found.send(otlp), as_json=as_json)
     elif output:
-        _write(output.expanduser(), "".join(f"{json_line}\n" for json_line in found.json_lines()))
+        _write(output.expanduser(), "".join(f"{line}\n" for line in found.json_lines()))
         _report(found, "wrote", str(output), as_json=as_json)
     else:
-        sys.stdout.writelines(f"{json_line}\n" for json_line in found.json_lines())
+        sys.stdout.writelines(f"{line}\n" for line in found.json_lines())
 
 
 async def _trace(session: str, where: Path, url: str, *, with_content: bool) -> SessionTrace:

@@ -177,7 +177,7 @@ def _is_computed(value: Decimal, unit: str, sentence: str) -> bool:
     if not _BYTES.fullmatch(unit):
         return False
     shapes = (re.findall(r"\d[\d,]*", each[0]) for each in _SHAPE.finditer(sentence))
-    counts = [prod(int(siz.replace(",", "")) for siz in sizes) for sizes in shapes]
+    counts = [prod(int(size.replace(",", "")) for size in sizes) for sizes in shapes]
     return bool(counts) and Quantities({"bytes": [count * size for count in counts for size in _ITEM_SIZES]}).has(
         value, unit
     )

@@ -204,7 +204,7 @@ def compare_alternatives(
     )
     return Conclude(
         summary=" ".join(parts),
-        assumptions=ranked(hypothese for one in measured for hypothese in _hypotheses(one)),
+        assumptions=ranked(hypothesis for one in measured for hypothesis in _hypotheses(one)),
         gaps=(*(_gap(brief, each) for each in done), *seen.failed),
         caveats=caveats or ("From the code alone: nothing was run.",),
         next_steps=tuple(f"measure again: {each.measured.rerun}" for each in measured if each.measured is not None),

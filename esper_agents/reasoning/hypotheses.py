@@ -37,7 +37,7 @@ class Hypothesis:
 
 def ranked(hypotheses: Iterable[Hypothesis]) -> tuple[Assumption, ...]:
     """Return hypotheses as assumptions, the most important first."""
-    return tuple(hypothese.assumption for hypothese in sorted(hypotheses, key=lambda each: (-each.weight, each.text)))
+    return tuple(hypothesis.assumption for hypothesis in sorted(hypotheses, key=lambda each: (-each.weight, each.text)))
 
 
 def settled(*, is_so: bool | None) -> AssumptionState:

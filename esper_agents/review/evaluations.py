@@ -107,7 +107,7 @@ def _cuts_batches(loop: Block) -> bool:
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     sizes = ("len(", ".shape", ".size(")
     is_stepped = isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3  # noqa: PLR2004 - start, end, step
-    return is_stepped and isinstance(over, ast.Call) and any(siz in ast.unparse(over.args[1]) for siz in sizes)
+    return is_stepped and isinstance(over, ast.Call) and any(size in ast.unparse(over.args[1]) for size in sizes)
 
 
 def _adds_up(found: Assignment) -> bool:

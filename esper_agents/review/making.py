@@ -109,4 +109,4 @@ def has_rows(node: ast.expr | None) -> bool:
         return False
     first = node.args[0]
     sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
-    return not any(isinstance(siz, ast.Starred) for siz in sizes) and len(sizes) > 1
+    return not any(isinstance(size, ast.Starred) for size in sizes) and len(sizes) > 1

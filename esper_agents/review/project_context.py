@@ -103,7 +103,7 @@ def _limited(whole: ReviewReport, others: Collection[str], codes: Collection[str
     examined = tuple(each for each in whole.examined if each.path not in others)
     shown = [each for each in whole.silenced if each.claim.location.path not in others]
     silenced = tuple(each for each in shown if each.claim.rule in codes)
-    sizes = tuple(siz for siz in whole.sizes if siz.path not in others)
+    sizes = tuple(size for size in whole.sizes if size.path not in others)
     context = [f"{each.sha256}  {each.path}\n" for each in whole.examined if each.path in others]
     return replace(
         whole,
@@ -112,8 +112,8 @@ def _limited(whole: ReviewReport, others: Collection[str], codes: Collection[str
         unreadable=tuple(each for each in whole.unreadable if each.path not in others),
         rules=tuple(rule for rule in whole.rules if rule in codes),
         suppressed=len(silenced),
-        lines=sum(siz.lines for siz in sizes),
-        torch_files=sum(siz.imports_torch for siz in sizes),
+        lines=sum(size.lines for size in sizes),
+        torch_files=sum(size.imports_torch for size in sizes),
         generated=tuple(each for each in whole.generated if each not in others),
         silenced=silenced,
         sizes=sizes,

@@ -552,8 +552,8 @@ def _owners(value: ast.expr, block: Block, line: int, drawn: dict[str, ast.expr]
             path = dotted(value)
             yield from [path] if "(" not in path and "[" not in path else []
         case _:
-            for with_parameter in _parts_with_parameters(value):
-                yield from _owners(with_parameter, block, line, drawn, hops)
+            for parameter in _parts_with_parameters(value):
+                yield from _owners(parameter, block, line, drawn, hops)
 
 
 def _parts_with_parameters(value: ast.expr) -> list[ast.expr]:

@@ -209,7 +209,7 @@ def _journal(connection: Connection) -> str:
 
 
 def _queued(connection: Connection) -> int | None:
-    if "queued" not in {get_column["name"] for get_column in inspect(connection).get_columns(session.name)}:
+    if "queued" not in {column["name"] for column in inspect(connection).get_columns(session.name)}:
         return None
     waiting = select(func.count()).where(session.c.queued, session.c.state == "open", session.c.owner == "")
     return int(connection.scalar(waiting) or 0)

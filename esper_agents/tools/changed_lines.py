@@ -154,9 +154,9 @@ class _Text:
 def _without_comments(text: str) -> list[str]:
     lines = text.split("\n")
     try:
-        for generate_token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if generate_token.type == tokenize.COMMENT:
-                row, column = generate_token.start
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
                 lines[row - 1] = lines[row - 1][:column]
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass

@@ -174,7 +174,7 @@ def _summary(report: ReviewReport, categories: list[Category] | None, paths: lis
     # The change of a deleted file, or one that affects other files, has findings outside the paths.
     own = [each for each in report.examined if _is_in(each.path, paths)] or report.examined
     names = {each.path for each in own}
-    lines = sum(siz.lines for siz in report.sizes if siz.path in names)
+    lines = sum(file.lines for file in report.sizes if file.path in names)
     size = f"{number_of(len(own), 'file')}, {number_of(lines, 'line')}"
     related = len(report.examined) - len(own)
     beside = f", with {number_of(related, 'related file')}" if related else ""

@@ -448,7 +448,7 @@ def command_of(kind: str) -> str:
 
 def measurement_kinds() -> frozenset[str]:
     """Return the kinds that have a descriptor, without importing them."""
-    return frozenset(iter_module.name for iter_module in pkgutil.iter_modules(_folder.__path__))
+    return frozenset(module.name for module in pkgutil.iter_modules(_folder.__path__))
 
 
 @cache

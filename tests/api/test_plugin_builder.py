@@ -54,7 +54,7 @@ def test_a_loaded_agent_has_its_evidence_tools_and_what_routes_to_it(built, proj
 @pytest.mark.anyio
 async def test_every_tool_that_an_agent_names_exists_in_claude_code_or_in_the_server(built, make_project):
     async with ServerProject(make_project({"train.py": "x = 1\n"})) as project:
-        served = {f"{PREFIX}{list_tool.name}" for list_tool in await build_server(project).list_tools()}
+        served = {f"{PREFIX}{tool.name}" for tool in await build_server(project).list_tools()}
     native = set(load_tools().tools)
     for path in built.plugin.paths(PluginPart.AGENTS):
         text = path.read_text(encoding="utf-8")

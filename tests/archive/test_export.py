@@ -35,7 +35,7 @@ def exported(archived, to, wanted=None):
 
 def members(tar):
     with tarfile.open(tar) as opened:
-        return {getmember.name: opened.extractfile(getmember).read() for getmember in opened.getmembers()}
+        return {member.name: opened.extractfile(member).read() for member in opened.getmembers()}
 
 
 def test_an_export_has_envelopes_proofs_views_keys_and_how_to_check_them(logged, tmp_path) -> None:

@@ -191,11 +191,11 @@ def test_every_command_and_option_that_is_shown_exists(command, line):
 
 def test_the_settings_that_are_shown_are_read_as_they_stand():
     (first, second) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
-    assert {str(read_rule.action) for read_rule in read_rules(first, "config.toml", RuleSource.PERSON)} == {
+    assert {str(rule.action) for rule in read_rules(first, "config.toml", RuleSource.PERSON)} == {
         "allow",
         "deny",
     }
-    assert {str(read_rule.action) for read_rule in read_rules(second, ".esper/config.toml", RuleSource.PROJECT)} <= {
+    assert {str(rule.action) for rule in read_rules(second, ".esper/config.toml", RuleSource.PROJECT)} <= {
         "ask",
         "deny",
     }

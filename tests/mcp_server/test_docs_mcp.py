@@ -45,7 +45,7 @@ def test_the_program_of_the_tutorial_prints_what_the_page_shows(make_project, ho
 
 async def test_the_table_lists_the_tools(make_project):
     async with ServerProject(make_project({"train.py": "x = 1\n"})) as project:
-        tools = {list_tool.name for list_tool in await build_server(project).list_tools()}
+        tools = {tool.name for tool in await build_server(project).list_tools()}
     assert set(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == tools
     assert f"at most {MOST_BYTES // 1000} kB" in TEXT
 

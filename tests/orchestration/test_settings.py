@@ -105,9 +105,7 @@ PIECES = [*WORDS, "\n", " = ", "{", "}", "[", "]", ".", ",", "#"]
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
 def test_any_text_is_rules_or_is_refused_in_two_lines(text):
     with suppress(DefinitionError):
-        assert {read_rule.source for read_rule in read_rules(text, "config.toml", RuleSource.PROJECT)} <= {
-            RuleSource.PROJECT
-        }
+        assert {rule.source for rule in read_rules(text, "config.toml", RuleSource.PROJECT)} <= {RuleSource.PROJECT}
 
 
 @pytest.mark.parametrize(

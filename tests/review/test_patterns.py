@@ -11,7 +11,7 @@ import pytest
 from esper_agents import review
 from esper_agents.review.patterns import pattern
 
-MODULES = [walk_package.name for walk_package in walk_packages(review.__path__, f"{review.__name__}.")]
+MODULES = [package.name for package in walk_packages(review.__path__, f"{review.__name__}.")]
 
 
 def test_a_pattern_answers_as_a_compiled_expression_does():

@@ -41,7 +41,7 @@ def test_the_fields_of_a_request_are_those_of_the_sdk():
 
 
 def test_the_blocks_of_a_request_are_those_of_the_sdk():
-    shapes = {kind_of(get_arg): get_arg for get_arg in get_args(content_block_param.ContentBlockParam)}
+    shapes = {kind_of(argument): argument for argument in get_args(content_block_param.ContentBlockParam)}
     assert shapes.keys() == BLOCKS.keys() | LEFT_BY_SERVER_TOOLS
     for kind, fields in BLOCKS.items():
         assert fields.required | fields.optional == fields_of(shapes[kind]) - {"type"}, kind

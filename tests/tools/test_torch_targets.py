@@ -25,7 +25,7 @@ INPUTS = "def get_inputs():\n    return (torch.randn(3),)\n"
 
 def found(text, **options):
     """Return what can be run, and what else is missing, by name."""
-    return {find_runnable.name: find_runnable for find_runnable in find_runnables(HEAD + text, "m.py", **options)}
+    return {runnable.name: runnable for runnable in find_runnables(HEAD + text, "m.py", **options)}
 
 
 def needs(text, name, **options):

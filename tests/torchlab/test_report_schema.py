@@ -49,10 +49,7 @@ def made():
 
 
 def problems(body):
-    return sorted(
-        f"{'/'.join(map(str, iter_error.path))}: {iter_error.message[:200]}"
-        for iter_error in VALIDATOR.iter_errors(body)
-    )
+    return sorted(f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in VALIDATOR.iter_errors(body))
 
 
 def test_the_schema_is_one_of_draft_2020_12():

@@ -56,7 +56,7 @@ class RankState(FactQuery):
                         yield from self._batch_norms(owner)
 
     def _changed(self, owner: Class, used: Function, index: ProjectIndex, *, keeps: bool) -> Iterator[Fact]:
-        path = [of_call for of_call in path_of_calls(used, owner, index) if of_call.owner is owner]
+        path = [call for call in path_of_calls(used, owner, index) if call.owner is owner]
         if any(tail_of(name) in _COLLECTIVES for each in path for name in index.reached(each)):
             return
         buffers = {f"self.{name}" for name in buffers_of(owner)}

@@ -97,14 +97,14 @@ class EvaluationInTrainingMode(Rule):
 
 def _runs_in_training(call: Call, index: ProjectIndex) -> bool:
     """Return whether an evaluation runs its model in a function of these files, and leaves it in training mode."""
-    for of_model in runs_of_models(call, index):
+    for model in runs_of_models(call, index):
         if not is_evaluation(call, index) or not belongs_to_training(call.function, index):
             return False
-        path = means_outside(call, of_model.function, _model(of_model), index)
-        if not path or mode_events(of_model.function, _model(of_model), index):
+        path = means_outside(call, model.function, _model(model), index)
+        if not path or mode_events(model.function, _model(model), index):
             continue
         is_training = modes_before(call, path, index) == {Mode.TRAINING}
-        if is_training and not _is_explained(of_model, index) and not _is_explained(call, index):
+        if is_training and not _is_explained(model, index) and not _is_explained(call, index):
             return True
     return False
 

@@ -155,7 +155,7 @@ def _joined_lists(function: Function) -> Iterator[Put]:
 def _assigned(file: FileTables, index: ProjectIndex) -> Iterator[Put]:
     """Yield what training steps and evaluations add by `store += [output]` and by `store[step] = output`."""
     hot = (hot_block.around.function for hot_block in hot_blocks(index).values())
-    graded = (with_gradient.function for with_gradient in evaluations_with_gradients(file, index))
+    graded = (gradient.function for gradient in evaluations_with_gradients(file, index))
     functions = dict.fromkeys(each for each in (*hot, *graded) if each.file is file)
     for function in functions:
         yield from _joined_lists(function)

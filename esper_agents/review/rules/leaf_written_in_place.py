@@ -123,7 +123,7 @@ def _is_without_gradients(block: Block, index: ProjectIndex) -> bool:
         return True
     if _switches_off(function) or _switches_off(function.file.functions[0]):
         return True
-    return any(gradients_off_around(and_mention.block, index) for and_mention in _calls_and_mentions(function, index))
+    return any(gradients_off_around(mention.block, index) for mention in _calls_and_mentions(function, index))
 
 
 def _switches_off(function: Function) -> bool:

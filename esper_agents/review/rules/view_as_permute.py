@@ -62,7 +62,7 @@ class ViewAsPermute(Rule):
             is_function = call.name == "torch.reshape"
             given = shapes.given(call)
             sizes = (given.rest() if is_function else given).sizes(0, "shape")
-            names = [siz for siz in sizes or () if isinstance(siz, Symbol)]
+            names = [size for size in sizes or () if isinstance(size, Symbol)]
             node = call.argument(0, "input") if is_function else getattr(call.node.func, "value", None)
             if len(names) > 1 and isinstance(node, ast.expr):
                 base = shapes.ask(node, call)
@@ -107,9 +107,9 @@ def _is_turned(dims: tuple[Dim, ...], sizes: tuple[Dim, ...]) -> bool:
     if len(set(own)) != len(own):
         return False
     order: list[int] = []
-    for siz in sizes:
-        if isinstance(siz, Symbol) and siz.factor == 1 and all(name in own for name in siz.names):
-            order += sorted(own.index(name) for name in siz.names)
+    for size in sizes:
+        if isinstance(size, Symbol) and size.factor == 1 and all(name in own for name in size.names):
+            order += sorted(own.index(name) for name in size.names)
     if len(set(order)) == len(order) > 1 and order != sorted(order):
         return True
     return any(_leaves_out(dims, sizes, *pair) for pair in pairwise(_meetings(dims, sizes)))

@@ -202,10 +202,10 @@ def worked_out(tensor: Tensor, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     if -1 not in sizes:
         return tuple(sizes)
     whole = None if tensor.is_open else product(tensor.dims)
-    rest = divided(whole, product(siz for siz in sizes if siz != -1))
+    rest = divided(whole, product(size for size in sizes if size != -1))
     if rest is None and not tensor.is_open:
-        rest = _remaining(tensor, [siz for siz in sizes if siz != -1])
-    return tuple(rest if siz == -1 else siz for siz in sizes)
+        rest = _remaining(tensor, [size for size in sizes if size != -1])
+    return tuple(rest if size == -1 else size for size in sizes)
 
 
 def _remaining(tensor: Tensor, named: list[Dim]) -> Dim:

@@ -47,7 +47,7 @@ def _squeezed(tensor: Tensor, given: Given) -> Value:
 
 def _permuted(tensor: Tensor, given: Given) -> Value:
     sizes = given.sizes(0, "dims")
-    order = [siz for siz in sizes or () if isinstance(siz, int)]
+    order = [size for size in sizes or () if isinstance(size, int)]
     return algebra.permuted(tensor, order) if sizes and len(order) == len(sizes) else UNKNOWN
 
 

@@ -48,7 +48,7 @@ def cannot_view(tensor: Tensor, sizes: Sequence[Dim], *, is_merging: bool = True
         set(range(before[1] + 1, after[1])) <= single and before[1] < after[1] for before, after in pairwise(inner)
     )
     # Where a 1 is asked for, one of the unknown sizes may be it.
-    spare = max(sum(siz == 1 for siz in sizes) - sum(each == 1 for each in tensor.dims), 0)
+    spare = max(sum(size == 1 for size in sizes) - sum(each == 1 for each in tensor.dims), 0)
     needed = len(inner) - len(rest) - spare
     if needed > joined:
         return True

@@ -155,9 +155,9 @@ def _shape(text: str) -> list[int]:
         UsageError: It is not a list of sizes.
     """
     sizes = [each.strip() for each in text.split(",")]
-    if not all(siz.isdecimal() and len(siz) <= _MOST_DIGITS for siz in sizes) or len(sizes) > _MOST_DIMENSIONS:
+    if not all(size.isdecimal() and len(size) <= _MOST_DIGITS for size in sizes) or len(sizes) > _MOST_DIMENSIONS:
         raise UsageError(f"--shape {text!r} is no list of sizes", remedy="write it as in --shape 8,3,32,32")
-    return [int(siz) for siz in sizes]
+    return [int(size) for size in sizes]
 
 
 def _output(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None, harness: str) -> str:

@@ -98,7 +98,7 @@ def test_a_later_call_that_raises_is_counted(lab):
 
 def test_a_report_is_what_the_schema_says_and_can_be_rechecked(lab, tmp_path):
     body = json.loads(run(lab, "misfit", at("    return torch.add(", 3)).text())
-    assert sorted(iter_error.message for iter_error in Draft202012Validator(SCHEMA).iter_errors(body)) == []
+    assert sorted(error.message for error in Draft202012Validator(SCHEMA).iter_errors(body)) == []
     assert recheck(MeasurementReport("watch", body), tmp_path).says.startswith("call 1 raised RuntimeError")
     body["result"]["lines"][0]["times"] = 7
     body["result"]["raised"] = None

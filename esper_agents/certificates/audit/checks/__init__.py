@@ -44,7 +44,7 @@ def does_compare(check: AuditCheck) -> bool:
 @cache
 def load_checks() -> tuple[AuditCheck, ...]:
     """Return all checks, sorted by module name."""
-    names = sorted(iter_module.name for iter_module in pkgutil.iter_modules(__path__))
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(cast("AuditCheck", importlib.import_module(f"{__name__}.{name}")) for name in names)
 
 

@@ -169,5 +169,5 @@ def _is_dataset(source: Any) -> bool:
 
 def _names(code: Any) -> set[str]:
     """Return the names that a function and the functions inside it use."""
-    inner = [co_const for co_const in code.co_consts if hasattr(co_const, "co_names")]
+    inner = [constant for constant in code.co_consts if hasattr(constant, "co_names")]
     return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names(each))}

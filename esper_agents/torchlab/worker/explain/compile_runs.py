@@ -117,7 +117,7 @@ class Study:
             self._note("calls with other sizes", "no input is a tensor with a first dimension")
             return []
         sizes = [size + 1, size + 2, 2 * size + 3, *(2 * size + 3 + step for step in range(2, _MOST_CALLS - 2))]
-        return [CompiledCall(f"leading dimension {siz}", "sizes", self._inputs(0, size=siz)) for siz in sizes]
+        return [CompiledCall(f"leading dimension {rows}", "sizes", self._inputs(0, size=rows)) for rows in sizes]
 
     def _settle(self, compiled: Any, backend: CountingBackend, calls: list[CompiledCall]) -> None:
         """Make the first two of the calls, and more while each one causes a recompilation."""

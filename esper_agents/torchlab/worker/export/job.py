@@ -188,7 +188,7 @@ class _Exporter:
         if any(_shape(make()) != shape for make in made.values()):
             self._note("comparison on fresh inputs", "their shapes change with the seed")
             del made["other values"], made["yet other values"]
-        more = {f"leading dimension {siz}": functools.partial(self._inputs, 1, siz) for siz in sizes}
+        more = {f"leading dimension {size}": functools.partial(self._inputs, 1, size) for size in sizes}
         return {**made, **more}
 
     def _onnx(self, scratch: Path) -> ExportAttempt | None:

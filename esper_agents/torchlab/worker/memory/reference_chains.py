@@ -79,7 +79,7 @@ def referred(things: list[Any]) -> set[int]:
     found: set[int] = set()
     for referrer in gc.get_referrers(*things):
         if referrer is not things and not _is_ours(referrer):
-            found |= wanted & {id(get_referent) for get_referent in gc.get_referents(referrer)}
+            found |= wanted & {id(referent) for referent in gc.get_referents(referrer)}
     return found
 
 

@@ -83,9 +83,9 @@ def _is_container(thing: Any) -> bool:
 
 def _is_namespace(thing: Any) -> bool:
     return isinstance(thing, dict) and any(
-        getattr(get_referrer, "__dict__", None) is thing
-        for get_referrer in gc.get_referrers(thing)
-        if not isinstance(get_referrer, dict)
+        getattr(referrer, "__dict__", None) is thing
+        for referrer in gc.get_referrers(thing)
+        if not isinstance(referrer, dict)
     )
 
 
@@ -217,4 +217,4 @@ def is_waiting(frame: types.FrameType) -> bool:
     for innermost in sys._current_frames().values():  # noqa: SLF001 - the documented way to other threads' stacks
         if any(running is frame for running, _ in traceback.walk_stack(innermost)):
             return True
-    return any(getattr(get_referrer, "gi_frame", None) is frame for get_referrer in gc.get_referrers(frame))
+    return any(getattr(referrer, "gi_frame", None) is frame for referrer in gc.get_referrers(frame))

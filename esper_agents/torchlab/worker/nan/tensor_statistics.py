@@ -119,7 +119,7 @@ def largest(tensor: torch.Tensor) -> float:
     if tensor.numel() == 0:
         return 0.0
     sizes = [_real(piece).abs().max().item() for _, piece in _pieces(stored(tensor.detach()))]
-    return math.nan if any(math.isnan(siz) for siz in sizes) else float(max(sizes))
+    return math.nan if any(math.isnan(size) for size in sizes) else float(max(sizes))
 
 
 def number(quantity: complex) -> ReportedNumber:
