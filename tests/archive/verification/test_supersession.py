@@ -8,7 +8,7 @@ from certificate_samples import of_status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esper_agents.archive.verification.supersession import forged_notices, override_of
+from esper_agents.archive.verification.supersession import by_notices, forged_notices, override_of
 from esper_agents.certificates.notices import notice_statement
 from esper_agents.certificates.signing.dsse import seal
 from esper_agents.certificates.signing.key_history import LogNotice, key_history
@@ -71,6 +71,22 @@ def test_what_a_known_key_is_said_to_have_signed_and_did_not_is_named(key, tmp_p
     keys = key_history((), [key.public_key])
     assert list(forged_notices([whole, stranger], keys)) == []
     assert list(forged_notices([replace(whole, envelope=changed)], keys)) == [whole.notice.id]
+
+
+def test_an_override_of_other_bytes_does_not_count(key):
+    own = Status.REJECTED
+    other = noticed(key, 1, own, Status.APPROVED, certificate_sha256="0" * 64)
+    assert override_of([other], SAMPLES[own], key_history((), [key.public_key])) is None
+
+
+def test_a_revocation_counts_only_if_a_valid_key_signed_it(key, tmp_path):
+    own, kind = Status.APPROVED, NoticeKind.CERTIFICATE_REVOKED
+    keys = key_history((), [key.public_key])
+    ours = noticed(key, 1, own, "", kind=kind)
+    stranger = noticed(signing_key(tmp_path / "stranger"), 2, own, "", kind=kind)
+    certificate = of_status(own).id
+    assert [entry.by for entry in by_notices([stranger, ours], certificate, keys)] == [ours.notice.id]
+    assert list(by_notices([ours], "crt_other", keys)) == []
 
 
 @pytest.mark.parametrize("kind", QuestionType)
