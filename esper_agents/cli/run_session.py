@@ -66,12 +66,21 @@ async def run_interactively(
             await _end_screen(project, outcome)
         if outcome.state is not SessionState.WAITING or as_json or not is_interactive():
             return int(outcome.exit_code)
-        answered = await ask_questions(project, outcome.session, outcome.questions)
+        try:
+            answered = await ask_questions(project, outcome.session, outcome.questions)
+        except KeyboardInterrupt:
+            await _show_open(project, outcome)
+            raise
         if answered is None:
-            asked = {question.id for _, question in await project.approvals.questions()}
-            show_waiting(outcome.session, [each for each in outcome.questions if each.id in asked])
+            await _show_open(project, outcome)
             return int(outcome.exit_code)
         session = answered
+
+
+async def _show_open(project: OpenProject, outcome: SessionResult) -> None:
+    """Print the questions that are still open, with the commands that answer them."""
+    still_open = {question.id for _, question in await project.approvals.questions()}
+    show_waiting(outcome.session, [question for question in outcome.questions if question.id in still_open])
 
 
 async def _run(session: Session, shown: Collection[str], *, is_told: bool) -> SessionResult:
