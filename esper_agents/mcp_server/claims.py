@@ -156,6 +156,9 @@ def decided(claim: AgentClaim, certificate: Certificate) -> tuple[str, str]:
     for finding in certificate.findings:
         if finding.claim.rule == _FINDINGS[claim.kind] and identifiers & {*finding.evidence}:
             return CONFIRMED, f"{finding.claim.location}: {finding.claim.message}"
+    if claim.kind == "leak" and last.output.get("result", {}).get("issue", {}).get("repeats"):
+        # Calls were measured one after another: a loop inside of one call may keep what it makes.
+        return UNDECIDED, f"not between calls; within one call: {last.summary}"
     return REFUTED, f"not on the measured inputs: {last.summary}"
 
 

@@ -45,6 +45,13 @@ def broken(x):
     raise RuntimeError("not today")
 
 
+def looping(x):
+    kept = []
+    for _ in range(40):
+        kept.append(torch.relu(x))
+    return torch.stack(kept).sum()
+
+
 def counts(codes, size):
     return torch.stack([(codes == code).sum() for code in range(size)])
 
@@ -93,6 +100,7 @@ async def test_a_leak_is_confirmed_at_its_line_and_certified(make_project):
     [
         ({"kind": "leak", "target": "model.py:fine"}, "refuted"),
         ({"kind": "leak", "target": "model.py:broken"}, "not decided"),
+        ({"kind": "leak", "target": "model.py:looping"}, "not decided"),
         ({"kind": "nan", "target": "model.py:fine"}, "refuted"),
         ({"kind": "speedup", "target": "model.py:fast", "baseline": "model.py:slow", "ratio": 1.4}, "confirmed"),
         (

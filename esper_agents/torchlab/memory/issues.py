@@ -31,7 +31,8 @@ def issue(result: MemoryResult) -> MemoryIssue:
     for find in (_failed, _limited, _leaking, _cyclic, _fragmented):
         if found := find(result):
             return found
-    return MemoryIssue("none", _nothing(result))
+    block = _repeated(result)
+    return MemoryIssue("none", _nothing(result, block), repeats=block.count if block else 0)
 
 
 def limit(result: MemoryResult, limit_bytes: int) -> MemoryLimit:
@@ -125,7 +126,7 @@ def _unused(result: MemoryResult) -> int:
     return max(0, allocator.get("reserved_peak_bytes", 0) - allocator.get("allocated_peak_bytes", 0))
 
 
-def _nothing(result: MemoryResult) -> str:
+def _nothing(result: MemoryResult, repeated: MemoryBlock | None) -> str:
     leak = result.leak
     if leak is None:
         return "nothing fails; whether memory grows was not looked at"
@@ -133,10 +134,9 @@ def _nothing(result: MemoryResult) -> str:
         holder = leak.holders[0]
         return f"{holder.name} still fills, and ends at {holder.bound} entries"
     level = f"memory is level after {leak.steps} steps"
-    block = _repeated(result)
-    if block is None:
+    if repeated is None:
         return level
-    kept = f"{block.count} results of {block.place} are alive at once within one step"
+    kept = f"{repeated.count} results of {repeated.place} are alive at once within one step"
     return f"{level}, but {kept}: measure more and fewer iterations of its loop to see whether they grow with it"
 
 

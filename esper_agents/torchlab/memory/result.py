@@ -37,12 +37,21 @@ class MemoryLimit:
 
 @dataclass(frozen=True, slots=True)
 class MemoryIssue:
-    """Kind of memory problem, with its reason, and its phase and step if it has them."""
+    """Kind of memory problem, with its reason.
+
+    Attributes:
+        type: Kind of the problem.
+        because: Reason.
+        phase: Phase of the problem, if it has one.
+        step: Step of the problem, if it has one.
+        repeats: Results of one operation that are alive at once within one step; 0 if they are few.
+    """
 
     type: MemoryIssueType
     because: str
     phase: str | None = None
     step: int | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
