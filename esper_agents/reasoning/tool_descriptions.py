@@ -35,6 +35,8 @@ def _parted(brief: Brief) -> tuple[tuple[ToolUse, ...], tuple[ToolUse, ...]]:
     """Return the tools to describe in full, and the others."""
     names = brief.agent.tools if brief.agent.tools is not None else _USUAL
     place = {name: number for number, name in enumerate(names)}
+    # Every agent reads.
+    place["read-file"] = -1
     uses = sorted((tool.use for tool in brief.tools), key=lambda use: (place.get(use.name, len(place)), use.name))
     full: list[ToolUse] = []
     left = _MOST_BYTES

@@ -266,7 +266,7 @@ def test_modules_with_the_same_weights_are_compared_in_training(lab):
 def test_a_metric_of_the_persons_own_judges_the_numbers(lab, tolerance, is_wrong):
     question = ComparisonRequest(metric=OutputMetric("ops.py:mean", tolerance), has_extras=False)
     verdict = outcome(lab, "slow", "rough", question)
-    assert (verdict["outcome"] == "wrong") is is_wrong
+    assert (verdict["outcome"] == "wrong") is is_wrong, verdict["because"]
 
 
 @pytest.mark.slow

@@ -161,12 +161,19 @@ class _Judgement:
             self._note(variant, found.detail)
         elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
             self._say_metric(values, variant)
+        elif found.check == "values" and found.detail and what == "gradients" and self._is_beyond_metric(number):
+            why = f"the metric judges outputs, and gradients differ by more than rounding: {found.detail}"
+            self._refused.append(MissingPart(variant, why))
         elif found.check == "values":
             self._say(values, variant, found.detail, found.numbers)
         elif what == "output":
             self._say(found.check, variant, found.detail)
         elif found.check not in {"strides", "aliasing"}:
             self._say(values, variant, f"{found.check}: {found.detail}" if found.detail else "")
+
+    def _is_beyond_metric(self, number: int) -> bool:
+        """Return whether a metric replaces the tolerance, and the user did not ask for this call."""
+        return bool(self._case.readings) and self._case.steps[number].group == FURTHER
 
     def _differences(self, number: int, what: str, one: Piece, other: Piece) -> list[LeafDifference]:
         arms = (self._case.baseline, self._case.candidate)
