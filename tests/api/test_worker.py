@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections import Counter
 from contextlib import asynccontextmanager
+from itertools import accumulate
 
 import pytest
 from toys import Toybox, agent_file, calling, calls
@@ -116,6 +117,8 @@ async def test_no_more_run_at_once_than_may(looking, hire):
         await worker.run(once=True, poll_s=0.05)
     assert len(said(worker, WorkerEventKind.ENDED)) == 7
     assert 1 <= most <= 3
+    steps = {WorkerEventKind.TAKEN: 1, WorkerEventKind.ENDED: -1}
+    assert max(accumulate(steps.get(event.what, 0) for event in worker.told)) <= 3
 
 
 async def test_a_session_that_needs_a_person_is_left_waiting(toybox, hire):
