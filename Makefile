@@ -37,7 +37,7 @@ LOWEST := .venv/lowest
 test-lowest: $(SETUP)
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(BIN)/python checks/lowest.py > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/pip install --quiet -c $(LOWEST)/constraints.txt --editable '.[agents,fix,postgresql,trace]' $$($(BIN)/python checks/lowest.py --test-tools)
+	$(LOWEST)/bin/pip install --quiet -c $(LOWEST)/constraints.txt --editable '.[agents,fix,postgresql,trace,web]' $$($(BIN)/python checks/lowest.py --test-tools)
 	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow and not torch and not browser and not postgresql"
 
 check: $(SETUP)
@@ -64,9 +64,10 @@ docs: $(SETUP)
 	ESPER_REWRITE_EXPECTED=1 $(BIN)/python -m pytest -q tests/cli/test_command_table.py
 	$(BIN)/python checks/report_schema.py
 	$(BIN)/python checks/option_tables.py
+	$(BIN)/python checks/library_table.py
 
 bench: $(SETUP)
-	for each in log archive routing review_speed review_cases review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild first_request reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in log archive web routing review_speed review_cases review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker wild first_request reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

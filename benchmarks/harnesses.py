@@ -2,11 +2,12 @@
 
 Packages, and those after `--needs`, are downloaded into the folder without their dependencies. The
 targets are a seeded sample of the classes derived from `nn.Module` and of the functions that mention torch. A target
-counts if its harness runs; one that imports a package that is not installed is listed apart.
+counts if its harness runs; one that cannot be imported, because a package is missing or broken, is listed apart.
 
 Tried while building: pytorch-metric-learning, vector-quantize-pytorch, snntorch, gpytorch, diffusers, geoopt,
 pyro-ppl and, earlier, kornia, torchmetrics, monai, x-transformers, performer-pytorch, linformer. Run once, without
-looking at what failed: zuko, pypose, opacus, nflows, reformer-pytorch, torch-hd.
+looking at what failed: zuko, pypose, opacus, nflows, reformer-pytorch, torch-hd, e3nn, botorch, pytorch-tcn,
+asteroid-filterbanks, perceiver-pytorch, conformer, local-attention.
 
 python benchmarks/harnesses.py FOLDER NAME... [--needs NAME...]
 """
@@ -114,12 +115,12 @@ def _has_forward(node: ast.ClassDef, classes: list[ast.ClassDef], modules: set[s
 
 
 def _runs(lab: Lab, target: str) -> bool | None:
-    """Return whether arguments were found; None if a package that the target imports is not installed."""
+    """Return whether arguments were found; None if importing the target raises, as without a package."""
     try:
         found = search(lab, TargetSpec(target), ScaffoldOptions(seconds=10), None)
     except EsperError as error:
         print(f"  {target}: {error.problem[:160]}", file=sys.stderr, flush=True)
-        return None if "ModuleNotFoundError" in error.problem else False
+        return None if error.problem.startswith(f"{target} raised ") else False
     is_run = bool(found.harness) or found.ended == "direct"
     if not is_run:
         print(

@@ -21,6 +21,7 @@ class Extra(StrEnum):
     POSTGRESQL = "postgresql"
     TRACE = "trace"
     MCP = "mcp"
+    WEB = "web"
 
     @property
     def install_command(self) -> str:
@@ -30,19 +31,18 @@ class Extra(StrEnum):
     @property
     def purpose(self) -> str:
         """Operation that needs the extra."""
-        match self:
-            case Extra.AGENTS:
-                return "running agents"
-            case Extra.FIX:
-                return "fixing code"
-            case Extra.TORCH:
-                return "measuring code"
-            case Extra.POSTGRESQL:
-                return "using a PostgreSQL database"
-            case Extra.TRACE:
-                return "exporting spans"
-            case Extra.MCP:
-                return "serving coding agents"
+        return _PURPOSES[self]
+
+
+_PURPOSES = {
+    Extra.AGENTS: "running agents",
+    Extra.FIX: "fixing code",
+    Extra.TORCH: "measuring code",
+    Extra.POSTGRESQL: "using a PostgreSQL database",
+    Extra.TRACE: "exporting spans",
+    Extra.MCP: "serving coding agents",
+    Extra.WEB: "serving the archive in the browser",
+}
 
 
 class MissingExtraError(UsageError):

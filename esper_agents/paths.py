@@ -11,7 +11,14 @@ from pathlib import Path
 
 # Folder of a project for published certificates and memory documents.
 PUBLISHED = "docs/ai/agents"
-_PUBLISHED_SUFFIXES = (".md", ".html", ".dsse.json", ".notice.json", ".tlog-proof")
+# Suffix of published signed envelopes.
+RECORD_SUFFIX = ".dsse.json"
+# Folder of published public keys, among those of agents, whose names may not be this one.
+PUBLISHED_KEYS = "keys"
+# File that keeps diffs of published files quiet.
+GIT_ATTRIBUTES = ".gitattributes"
+_PUBLISHED_SUFFIXES = (GIT_ATTRIBUTES, ".pub", ".md", ".html", RECORD_SUFFIX, ".notice.json", ".tlog-proof")
+_PROJECT_KEY = re.compile(r"[A-Za-z0-9._-]{1,60}-[0-9a-f]{12}")
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -30,7 +37,7 @@ def data_folder(name: str) -> Path:
     """Return a packaged data folder: from the wheel if installed, else from the checkout.
 
     Args:
-        name: `prompts`, `certificates`, `memory` or `alembic`.
+        name: `prompts`, `certificates`, `memory`, `web` or `alembic`.
     """
     packed = _PACKAGE / "_data" / name
     return packed if packed.is_dir() else _PACKAGE.parent / name
@@ -50,6 +57,21 @@ def home() -> Path:
 
 
 def project_key(root: Path) -> str:
+    """Return the key of a project: that of its path, or of the checkout that the user joined it with."""
+    own = key_of_path(root)
+    try:
+        joined = joined_file(own).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return own
+    return joined if _PROJECT_KEY.fullmatch(joined) else own
+
+
+def joined_file(own_key: str) -> Path:
+    """Return the file that names the project of another checkout, by the key of the path of this one."""
+    return home() / "checkouts" / own_key
+
+
+def key_of_path(root: Path) -> str:
     """Return the name of the folder of a project: its folder name, and a digest of its path."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name)[:40] or "root"
     return f"{name}-{sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"

@@ -82,7 +82,7 @@ def anyio_backend():
 
 
 # Who uses these starts processes or runs whole sessions.
-WHOLE = {"fork_server", "judged", "multiprocessing", "places", "subprocess", "toys"}
+WHOLE = {"clones", "fork_server", "judged", "multiprocessing", "places", "subprocess", "toys"}
 # Each of these tests builds a log or an archive, starts a program, or reads all documents.
 LONG = (
     "archive/attacks",

@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     from esper_agents.api.agents import missing_tools as missing_tools
     from esper_agents.api.agents import paths_among as paths_among
     from esper_agents.api.agents import task_of as task_of
+    from esper_agents.api.archives import export_archive as export_archive
+    from esper_agents.api.archives import import_archive as import_archive
+    from esper_agents.api.browsing import CertificatePresentation as CertificatePresentation
     from esper_agents.api.certificates import PublishedPaths as PublishedPaths
+    from esper_agents.api.checkouts import Checkout as Checkout
+    from esper_agents.api.checkouts import find_checkout as find_checkout
+    from esper_agents.api.checkouts import find_checkouts as find_checkouts
+    from esper_agents.api.checkouts import join_checkout as join_checkout
     from esper_agents.api.code_hosts import COMMENT_MARKER as COMMENT_MARKER
     from esper_agents.api.code_hosts import CodeHost as CodeHost
     from esper_agents.api.code_hosts import PostedComment as PostedComment
@@ -91,14 +98,18 @@ if TYPE_CHECKING:
     from esper_agents.api.keys import KeyListing as KeyListing
     from esper_agents.api.keys import KeyTrust as KeyTrust
     from esper_agents.api.keys import PublicKey as PublicKey
+    from esper_agents.api.keys import PublishedKey as PublishedKey
     from esper_agents.api.keys import RevokedKey as RevokedKey
     from esper_agents.api.keys import RotatedKeys as RotatedKeys
+    from esper_agents.api.keys import TrustedKeyList as TrustedKeyList
     from esper_agents.api.keys import accept_project_keys as accept_project_keys
     from esper_agents.api.keys import export_key as export_key
+    from esper_agents.api.keys import find_published_key as find_published_key
     from esper_agents.api.keys import list_keys as list_keys
     from esper_agents.api.keys import revoke_key as revoke_key
     from esper_agents.api.keys import rotate_key as rotate_key
     from esper_agents.api.keys import trust_key as trust_key
+    from esper_agents.api.keys import trust_keys as trust_keys
     from esper_agents.api.measure import StoredReport as StoredReport
     from esper_agents.api.measure import recheck_report as recheck_report
     from esper_agents.api.measurement_lab import MeasurementInputs as MeasurementInputs
@@ -156,18 +167,29 @@ if TYPE_CHECKING:
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
     from esper_agents.archive.certificate_diff import CertificateDiff as CertificateDiff
+    from esper_agents.archive.certified_source import CertifiedSource as CertifiedSource
     from esper_agents.archive.export import ExportResult as ExportResult
+    from esper_agents.archive.finding_history import FindingHistory as FindingHistory
     from esper_agents.archive.import_certificates import ImportCount as ImportCount
     from esper_agents.archive.import_certificates import ImportedCertificate as ImportedCertificate
+    from esper_agents.archive.log_listing import LogPage as LogPage
     from esper_agents.archive.metrics import amount_text as amount_text
     from esper_agents.archive.metrics import spark_line as spark_line
+    from esper_agents.archive.pruned_pages import PrunablePages as PrunablePages
+    from esper_agents.archive.published.combined import PublishedStatus as PublishedStatus
+    from esper_agents.archive.published.combined import UntrustedKey as UntrustedKey
+    from esper_agents.archive.published.scan import RefusedFile as RefusedFile
     from esper_agents.archive.repair import RepairResult as RepairResult
     from esper_agents.archive.retention import Prunable as Prunable
     from esper_agents.archive.search.filters import Filter as Filter
     from esper_agents.archive.search.search import SearchHit as SearchHit
+    from esper_agents.archive.store import CertificateOrigin as CertificateOrigin
     from esper_agents.archive.store import CertificateSummary as CertificateSummary
+    from esper_agents.archive.transfer.archive_file import ArchiveCounts as ArchiveCounts
     from esper_agents.archive.trends import MetricSummary as MetricSummary
     from esper_agents.archive.trends import Point as Point
+    from esper_agents.archive.value_counts import ValueCount as ValueCount
+    from esper_agents.archive.value_counts import ValueCounts as ValueCounts
     from esper_agents.archive.verification.coverage import CoverageState as CoverageState
     from esper_agents.archive.verification.coverage import FileCoverage as FileCoverage
     from esper_agents.archive.verification.files import SubjectCheck as SubjectCheck
@@ -189,7 +211,12 @@ if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import RefusedLine as RefusedLine
     from esper_agents.certificates.signing.allowed_signers import Signer as Signer
     from esper_agents.certificates.signing.signing_key import take_key_file as take_key_file
+    from esper_agents.certificates.suggested_command import ParsedCommand as ParsedCommand
+    from esper_agents.certificates.suggested_command import parse_command as parse_command
+    from esper_agents.certificates.suggested_command import seen_from as seen_from
+    from esper_agents.certificates.views.escaping import EscapedText as EscapedText
     from esper_agents.certificates.views.explanation import VerdictExplanation as VerdictExplanation
+    from esper_agents.certificates.views.html import html_environment as html_environment
     from esper_agents.domain.agent_action import Ask as Ask
     from esper_agents.domain.agent_action import CallTools as CallTools
     from esper_agents.domain.agent_action import Conclude as Conclude
@@ -217,6 +244,10 @@ if TYPE_CHECKING:
     from esper_agents.learning.proposals import Proposal as Proposal
     from esper_agents.learning.report import Retrospect as Retrospect
     from esper_agents.memory.import_export import ImportResult as ImportResult
+    from esper_agents.observing.event_lines import current_activity as current_activity
+    from esper_agents.observing.event_lines import event_lines as event_lines
+    from esper_agents.observing.event_lines import route_line as route_line
+    from esper_agents.observing.session_timeline import session_timeline as session_timeline
     from esper_agents.orchestration.answers import PendingQuestion as PendingQuestion
     from esper_agents.orchestration.drift import ChangedError as ChangedError
     from esper_agents.orchestration.replay import ReplayResult as ReplayResult
@@ -271,6 +302,22 @@ if TYPE_CHECKING:
 
 # Modules are imported when a name of theirs is used first; a test compares the table with the imports above.
 _NAMES = {
+    "esper_agents.observing.event_lines": (
+        "current_activity",
+        "event_lines",
+        "route_line",
+    ),
+    "esper_agents.observing.session_timeline": ("session_timeline",),
+    "esper_agents.certificates.views.escaping": ("EscapedText",),
+    "esper_agents.certificates.views.html": ("html_environment",),
+    "esper_agents.archive.value_counts": (
+        "ValueCount",
+        "ValueCounts",
+    ),
+    "esper_agents.archive.certified_source": ("CertifiedSource",),
+    "esper_agents.archive.finding_history": ("FindingHistory",),
+    "esper_agents.archive.log_listing": ("LogPage",),
+    "esper_agents.api.browsing": ("CertificatePresentation",),
     "esper_agents.agents.agent_packs": (
         "Pack",
         "Packs",
@@ -299,6 +346,12 @@ _NAMES = {
         "paths_among",
         "task_of",
     ),
+    "esper_agents.api.checkouts": (
+        "Checkout",
+        "find_checkout",
+        "find_checkouts",
+        "join_checkout",
+    ),
     "esper_agents.api.code_hosts": (
         "CodeHost",
         "COMMENT_MARKER",
@@ -315,6 +368,10 @@ _NAMES = {
     "esper_agents.api.plugin_builder": (
         "BuiltPlugin",
         "build_plugin",
+    ),
+    "esper_agents.api.archives": (
+        "export_archive",
+        "import_archive",
     ),
     "esper_agents.api.certificates": ("PublishedPaths",),
     "esper_agents.api.completion": (
@@ -367,14 +424,18 @@ _NAMES = {
         "KeyListing",
         "KeyTrust",
         "PublicKey",
+        "PublishedKey",
         "RevokedKey",
         "RotatedKeys",
+        "TrustedKeyList",
         "accept_project_keys",
         "export_key",
+        "find_published_key",
         "list_keys",
         "revoke_key",
         "rotate_key",
         "trust_key",
+        "trust_keys",
     ),
     "esper_agents.api.measure": (
         "StoredReport",
@@ -461,11 +522,21 @@ _NAMES = {
         "amount_text",
         "spark_line",
     ),
+    "esper_agents.archive.pruned_pages": ("PrunablePages",),
+    "esper_agents.archive.published.combined": (
+        "PublishedStatus",
+        "UntrustedKey",
+    ),
+    "esper_agents.archive.published.scan": ("RefusedFile",),
     "esper_agents.archive.repair": ("RepairResult",),
     "esper_agents.archive.retention": ("Prunable",),
     "esper_agents.archive.search.filters": ("Filter",),
     "esper_agents.archive.search.search": ("SearchHit",),
-    "esper_agents.archive.store": ("CertificateSummary",),
+    "esper_agents.archive.store": (
+        "CertificateOrigin",
+        "CertificateSummary",
+    ),
+    "esper_agents.archive.transfer.archive_file": ("ArchiveCounts",),
     "esper_agents.archive.trends": (
         "MetricSummary",
         "Point",
@@ -509,6 +580,11 @@ _NAMES = {
         "Signer",
     ),
     "esper_agents.certificates.signing.signing_key": ("take_key_file",),
+    "esper_agents.certificates.suggested_command": (
+        "ParsedCommand",
+        "parse_command",
+        "seen_from",
+    ),
     "esper_agents.certificates.views.explanation": ("VerdictExplanation",),
     "esper_agents.domain.agent_action": (
         "Ask",
@@ -628,6 +704,7 @@ __all__ = [
     "AgentCatalog",
     "AgentDetails",
     "AnswerType",
+    "ArchiveCounts",
     "ArchiveVerification",
     "Arm",
     "Ask",
@@ -640,11 +717,15 @@ __all__ = [
     "CapturedTarget",
     "Category",
     "CertificateDiff",
+    "CertificateOrigin",
+    "CertificatePresentation",
     "CertificateSummary",
+    "CertifiedSource",
     "ChangeControl",
     "ChangedError",
     "Check",
     "CheckOutcome",
+    "Checkout",
     "ClaimState",
     "CodeHost",
     "Command",
@@ -665,6 +746,7 @@ __all__ = [
     "DocumentAudit",
     "DraftOptions",
     "Effort",
+    "EscapedText",
     "EsperError",
     "EvidenceError",
     "ExplainedCommand",
@@ -677,6 +759,7 @@ __all__ = [
     "FileRule",
     "FileTables",
     "Filter",
+    "FindingHistory",
     "FreshnessState",
     "GateLevel",
     "GateResult",
@@ -696,6 +779,7 @@ __all__ = [
     "LineReview",
     "LintResult",
     "Location",
+    "LogPage",
     "MeasurementDescriptor",
     "MeasurementInputs",
     "MeasurementLab",
@@ -712,6 +796,7 @@ __all__ = [
     "Pack",
     "Packs",
     "Panel",
+    "ParsedCommand",
     "PendingQuestion",
     "Plugin",
     "Point",
@@ -720,14 +805,18 @@ __all__ = [
     "Progress",
     "Proposal",
     "Prunable",
+    "PrunablePages",
     "PublicKey",
+    "PublishedKey",
     "PublishedPaths",
+    "PublishedStatus",
     "PullRequest",
     "PullRequestReview",
     "QueryDescription",
     "QueryResult",
     "QueueWorker",
     "RedactionResult",
+    "RefusedFile",
     "RefusedLine",
     "Registry",
     "RepairResult",
@@ -772,9 +861,13 @@ __all__ = [
     "TraceExplanation",
     "TraceFrame",
     "TraceService",
+    "TrustedKeyList",
     "UnfixedDiagnostic",
     "Unreadable",
+    "UntrustedKey",
     "UsageError",
+    "ValueCount",
+    "ValueCounts",
     "VerdictExplanation",
     "VerificationResult",
     "Wording",
@@ -796,17 +889,26 @@ __all__ = [
     "collector_url",
     "combine_outcomes",
     "commands_of",
+    "current_activity",
     "current_project",
     "database_status",
+    "event_lines",
     "explain_command",
     "explain_trace",
+    "export_archive",
     "export_key",
+    "find_checkout",
+    "find_checkouts",
+    "find_published_key",
     "find_target_project",
     "fix_files",
     "fixes_as_patch",
+    "html_environment",
+    "import_archive",
     "inspect_code",
     "installed_plugins",
     "is_error_text",
+    "join_checkout",
     "lint_rules",
     "list_keys",
     "list_queries",
@@ -819,6 +921,7 @@ __all__ = [
     "open_project",
     "open_project_sync",
     "open_worker",
+    "parse_command",
     "paths_among",
     "plan_setup",
     "post_comment",
@@ -841,11 +944,14 @@ __all__ = [
     "review_pull_request",
     "revoke_key",
     "rotate_key",
+    "route_line",
     "rule_codes",
     "rule_page",
     "run_suite",
     "run_text",
     "secrets_of",
+    "seen_from",
+    "session_timeline",
     "set_up",
     "source_file",
     "spark_line",
@@ -854,6 +960,7 @@ __all__ = [
     "task_of",
     "tool",
     "trust_key",
+    "trust_keys",
     "upgrade_database",
     "vacuum_database",
     "verify_archive",

@@ -7,22 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.api.service import Service
+from esper_agents.api.certificate_upkeep import CertificateUpkeep
 from esper_agents.archive import store as archive
 from esper_agents.archive.search.filters import Filter
-from esper_agents.domain.change import BASE
-from esper_agents.errors import EsperError, UsageError
+from esper_agents.errors import EsperError, EvidenceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from esper_agents.archive.certificate_diff import CertificateDiff
     from esper_agents.archive.export import ExportResult
     from esper_agents.archive.import_certificates import ImportCount, ImportedCertificate
     from esper_agents.archive.inspection import CertificateInspection
-    from esper_agents.archive.record_audit import RecordAudit
-    from esper_agents.archive.repair import RepairResult
-    from esper_agents.archive.retention import Prunable
+    from esper_agents.archive.published.combined import CombinedArchive, PublishedStatus
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.trends import MetricSummary, Point
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
     from esper_agents.certificates.audit.auditing import DocumentAudit
-    from esper_agents.certificates.log.audit_log import LogAudit
-    from esper_agents.certificates.log.note import SignedNote
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.certificates.views.explanation import VerdictExplanation
     from esper_agents.domain.answer import Answer
@@ -56,37 +51,61 @@ class PublishedPaths:
     envelope: Path
 
 
-class CertificateService(Service):
+class CertificateService(CertificateUpkeep):
     """Certificate operations of an open project, including its transparency log."""
 
+    @property
+    def _combined(self) -> CombinedArchive:
+        return self._services.certificates
+
+    def report_reading(self, report: Callable[[int], None]) -> None:
+        """Call a function with the number of published certificates that are about to be read for the first time."""
+        self._combined.on_begin = report
+
     async def list(
-        self, *, agent: str = "", wanted: Filter | None = None, before: str = "", limit: int = 50
+        self,
+        *,
+        agent: str = "",
+        wanted: Filter | None = None,
+        before: str = "",
+        limit: int = 50,
+        trusted_only: bool = False,
     ) -> tuple[CertificateSummary, ...]:
-        """Return the project's certificates, newest first.
+        """Return the certificates of the archive and the published ones of the project, newest first.
 
         Args:
             agent: Only certificates concluded by this agent.
             wanted: Only certificates that match this filter.
             before: Only certificates listed after this identifier.
             limit: Maximum number of certificates.
+            trusted_only: Whether published certificates of untrusted keys are omitted.
 
         Raises:
             NotFoundError: No certificate matches, and there is no agent of that name.
         """
         asked = wanted or Filter()
         asked = replace(asked, agent=agent) if agent else asked
-        found = await self._store.run(archive.listing, self._key, wanted=asked, before=before, limit=limit)
+        listing = self._combined.listing
+        found = await self._store.run(listing, wanted=asked, before=before, limit=limit, trusted_only=trusted_only)
         return found or self._none(asked)
 
-    async def search(self, wanted: Filter, *, before: str = "", limit: int = 20) -> tuple[SearchHit, ...]:
+    async def published_status(self) -> PublishedStatus:
+        """Return the number of published certificates of others, the untrusted keys and the refused files."""
+        return await self._store.run(self._combined.status)
+
+    async def search(
+        self, wanted: Filter, *, before: str = "", limit: int = 20, trusted_only: bool = False
+    ) -> tuple[SearchHit, ...]:
         """Return the certificates that contain all words of a filter, newest first, with the matching passages.
+
+        See `list` for the arguments.
 
         Raises:
             NotFoundError: No certificate matches, and there is no agent of that name.
         """
-        from esper_agents.archive.search.search import search
-
-        return await self._store.run(search, self._key, wanted, before=before, limit=limit) or self._none(wanted)
+        search = self._combined.search
+        found = await self._store.run(search, wanted=wanted, before=before, limit=limit, trusted_only=trusted_only)
+        return found or self._none(wanted)
 
     async def metrics(self, wanted: Filter | None = None) -> tuple[MetricSummary, ...]:
         """Return the metrics recorded in the project's newest certificates, most frequent first."""
@@ -127,10 +146,30 @@ class CertificateService(Service):
     async def get(self, certificate_id: str) -> CertificateSummary:
         """Return the index entry of one certificate, by identifier, suffix of an identifier, or `latest`.
 
+        A certificate of the archive is found before a published one, and a trusted one before an untrusted one.
+
         Raises:
             NotFoundError: The project has no such certificate.
         """
-        return await self._store.run(archive.find, self._key, certificate_id)
+        try:
+            return await self._store.run(archive.find, self._key, certificate_id)
+        except NotFoundError as error:
+            return await self._store.run(self._combined.find, certificate_id, error)
+
+    async def get_trusted(self, certificate_id: str) -> CertificateSummary:
+        """Return the index entry of a certificate whose content may be acted upon; see `get`.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            EvidenceError: A key that is not trusted signed it.
+        """
+        entry = await self.get(certificate_id)
+        if not entry.is_trusted:
+            problem = f"certificate {entry.id} is signed by {entry.key_id}, a key that is not trusted"
+            raise EvidenceError(
+                problem, remedy=f"if its owner confirms the fingerprint: esper keys trust {entry.key_id}"
+            )
+        return entry
 
     async def inspect(self, certificate_id: str, given: Sequence[Signer] = ()) -> tuple[CertificateInspection, Keyring]:
         """Return the archived data of a certificate other than its bytes, and the keys trusted for it.
@@ -240,88 +279,23 @@ class CertificateService(Service):
         command = seen_from(found.next_command, root, Path.cwd().resolve()) if is_runnable else ""
         return replace(found, next_command=command)
 
-    async def audit_log(self, published: Sequence[tuple[str, SignedNote]] = ()) -> LogAudit:
-        """Return the problems of the project's transparency log.
-
-        Args:
-            published: Checkpoints from other places, with their locations.
-        """
-        from esper_agents.archive.inspection import audit_log_faults
-
-        return await self._store.run(audit_log_faults, self._services.project, published)
-
-    async def audit_records(self) -> RecordAudit:
-        """Return the certified sessions whose events or notes differ from the digests in their certificates."""
-        from esper_agents.archive.record_audit import audit_records
-
-        return await self._store.run(audit_records, self._key)
-
-    async def repair(self, *, accept_rollback: bool = False) -> RepairResult:
-        """Rebuild everything that can be rebuilt from the log; see `archive.repair`.
-
-        Raises:
-            IntegrityError: The log contradicts the pinned checkpoint, and `accept_rollback` is false.
-        """
-        from esper_agents.api.current_user import person
-        from esper_agents.archive.repair import repair
-
-        run = self._store.run
-        return await run(repair, self._place, accept_rollback=accept_rollback, by=person())
-
-    async def prunable(self, *, days: int) -> Prunable:
-        """Return the data that could be pruned from sessions without events for this many days; remove nothing."""
-        from esper_agents.archive import retention
-
-        return await self._store.run(retention.prunable, self._place, days)
-
-    async def prune(self, chosen: Prunable, *, days: int) -> Prunable:
-        """Remove the data listed by `prunable` that is still unused, and return what was removed."""
-        from esper_agents.api.current_user import person
-        from esper_agents.archive import retention
-
-        return await self._store.run(retention.prune, self._place, chosen, days=days, by=person())
-
-    async def revoke(self, certificate_id: str, reason: str) -> LogNoticeStatement:
-        """Revoke a certificate in the log, and publish the revocation next to its view.
-
-        Raises:
-            NotFoundError: The project has no such certificate.
-            UsageError: No reason is given.
-        """
-        from esper_agents.api.current_user import person
-        from esper_agents.archive.changes.revocation import revoke
-
-        return await self._store.run(revoke, self._place, certificate_id, reason, person())
-
-    async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
-        """Override the status of a certificate in the log by a user's decision; see `archive.changes.overrides`.
-
-        Raises:
-            NotFoundError: The project has no such certificate.
-            UsageError: No reason is given, or the status is not a valid override of the certificate's status.
-            IntegrityError: The certificate was modified.
-            NotCurrentError: The certificate is revoked or superseded.
-        """
-        from esper_agents.api.current_user import person
-        from esper_agents.archive.changes.overrides import override
-
-        run = self._store.run
-        return await run(override, self._place, certificate_id, status, reason=reason, by=person())
-
     async def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of the listed certificates, by identifier."""
         if not entries:
             return {}
         from esper_agents.archive.changes.overrides import overrides
 
-        return await self._store.run(overrides, self._services.project, entries)
+        found = await self._store.run(overrides, self._services.project, _local(entries))
+        return found | self._combined.overrides(entries)
 
     async def changes(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
         """Return the changes that the listed certificates are about, in a few words, by identifier."""
+        from esper_agents.domain.change import BASE
+
         found: dict[str, str] = {}
         for entry in entries:
             with suppress(EsperError):
-                data = await self._store.run(archive.read, entry.id)
+                data = await self._read(entry)
                 # Most certificates are about files: they are not parsed for a list.
                 if f'"{BASE}"'.encode() in data:
                     from esper_agents.certificates.statement import parse
@@ -336,13 +310,22 @@ class CertificateService(Service):
         Raises:
             IntegrityError: The bytes were modified.
         """
-        return await self._store.run(archive.read, (await self.get(certificate_id)).id)
+        return await self._read(await self.get(certificate_id))
+
+    async def _read(self, entry: CertificateSummary) -> bytes:
+        if entry.origin is archive.CertificateOrigin.LOCAL:
+            return await self._store.run(archive.read, entry.id)
+        return await self._store.run(self._combined.read, entry)
 
     async def read(self, certificate_id: str) -> Certificate:
         """Return a certificate as typed data; see `record`."""
         from esper_agents.certificates.statement import parse
 
         return parse(await self.record(certificate_id))
+
+    async def read_trusted(self, certificate_id: str) -> Certificate:
+        """Return a certificate whose content may be acted upon, as typed data; see `get_trusted`."""
+        return await self.read((await self.get_trusted(certificate_id)).id)
 
     async def markdown(self, certificate_id: str) -> str:
         """Return a certificate's Markdown view, newly rendered."""
@@ -359,15 +342,20 @@ class CertificateService(Service):
     async def views(self, certificate_id: str) -> tuple[Path, ...]:
         """Return the existing Markdown views of a certificate, in the project and in the data directory."""
         from esper_agents.archive import store as archive
-        from esper_agents.archive.publishing import published_views
+        from esper_agents.archive.publishing import published_views, view_of
 
         entry = await self.get(certificate_id)
+        if envelope := self._combined.envelope_path(entry):
+            view = view_of(envelope)
+            return (view,) if view.is_file() else ()
         return published_views(self._place, entry, await self._store.run(archive.read, entry.id))
 
     async def view(self, certificate_id: str) -> Path:
         """Return the path of a certificate's published Markdown view; render it if it or its record is missing."""
-        from esper_agents.archive.publishing import find_published, publish, record_path
+        from esper_agents.archive.publishing import find_published, publish, record_path, view_of
 
+        if envelope := self._combined.envelope_path(await self.get(certificate_id)):
+            return view_of(envelope)
         published = await self._store.run(find_published, self._place, certificate_id)
         if not (published.view.is_file() and record_path(published.view).is_file()):
             await self._store.run(publish, self._place, published.issued.id)
@@ -375,9 +363,12 @@ class CertificateService(Service):
 
     async def page(self, certificate_id: str) -> Path:
         """Write a certificate's HTML page in the current layout, and return its path."""
-        from esper_agents.archive.publishing import publish_page
+        from esper_agents.archive.publishing import publish_page, write_page
 
         entry = await self.get(certificate_id)
+        if entry.origin is archive.CertificateOrigin.PUBLISHED:
+            # The published page is a file of the repository; this one is rendered from the signed statement.
+            return write_page(self._place, entry.id, await self._read(entry))
         return await self._store.run(publish_page, self._place, entry.id)
 
     async def text(self, certificate_id: str, *, width: int = 100) -> str:
@@ -398,9 +389,11 @@ class CertificateService(Service):
             NotFoundError: The project has no such certificate.
             IntegrityError: The bytes were modified.
         """
-        from esper_agents.archive.publishing import record_path, view_places
+        from esper_agents.archive.publishing import record_path, view_of, view_places
 
         entry = await self.get(certificate_id)
+        if envelope := self._combined.envelope_path(entry):
+            return PublishedPaths(view_of(envelope), envelope)
         views = view_places(self._place, entry, await self.read(entry.id))
         complete = (each for each in views if each.is_file() and record_path(each).is_file())
         view = next(complete, None) or await self.view(entry.id)
@@ -431,10 +424,11 @@ class CertificateService(Service):
     async def _neighbour(self, given: CertificateSummary) -> tuple[CertificateSummary, CertificateSummary]:
         """Return a certificate and the latest one of its component, or its predecessor if it is the latest."""
         wanted = Filter(component=given.component)
-        (latest,) = await self.list(wanted=wanted, limit=1)
+        # An untrusted certificate is compared only if the user names it.
+        latest = next(iter(await self.list(wanted=wanted, limit=1, trusted_only=True)), given)
         if latest.id != given.id:
             return given, latest
-        before = await self.list(wanted=wanted, before=given.id, limit=1)
+        before = await self.list(wanted=wanted, before=given.id, limit=1, trusted_only=given.is_trusted)
         if not before:
             problem = f"{given.id} is the only certificate of {given.component!r}"
             raise UsageError(problem, remedy=f"repeat its request, then compare: esper submit --rerun {given.id}")
@@ -454,12 +448,19 @@ class CertificateService(Service):
             UsageError: The key cannot sign, or has countersigned this certificate before.
             EvidenceError: ssh-keygen is not installed.
         """
-        from esper_agents.archive.changes.countersignatures import Countersigner, countersign_certificate
+        from esper_agents.archive.changes.countersignatures import (
+            Countersigner,
+            countersign_certificate,
+            countersign_published,
+        )
         from esper_agents.certificates.signing.key_input import this_user
         from esper_agents.paths import home
 
-        entry = await self.get(certificate_id)
+        entry = await self.get_trusted(certificate_id)
         by = Countersigner(key_file, this_user(), reason, home())
+        if record := self._combined.envelope_path(entry):
+            data = await self._read(entry)
+            return await self._store.run(countersign_published, self._place, data, record, by)
         return await self._store.run(countersign_certificate, self._place, entry.id, by)
 
     async def import_documents(self, audit: DocumentAudit) -> ImportCount:
@@ -471,3 +472,7 @@ class CertificateService(Service):
         from esper_agents.archive.import_certificates import import_certificates
 
         return await self._store.run(import_certificates, self._services.project, self._root, audit.documents)
+
+
+def _local(entries: Sequence[CertificateSummary]) -> tuple[CertificateSummary, ...]:
+    return tuple(entry for entry in entries if entry.origin is archive.CertificateOrigin.LOCAL)

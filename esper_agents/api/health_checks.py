@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from esper_agents.api.environment_checks import find_versions, look_at_folder
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
+from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,6 +68,23 @@ class DatabaseContents:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveSize:
+    """Size of the archive of a project, without its database.
+
+    Attributes:
+        published: Number of published files in the project.
+        published_bytes: Their size.
+        artifacts: Number of files that tools produced, in the data directory.
+        artifacts_bytes: Their size.
+    """
+
+    published: int
+    published_bytes: int
+    artifacts: int
+    artifacts_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class HealthReport:
     """Result of the health checks of a project.
 
@@ -79,6 +98,7 @@ class HealthReport:
         rules: Permission rules in effect, with their source.
         ignored: Allow rules of the project settings; only user settings may allow tools.
         problems: Problems found.
+        archive: Size of the archive.
     """
 
     versions: Versions
@@ -90,6 +110,7 @@ class HealthReport:
     rules: tuple[str, ...]
     ignored: tuple[str, ...]
     problems: tuple[HealthProblem, ...]
+    archive: ArchiveSize
 
 
 async def check_health(where: str | Path = _HERE) -> HealthReport:
@@ -128,7 +149,19 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
             *unread,
             *_interrupted(database),
         ),
+        archive=ArchiveSize(*_size_of(Path(project.root) / PUBLISHED), *_size_of(home / "artifacts")),
     )
+
+
+def _size_of(folder: Path) -> tuple[int, int]:
+    """Return number and size of the files in a folder and its folders; links are not followed."""
+    count = size = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(where, name)).st_size  # noqa: PTH118 - a million names
+                count += 1
+    return count, size
 
 
 def general_problems(versions: Versions, folder: Folder) -> Iterator[HealthProblem]:
@@ -200,6 +233,7 @@ def _from_outside(url: URL) -> DatabaseContents:
 
 async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents:
     from esper_agents.api.project import open_project
+    from esper_agents.archive.store import CertificateOrigin
     from esper_agents.storage.tables import HEAD
 
     async with open_project(project.root) as opened:
@@ -209,7 +243,7 @@ async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents
         seen,
         shape=HEAD,
         sessions=len(sessions),
-        certificates=len(certificates),
+        certificates=sum(each.origin is CertificateOrigin.LOCAL for each in certificates),
         interrupted=tuple(session.id for session in sessions if session.is_interrupted),
         waiting=tuple(session.id for session in sessions if session.state is SessionState.WAITING),
     )

@@ -14,13 +14,14 @@ from esper_agents.archive.changes.key_changes import ChangeReason
 from esper_agents.archive.log_discovery import origin_of
 from esper_agents.certificates.signing import trusted_keys
 from esper_agents.certificates.signing.allowed_signers import is_principal, own_signer, read_signers
-from esper_agents.certificates.signing.key_input import claimed_signer, fingerprint, this_user
+from esper_agents.certificates.signing.key_input import claimed_signer, claimed_signers, fingerprint, this_user
 from esper_agents.certificates.signing.public_keys import as_note_key, as_pem, as_ssh, is_key_id, key_id_of
+from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.signing.signing_key import existing_key, given_key_file, key_file, signing_key
 from esper_agents.domain.key_format import KeyFormat
 from esper_agents.errors import UsageError
 from esper_agents.git.find_project import find_project
-from esper_agents.paths import home
+from esper_agents.paths import PUBLISHED, PUBLISHED_KEYS, home
 
 if TYPE_CHECKING:
     from esper_agents.certificates.signing.allowed_signers import RefusedLine, Signer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
 
 _HERE = Path()
+_MOST_PUBLISHED_KEYS, _MOST_KEY_BYTES = 1000, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,32 @@ class KeyTrust:
     key: PublicKey
     is_new: bool
     file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKeyList:
+    """Result of trusting the keys of a list.
+
+    Attributes:
+        keys: Result for each key.
+        refused: Lines that are not valid keys.
+    """
+
+    keys: tuple[KeyTrust, ...]
+    refused: tuple[RefusedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedKey:
+    """Public key that the files of a project bring; not trusted.
+
+    Attributes:
+        key: The key; its name is not that of its owner.
+        source: File of the project that contains it.
+    """
+
+    key: PublicKey
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +222,59 @@ def trust_key(key: str, name: str = "") -> KeyTrust:
     signer = claimed_signer(key, name)
     is_new = trusted_keys.trust(home(), signer)
     return KeyTrust(_public(signer), is_new, trusted_keys.home_file(home()))
+
+
+def trust_keys(key: str, name: str = "") -> TrustedKeyList:
+    """Trust a public key, or each key of a saved list of a code host.
+
+    Args:
+        key: As for `trust_key`, or the path of a file with one key per line.
+        name: Owner; the comment of each key if omitted.
+
+    Raises:
+        UsageError: No key can be read, a key has no owner, or is trusted under another name.
+    """
+    read = claimed_signers(key, name)
+    added = [(signer, trusted_keys.trust(home(), signer)) for signer in read.signers]
+    file = trusted_keys.home_file(home())
+    keys = tuple(KeyTrust(_public(signer), is_new, file) for signer, is_new in added)
+    return TrustedKeyList(keys, read.refused)
+
+
+def find_published_key(key_id: str, where: str | Path = _HERE) -> PublishedKey:
+    """Return a public key that the project brings, by its fingerprint; the key is not trusted.
+
+    A fingerprint is the digest of the key, so that only the key with this fingerprint is found.
+
+    Args:
+        key_id: Fingerprint, `SHA256:...`.
+        where: A path in the project.
+
+    Raises:
+        UsageError: The project brings no key with this fingerprint.
+    """
+    project = _project(where)
+    root = Path(project.root)
+    places = [*sorted((root / PUBLISHED / PUBLISHED_KEYS).glob("*.pub"))[:_MOST_PUBLISHED_KEYS]]
+    for place in places:
+        for signer in _signers_at(place):
+            if fingerprint(signer) == key_id:
+                return PublishedKey(_public(signer), place.relative_to(root).as_posix())
+    brought = read_signers(trusted_keys.project_keys(root) or b"", ".esper/trusted_keys")
+    for signer in brought.signers:
+        if fingerprint(signer) == key_id:
+            return PublishedKey(_public(signer), ".esper/trusted_keys")
+    remedy = "ask its owner for the output of `esper keys export`, then: esper keys trust FILE"
+    raise UsageError(f"the project publishes no key with fingerprint {key_id}", remedy=remedy)
+
+
+def _signers_at(place: Path) -> tuple[Signer, ...]:
+    try:
+        found = read_plain(place, _MOST_KEY_BYTES, follow=False)
+        text = found.data.decode("ascii") if found else ""
+        return (claimed_signer(text, "published"),) if text.startswith("ssh-ed25519 ") else ()
+    except (OSError, UnicodeError, UsageError):
+        return ()
 
 
 def accept_project_keys(where: str | Path = _HERE) -> AcceptedKeys:

@@ -93,7 +93,7 @@ class MeasureService(Service):
         """
         asked = request or ComparisonRequest()
         other = candidate or baseline
-        with base_revision(self._root, base, other) as found:
+        with base_revision(self._root, base, other, baseline) as found:
             root = found.root if found else self._root
 
             def work(lab: MeasurementLab, spec: TargetSpec) -> MeasurementReport:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.api.agents import AgentService
     from esper_agents.api.approvals import ApprovalService
+    from esper_agents.api.browsing import BrowsingService
     from esper_agents.api.certificates import CertificateService
     from esper_agents.api.measure import MeasureService
     from esper_agents.api.memory import MemoryService
@@ -108,6 +109,13 @@ class OpenProject:
         from esper_agents.api.certificates import CertificateService
 
         return CertificateService(self)
+
+    @cached_property
+    def browsing(self) -> BrowsingService:
+        """Bounded reads of the archive for pages: counts, sources, histories, coverage, log."""
+        from esper_agents.api.browsing import BrowsingService
+
+        return BrowsingService(self)
 
     @cached_property
     def measure(self) -> MeasureService:

@@ -41,11 +41,12 @@ _FRAMEWORK_HOOK = f"""\
         pass_filenames: false
 """
 _WORKFLOW = """\
-# Written by `esper init`: annotates a pull request with the findings that it introduces.
+# Written by `esper init`: reviews a pull request, with annotations, a job summary and one comment.
 name: esper review
 on: pull_request
 permissions:
   contents: read
+  pull-requests: write # for the comment; without it, as in a fork, the review is in the job summary
 jobs:
   review:
     runs-on: ubuntu-24.04
@@ -58,9 +59,11 @@ jobs:
           python-version: "3.12"
       - run: python -m pip install {requirement}
       - env:
-          BASE: ${{{{ github.event.pull_request.base.sha }}}}
-        run: esper review --diff "$BASE...HEAD" --format github --fail-on warning
+          GITHUB_TOKEN: ${{{{ github.token }}}}
+        run: esper pr --format github --post --fail-on warning
 """
+_GITLAB_OPTIONS = "--format gitlab --post --output gl-code-quality-report.json "
+_PLAIN_OPTIONS = "--base origin/main "
 _WORKFLOW_FILE = Path(".github/workflows/esper-review.yml")
 _FRAMEWORK_FILE = Path(".pre-commit-config.yaml")
 _MOST_BYTES = 1_000_000
@@ -204,7 +207,8 @@ def _ci(root: Path, requirement: str) -> SetupStep:
         return step(SetupState.DONE, "GitHub reviews each pull request")
     is_github = "github" in configured(root).origin.casefold() or (root / ".github").is_dir()
     if not is_github:
-        text = "no GitHub repository. In your CI run: esper review --diff origin/main...HEAD --fail-on warning"
+        options = _GITLAB_OPTIONS if "gitlab" in configured(root).origin.casefold() else _PLAIN_OPTIONS
+        text = f"no GitHub repository. In your CI run: esper pr {options}--fail-on warning"
         return replace(step(SetupState.MANUAL, text), file=None)
     wanted = requirement or _own_requirement()
     if not wanted:

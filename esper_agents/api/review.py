@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Category, Diagnostic, Severity
     from esper_agents.review.changes import DiffReview
     from esper_agents.review.fixes import Patch
+    from esper_agents.review.model.explanation import LineFacts
     from esper_agents.review.outcome import ReviewOutcome
     from esper_agents.review.report import Progress, ReviewReport, SuppressedDiagnostic
     from esper_agents.review.rule import Rule
@@ -121,6 +122,9 @@ class LineReview:
         suppressed: Suppressed findings whose range contains the line, with the reasons.
         source: Lines of the file around the findings, by line number; empty for notebooks.
         other_lines: Lines of the other findings of the file, in order.
+        values: Values that the line binds, as the semantic model sees them.
+        events: What happens at the line in a training or an evaluation, as the semantic model sees it.
+        note: What limits the values and events; empty if nothing does.
     """
 
     path: str
@@ -129,6 +133,9 @@ class LineReview:
     suppressed: tuple[SuppressedDiagnostic, ...]
     source: Mapping[int, str]
     other_lines: tuple[int, ...]
+    values: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    note: str = ""
 
 
 def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None] | None = None) -> ReviewOutcome:
@@ -216,29 +223,42 @@ def write_baseline(options: ReviewOptions, file: Path) -> ReviewReport:
 
 
 def lint_rules(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> tuple[RuleDescription, ...]:
-    """Return the lint rules, by code.
+    """Return the lint rules, by code; for its code or name, also a diagnostic of the measurements, such as LAB401.
 
     Args:
-        code: Code or name of one rule, or `all`.
+        code: Code or name of one rule, or `all`, which means the lint rules.
         extra: Modules with additional rules.
 
     Raises:
         NotFoundError: There is no such rule.
     """
     from esper_agents.review.pages import explained
+    from esper_agents.torchlab.measurement_codes import find_measurement_rule
 
+    if measured := find_measurement_rule(code):
+        about = (measured.code, measured.name, measured.severity, measured.category)
+        return (RuleDescription(*about, is_fixable=False, summary=measured.meaning, bad={}, good={}),)
     return tuple(_described(rule) for rule in explained(code, extra))
 
 
 def rule_page(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> str:
     """Return the page of a rule as Markdown, or those of all rules for `all`; see `lint_rules` for the arguments.
 
+    The pages of all rules end with those of the measurements' diagnostics.
+
     Raises:
         NotFoundError: There is no such rule.
     """
     from esper_agents.review.pages import explain
+    from esper_agents.torchlab.measurement_codes import MEASUREMENT_RULES, find_measurement_rule, measurement_page
 
-    return explain(code, extra)
+    if measured := find_measurement_rule(code):
+        return measurement_page(measured)
+    page = explain(code, extra)
+    if code != ALL_RULES:
+        return page
+    own = "\n".join(measurement_page(each).replace("# ", "### ") for each in MEASUREMENT_RULES)
+    return f"{page}\n## Diagnostics of measurements\n\n{own}"
 
 
 def review_as_sarif(
@@ -293,14 +313,41 @@ def review_line(options: ReviewOptions, file: Path, line: int) -> LineReview:
     suppressed = [each for each in report.silenced if each.claim.location.path == path]
     if (problem := next((each for each in report.unreadable if each.path == path), None)) is not None:
         raise InputFileError(path, problem.problem, remedy=problem.remedy)
+    source = _lines_around(root / path, line)
+    facts = _facts_at(options, path, line)
     return LineReview(
         path,
         line,
         tuple(each for each in reported if _contains(each, line)),
         tuple(each for each in suppressed if _contains(each.claim, line)),
-        _lines_around(root / path, line),
+        source,
         tuple(sorted({each.location.line for each in reported if not _contains(each, line)})),
+        facts.values,
+        facts.events,
+        facts.note,
     )
+
+
+def _facts_at(options: ReviewOptions, path: str, line: int) -> LineFacts:
+    """Return what the semantic model of the project, or of the named paths, knows about a line."""
+    from esper_agents.review.discover import discover
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.explanation import line_facts
+    from esper_agents.review.parsing import tables_of
+    from esper_agents.review.parts import size_of
+    from esper_agents.review.project_context import MOST_CONTEXT_BYTES, project_sources
+    from esper_agents.review.source import Unreadable, read
+    from esper_agents.review.tables import FileTables
+
+    root = options.root
+    named = discover(root, [Path(each) for each in sorted(_relative(options, root))], unread={})
+    around = project_sources(root, {}) if options.with_context else ()
+    if sum(map(size_of, around)) > MOST_CONTEXT_BYTES:
+        around = ()
+    candidates = {each.path: each for each in (*around, *named) if not each.path.endswith(".ipynb")}
+    sources = [read(each.file, each.path) for each in candidates.values()]
+    tables = [tables_of(source) for source in sources if not isinstance(source, Unreadable)]
+    return line_facts(ProjectIndex([each for each in tables if isinstance(each, FileTables)]), path, line)
 
 
 def _contains(diagnostic: Diagnostic, line: int) -> bool:

@@ -69,17 +69,17 @@ class SessionService(Service):
         return Session(used.services, self._graph, held)
 
     async def list(
-        self, *, wanted: sessions.SessionFilter | None = None, limit: int = 50
+        self, *, wanted: sessions.SessionFilter | None = None, before: str = "", limit: int = 50
     ) -> tuple[SessionSummary, ...]:
         """Return the project's sessions, newest first; with a start time, those with an event since then.
 
         Args:
             wanted: Only sessions that match this filter.
+            before: Only sessions submitted before the one with this identifier.
             limit: Maximum number of sessions.
         """
-        return await self._store.run(
-            sessions.listing, self._key, wanted=wanted or sessions.SessionFilter(), limit=limit
-        )
+        asked = wanted or sessions.SessionFilter()
+        return await self._store.run(sessions.listing, self._key, wanted=asked, before=before, limit=limit)
 
     async def search(self, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
         """Return the sessions that contain all words in request, agent or conclusion, newest first.

@@ -153,11 +153,23 @@ class TaskService(Service):
             with nullcontext() if named else suppress(UsageError):
                 change = named or change_of_branch(self._root)
                 inside, options = self._changed(change, inside), {**(options or {}), **change.options}
-        inside = inside or self.parse(request).paths
+        inside = self._subject(request, asked.kind, inside)
         everything = (".",) if self._services.project.is_git and not inside else ()
         return Task(
             request, inside or everything, asked.kind, asked.because, name, again, dict(options or {}), tuple(budget)
         )
+
+    def _subject(self, request: str, kind: QuestionType, inside: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the files of a task: the named paths, else those that its words mean.
+
+        For the cause of a problem of a definition, a named folder that contains it stands for the code that it uses.
+        """
+        parsed = self.parse(request)
+        is_folder = bool(inside) and all((self._root / each).is_dir() for each in inside)
+        is_inside = all(is_about(inside, symbol.path) for symbol in parsed.symbols)
+        if kind is QuestionType.ADVICE and parsed.related and is_folder and is_inside:
+            return parsed.paths or inside
+        return inside or parsed.paths
 
     def _has_trace(self, request: str) -> bool:
         """Return whether a request contains a stack trace; words such as `since I added` do not make a change of it."""
@@ -227,10 +239,10 @@ class TaskService(Service):
         """Return the task of a certificate, to be repeated on the current code by the same agent.
 
         Raises:
-            NotFoundError: The project has no such certificate.
+            NotFoundError: The project has no such certificate; EvidenceError: its key is not trusted.
             InputFileError: One of its paths no longer exists.
         """
-        before = await self._project.certificates.read(certificate_id)
+        before = await self._project.certificates.read_trusted(certificate_id)
         if not (before.task.change and not before.task.change.is_checked_out):
             _refuse_unreadable(self._root, before.task.paths)
         agent = self._services.agents.get(before.route.agent).name

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive.project_place import has_archive
 from esper_agents.archive.verification.certificate_files import file_in, find_certificate_files, project_of
-from esper_agents.archive.verification.verify import verify
+from esper_agents.archive.verification.verify import verify, with_judged_commit
 from esper_agents.certificates.signing.key_input import signers_in
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.errors import EsperError, NotFoundError
+from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.find_project import find_project
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ if TYPE_CHECKING:
 
 
 async def verify_certificate(
-    target: str = "latest", project: Path | None = None, *, trusted_keys: Sequence[Signer] = ()
+    target: str = "latest",
+    project: Path | None = None,
+    *,
+    trusted_keys: Sequence[Signer] = (),
+    revision: str = "",
 ) -> VerificationResult:
     """Verify signature, log entry, verdict and files of one certificate.
 
@@ -47,15 +52,19 @@ async def verify_certificate(
         target: Certificate ID, unique suffix, `latest`, or path of a published view or envelope.
         project: Path in the project to compare with; None for the project of the file, or the current one.
         trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
+        revision: Commit, branch or tag whose files to compare with; the work tree if empty.
 
     Raises:
         NotFoundError: The certificate is neither in the archive nor in the published files.
         InputFileError: The file cannot be read.
-        EvidenceError: The envelope of the view is not next to it.
+        UsageError: The revision does not exist.
+        EvidenceError: The envelope of the view is not next to it, or git cannot read the revision.
     """
     compared = project_of(target, project)
     async with _archive_of(compared, is_optional=file_in(target) is not None) as place:
-        return verify(await find_certificate_files(target, compared, place, trusted_keys))
+        files = await find_certificate_files(target, compared, place, trusted_keys)
+        commit = CommitFiles(files.root, revision) if revision else None
+        return with_judged_commit(verify(files, commit), files)
 
 
 async def verify_archive(project: Path) -> ArchiveVerification:
@@ -96,7 +105,8 @@ async def check_coverage(
         agents: Agents that must all have covered each file; if omitted, `pytorch-code-reviewer`; empty for any agent.
         trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
-        since: Only files that differ from this revision; its content needs no certificate.
+        since: Only files that differ from this revision; its content needs no certificate. With `A..B` or `A...B`, the
+            files are those of B, read from git.
         fail_on: Result at which the gate fails.
 
     Raises:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 README, CHECKER = "export.md", "esper_verify.py"
 _UNFIT = re.compile(r"[:+]")
+# Members of a listing that belong to the reader, not to the certificate.
+_NOT_EXPORTED = frozenset(("position", "origin", "is_trusted", "signer", "key_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class _Export:
                 self.left.append(ExportOmission(entry.id, error.problem, isinstance(error, IntegrityError)))
                 continue
             yield from found
-            said = {name: each for name, each in asdict(entry).items() if name != "position"}
+            said = {name: each for name, each in asdict(entry).items() if name not in _NOT_EXPORTED}
             lines.append(json.dumps(said, sort_keys=True, ensure_ascii=True))
             self.count += 1
         yield "index.jsonl", "".join(f"{line}\n" for line in lines).encode("ascii")

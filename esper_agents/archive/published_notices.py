@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from esper_agents.archive.publishing import NOTICE_SUFFIX
 from esper_agents.archive.verification.signature import NO_INDEX, read_sealed, signature_check
 from esper_agents.certificates.check import Check, CheckOutcome
+from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import read_notice
 from esper_agents.certificates.signing.dsse import Envelope, is_signed_by
 from esper_agents.certificates.signing.key_history import LogNotice
+from esper_agents.certificates.signing.public_keys import key_id_of
 from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.signing.trusted_keys import TrustOrigin
 from esper_agents.certificates.strict_json import MOST_BYTES
 from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import IntegrityError, NewerRecordError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esper_agents.archive.verification.signature import Keyring
+    from esper_agents.storage.store import Store
 
 # Notice files of listed folders, by folder and stem of the view.
 NoticeFolders = dict["Path", dict[str, list["Path"]]]
@@ -54,12 +58,16 @@ class UnloggedNotice:
     Attributes:
         path: Published file.
         notice: The notice.
+        envelope: Signed envelope of the notice.
         is_by_good_key: Whether its key is trusted and valid now; otherwise the key has been retired.
+        is_from_colleague: Whether the key is that of a colleague who keeps another log: this log lost nothing.
     """
 
     path: Path
     notice: LogNoticeStatement
+    envelope: Envelope
     is_by_good_key: bool
+    is_from_colleague: bool = False
 
     def __str__(self) -> str:
         """Return the notice in one line."""
@@ -132,7 +140,11 @@ def passing_over_other_records() -> Iterator[None]:
 
 
 def unlogged(
-    files: Iterable[SealedFile], certificate_id: str, logged: Collection[LogNoticeStatement], keyring: Keyring
+    files: Iterable[SealedFile],
+    certificate_id: str,
+    logged: Collection[LogNoticeStatement],
+    keyring: Keyring,
+    colleagues: Collection[str] = (),
 ) -> Iterator[UnloggedNotice]:
     """Yield the notices about a certificate that the log does not contain, oldest first.
 
@@ -144,6 +156,7 @@ def unlogged(
         certificate_id: ID of the certificate.
         logged: Notices about it that the log contains.
         keyring: Accepted keys.
+        colleagues: Fingerprints of trusted keys that never signed an entry of the log; see `colleagues_among`.
     """
     found: dict[LogNoticeStatement, UnloggedNotice] = {}
     for file in files:
@@ -155,8 +168,25 @@ def unlogged(
         for each in _readable(file.envelope):
             is_of_it = each.notice.certificate == certificate_id and each.notice.kind in _NAMES
             if is_of_it and each.notice not in logged:
-                found.setdefault(each.notice, UnloggedNotice(file.path, each.notice, span.last is None))
+                is_colleague = file.envelope.key_id in colleagues
+                one = UnloggedNotice(file.path, each.notice, file.envelope, span.last is None, is_colleague)
+                found.setdefault(each.notice, one)
     yield from sorted(found.values(), key=lambda one: (one.notice.at, one.notice.id))
+
+
+def colleagues_among(store: Store, project_key: str, files: Iterable[SealedFile], keyring: Keyring) -> frozenset[str]:
+    """Return the keys of some files that a user trusts as those of others and that never signed in the project's log.
+
+    A notice of such a key was entered in another log. One of a key that signs here, as in a shared database, was lost.
+    """
+    others = {TrustOrigin.HOME, TrustOrigin.PROJECT, TrustOrigin.GIVEN}
+    trusted = {key_id_of(key.signer.raw) for key in keyring.trusted.keys if key.source in others and key.signer.raw}
+    named = {file.envelope.key_id for file in files} & trusted
+    if not named:
+        return frozenset()
+    with store.reading() as connection:
+        log_id = transparency_log.log_of(connection, project_key)
+        return frozenset(key_id for key_id in named if not transparency_log.has_entry_by(connection, log_id, key_id))
 
 
 def _readable(sealed: Envelope) -> Iterator[LogNotice]:
@@ -167,6 +197,11 @@ def _readable(sealed: Envelope) -> Iterator[LogNotice]:
 
 def unlogged_check(found: UnloggedNotice) -> Check:
     """Return the check result of an unlogged notice: the log lost it, or its key is no longer valid."""
+    if found.is_from_colleague and found.is_by_good_key:
+        detail = (
+            f"{found.path.name}: {found} is in the log of a colleague; `esper certificates repair` enters it here, too"
+        )
+        return Check(PUBLISHED_NOTICE, CheckOutcome.HOLDS, detail)
     if not found.is_by_good_key:
         detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
         return Check(PUBLISHED_NOTICE, CheckOutcome.CANNOT_DECIDE, detail)

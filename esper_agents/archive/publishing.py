@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
+from esper_agents.archive.pruned_pages import pages_since
 from esper_agents.atomic_file import write_atomically
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.note import MOST_BYTES, includes, read_proof
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.signing.dsse import envelope_bytes
+from esper_agents.certificates.signing.public_keys import as_ssh
 from esper_agents.certificates.signing.regular_file import read_plain
+from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.file_names import accepted_view_names, agent_folder
 from esper_agents.certificates.views.html import render_html
@@ -23,7 +26,8 @@ from esper_agents.domain.plain_text import plain
 from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.memory import notes
 from esper_agents.memory.documents import document
-from esper_agents.paths import PUBLISHED, home
+from esper_agents.paths import GIT_ATTRIBUTES, PUBLISHED, PUBLISHED_KEYS, home
+from esper_agents.paths import RECORD_SUFFIX as RECORD_SUFFIX  # noqa: PLC0414 - exported
 from esper_agents.storage import locks
 from esper_agents.storage.engine import translate_database_errors
 
@@ -34,16 +38,22 @@ if TYPE_CHECKING:
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.store import CertificateSummary
+    from esper_agents.certificates.signing.dsse import Envelope
     from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.memory import NoteKind
+    from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
     from esper_agents.storage.store import Store
 
 
-RECORD_SUFFIX = ".dsse.json"
 NOTICE_SUFFIX = ".notice.json"
 _SCRATCH = ".esper-"
+_ATTRIBUTES = b"""\
+# Written by esper: certificates are generated, and reviewers need no diff of them. Edit this file to change that.
+*/certificates/* linguist-generated -diff
+keys/*.pub linguist-generated
+"""
 _LONGEST_SHOWN = 200
 # Marker near the beginning of generated memory documents.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
@@ -61,8 +71,19 @@ def publish(store: Store, place: ProjectPlace, certificate_id: str) -> tuple[Pat
     with store.reading() as connection:
         wanted = _files(connection, transparency_log.log_of(connection, place.project.key), published)
         pins.renew(connection, home(), store.where, place.project.key)
+    if published.issued.issued_at < pages_since(place.home):
+        del wanted[page_path(published.view)]
     wanted |= _memory(store, place, (definition.agent for definition in published.issued.definitions))
+    _add_git_attributes(Path(place.project.root), published.view)
     return tuple(path for path, data in wanted.items() if _write(path, data))
+
+
+def _add_git_attributes(root: Path, view: Path) -> None:
+    """Write the attributes of published files into the project, unless the user has a file there."""
+    folder = root / PUBLISHED
+    file = folder / GIT_ATTRIBUTES
+    if view.is_relative_to(folder) and not os.path.lexists(file):
+        _write(file, _ATTRIBUTES)
 
 
 def publish_memory(store: Store, place: ProjectPlace, agents: Iterable[str]) -> tuple[Path, ...]:
@@ -109,7 +130,8 @@ def _memory_path(place: ProjectPlace, folder: Path, agent: str, kind: NoteKind) 
 def _files(connection: Connection, log_id: int, published: PublishedCertificate) -> dict[Path, bytes]:
     """Return the published files of a certificate: its views, envelope and proof, and each later notice about it."""
     view = published.view
-    envelope = envelope_bytes(transparency_log.envelope(connection, log_id, published.issued.id))
+    sealed = transparency_log.envelope(connection, log_id, published.issued.id)
+    envelope = envelope_bytes(sealed)
     proof = transparency_log.proof(connection, log_id, published.issued.id).encode()
     wanted = {
         view: render_markdown(published.data).encode(),
@@ -117,9 +139,29 @@ def _files(connection: Connection, log_id: int, published: PublishedCertificate)
         record_path(view): envelope,
         proof_path(view): _kept_proof(proof_path(view), envelope, proof),
     }
+    key = trusted(home(), None).public_key(sealed.key_id)
+    if key is not None:
+        wanted[key_path(view, sealed.key_id)] = f"{as_ssh(key)}\n".encode()
     return wanted | notice_contents(
         view, log_notices(transparency_log.notices_about(connection, log_id, published.issued.id))
     )
+
+
+def key_path(view: Path, key_id: str) -> Path:
+    """Return the path of the public key that signed a certificate, given its view; the name is its fingerprint."""
+    name = key_id.replace(":", "-").replace("/", "_").replace("+", "-")
+    return view.parent.parent.parent / PUBLISHED_KEYS / f"{name}.pub"
+
+
+def publish_notice(record: Path, notice: LogNoticeStatement, envelope: Envelope) -> None:
+    """Write a notice about a colleague's certificate next to its envelope, under the ID of the notice.
+
+    The numbers of entries belong to the log of the colleague.
+    """
+    stem = view_of(record).with_suffix(f".{notice.id}")
+    _write(stem.with_name(f"{stem.name}{NOTICE_SUFFIX}"), envelope_bytes(envelope))
+    if notice.signature:
+        _write(stem.with_name(f"{stem.name}.sshsig"), notice.signature.encode())
 
 
 def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
@@ -217,14 +259,34 @@ def page_path(view: Path) -> Path:
 def publish_page(store: Store, place: ProjectPlace, certificate_id: str) -> Path:
     """Write the HTML page of a certificate in the current layout, and return its path."""
     published = find_published(store, place, certificate_id)
+    if published.issued.issued_at < pages_since(place.home):
+        return write_page(place, published.issued.id, published.data)
     page = page_path(published.view)
     _write(page, render_html(published.data).encode())
+    return page
+
+
+def write_page(place: ProjectPlace, certificate_id: str, data: bytes) -> Path:
+    """Write the HTML page of a certificate of others to the data directory, and return its path.
+
+    Args:
+        place: Project with the places of its certificates.
+        certificate_id: ID of the certificate, parsed from its statement.
+        data: Bytes of the statement.
+    """
+    page = place.home / "published" / "pages" / f"{certificate_id}.html"
+    _write(page, render_html(data).encode())
     return page
 
 
 def record_path(view: Path) -> Path:
     """Return the path of the signed envelope next to a view."""
     return view.with_suffix(RECORD_SUFFIX)
+
+
+def view_of(record: Path) -> Path:
+    """Return the path of the Markdown view next to a signed envelope."""
+    return record.with_name(record.name.removesuffix(RECORD_SUFFIX) + ".md")
 
 
 def proof_path(view: Path) -> Path:

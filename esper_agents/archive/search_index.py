@@ -65,6 +65,20 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
     connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": indexed_words(certificate)})
 
 
+def remove(connection: Connection, position: int, certificate: Certificate | None) -> None:
+    """Remove the index rows of a certificate of an SQLite archive.
+
+    Args:
+        connection: Connection of a write transaction.
+        position: Its position in the archive.
+        certificate: The certificate; without it, its words stay in the full-text index.
+    """
+    for rows_of in BY_POSITION:
+        connection.execute(delete(rows_of).where(rows_of.c.position == position))
+    if certificate is not None:
+        connection.execute(_REMOVE_WORDS, {"position": position, "words": indexed_words(certificate)})
+
+
 def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
     """Return the index rows of a certificate by table, sorted."""
     from esper_agents.archive.metrics import metrics_of
@@ -214,6 +228,9 @@ _ADD_WORDS = {
     ),
 }
 # A contentless full-text table cannot delete single rows without the original words.
+_REMOVE_WORDS = text(
+    "INSERT INTO certificate_text (certificate_text, rowid, words) VALUES ('delete', :position, :words)"
+)
 _NO_WORDS = {
     "sqlite": text("INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')"),
     "postgresql": text("DELETE FROM certificate_text"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store, Transaction
 
 
+class CertificateOrigin(StrEnum):
+    """Place that a certificate of a listing was read from."""
+
+    LOCAL = "local"
+    PUBLISHED = "published"
+
+
 @dataclass(frozen=True, slots=True)
 class CertificateSummary:
     """Row of a certificate listing.
@@ -50,6 +58,10 @@ class CertificateSummary:
         commit: Git commit at that time, or empty.
         view_name: Stored name of its Markdown view; `publish.view_path` validates it before use as a file name.
         sha256: SHA-256 digest of the statement bytes.
+        origin: Whether it was issued here, or was read from the published files of the project.
+        is_trusted: Whether a key that the user trusts signed it; an untrusted one counts for nothing.
+        signer: Owner of the key if it is trusted and the certificate was published elsewhere; else empty.
+        key_id: Fingerprint of the key that a published certificate names; empty for a local one.
     """
 
     position: int
@@ -66,6 +78,10 @@ class CertificateSummary:
     commit: str
     view_name: str
     sha256: str
+    origin: CertificateOrigin = CertificateOrigin.LOCAL
+    is_trusted: bool = True
+    signer: str = ""
+    key_id: str = ""
 
 
 def add(transaction: Transaction, project_key: str, certificate: Certificate, data: bytes) -> str:
@@ -77,6 +93,13 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
     Raises:
         IntegrityError: Other certificates use all its names.
     """
+    return insert_certificate(transaction, project_key, certificate, data, view_names(certificate))
+
+
+def insert_certificate(
+    transaction: Transaction, project_key: str, certificate: Certificate, data: bytes, names: Sequence[str]
+) -> str:
+    """Append a certificate under the first of some names that is free in the project; see `add`."""
     digest = sha256(data).hexdigest()
     row = {
         "id": certificate.id,
@@ -85,7 +108,7 @@ def add(transaction: Transaction, project_key: str, certificate: Certificate, da
         "statement": data,
         **index.columns(certificate),
     }
-    for name in view_names(certificate):
+    for name in names:
         position = _insert_unless_taken(transaction.connection, {**row, "view_name": name})
         if position is not None:
             index.add(transaction.connection, position, certificate)
@@ -139,14 +162,48 @@ def listing(
         UsageError: The search words contain neither a letter nor a digit.
     """
     last = find(store, project_key, before) if before else None
-    asked = wanted or Filter()
     with store.reading() as connection:
-        columns, others = sources(connection, project_key, asked)
-        if asked.since or asked.until:
-            start = (last.issued_at, last.position) if last else None
-            places = in_common_by_time(columns, others, asked, before=start, limit=limit)
-        else:
-            places = in_common((columns, *others), below=last.position if last else ABOVE_ALL, limit=limit)
+        places = positions(connection, project_key, wanted or Filter(), last=last, limit=limit)
+        return tuple(_entries(connection, places))
+
+
+def positions(
+    connection: Connection, project_key: str, wanted: Filter, *, last: CertificateSummary | None = None, limit: int
+) -> list[int]:
+    """Return the archive positions of `listing`.
+
+    Args:
+        connection: The archive.
+        project_key: Key of the project.
+        wanted: Filter.
+        last: Certificate that precedes the result; None for the first page.
+        limit: Maximum number of positions.
+
+    Raises:
+        UsageError: The search words contain neither a letter nor a digit.
+    """
+    columns, others = sources(connection, project_key, wanted)
+    if wanted.since or wanted.until:
+        start = (last.issued_at, last.position) if last else None
+        return in_common_by_time(columns, others, wanted, before=start, limit=limit)
+    return in_common((columns, *others), below=last.position if last else ABOVE_ALL, limit=limit)
+
+
+def listing_by_time(
+    store: Store, project_key: str, *, wanted: Filter, before: tuple[str, int] | None, limit: int
+) -> tuple[CertificateSummary, ...]:
+    """Return the certificates of a project by time of issue, newest first.
+
+    Args:
+        store: The database.
+        project_key: Key of the project.
+        wanted: Filter.
+        before: Time of issue and position that all certificates must precede; None for the first page.
+        limit: Maximum number of certificates.
+    """
+    with store.reading() as connection:
+        columns, others = sources(connection, project_key, wanted)
+        places = in_common_by_time(columns, others, wanted, before=before, limit=limit)
         return tuple(_entries(connection, places))
 
 

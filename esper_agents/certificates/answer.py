@@ -215,9 +215,19 @@ def _decision(certificate: Certificate) -> str:
     verdict = certificate.verdict
     has_run = tests_told(certificate.evidence) or any(map(_is_measurement, certificate.evidence))
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
-    opening = "No objection from reading alone" if is_read_only else _OPENING[verdict.stance]
+    opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
     stated = _stated(certificate)
     return f"{opening}: {_extent(certificate)}.{f' {stated}' if stated else ''}"
+
+
+def _opening_of_reading(certificate: Certificate) -> str:
+    """Return the opening of a conditional verdict for which nothing was run."""
+    has_conditions = any(each.claim.severity is not Severity.SUGGESTION for each in certificate.findings)
+    return (
+        "From reading alone, only once the findings are settled"
+        if has_conditions
+        else "No objection from reading alone"
+    )
 
 
 def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:

@@ -155,6 +155,43 @@ def seen_from(command: str, root: Path, here: Path) -> str:
     return shlex.join(moved) + (f" # {comment}" if comment else "")
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedCommand:
+    """Suggested `esper` command in parts.
+
+    Attributes:
+        name: Name of the command, such as `torch compare`.
+        arguments: Its arguments, in order.
+        options: Values of each option in order; empty for one that takes none.
+        comment: Trailing comment; empty if there is none.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    options: dict[str, tuple[str, ...]]
+    comment: str
+
+
+def parse_command(command: str) -> ParsedCommand | None:
+    """Return the parts of a suggested command; None if it is of another program or does not parse."""
+    if not command or problem_of(command):
+        return None
+    words = _split(command)
+    if words[0] != "esper":
+        return None
+    name = _name(words)
+    parsed = _parsed(name, command_table()[name], words)
+    options: dict[str, tuple[str, ...]] = {}
+    taken = {*parsed.arguments, *(at for _, at in parsed.values)}
+    for option, at in parsed.values:
+        options[option] = (*options.get(option, ()), words[at])
+    for at in range(1 + len(name.split()), len(words)):
+        option, has_value, value = words[at].partition("=")
+        if at not in taken and words[at] != "--" and option not in options:
+            options[option] = (value,) if has_value else ()
+    return ParsedCommand(name, tuple(words[at] for at in parsed.arguments), options, _parts(command)[1])
+
+
 def _relative(root: Path, here: Path, word: str) -> str:
     path, colon, name = word.partition(":")
     target = root / path

@@ -12,6 +12,7 @@ import typer
 from esper_agents.cli.certificate_filters import Before, filter_of, headline, within
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.published_output import report_reading
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, table
 from esper_agents.domain.pluralize import number_of
@@ -132,6 +133,7 @@ async def _search(
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
+        report_reading(project)
         found = await project.certificates.search(within(project, wanted), before=before, limit=limit)
         return found, await project.certificates.overrides([each.entry for each in found])
 

@@ -11,6 +11,7 @@ import typer
 
 from esper_agents.cli.certificates import certificates_app
 from esper_agents.cli.indented_output import outline
+from esper_agents.cli.published_output import report_reading, show_trust
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json
 
@@ -61,6 +62,9 @@ async def _diff(where: Path, first: str, second: str) -> CertificateDiff:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
+        report_reading(project)
+        for named in filter(None, (first, second)):
+            show_trust(await project.certificates.get(named))
         return await project.certificates.diff(first, second)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esper_agents.cli.published_output import origin_of
+
 if TYPE_CHECKING:
     from esper_agents.api import CertificateSummary, Filter, OpenProject
 
@@ -84,5 +86,6 @@ def within(project: OpenProject, wanted: Filter) -> Filter:
 
 
 def headline(entry: CertificateSummary) -> str:
-    """Return ID, time and status of a certificate as one line."""
-    return f"{entry.id} {entry.issued_at[:16].replace('T', ' ')}Z {entry.status}"
+    """Return ID, time, status and origin of a certificate as one line."""
+    origin = f", {origin_of(entry)}" if entry.key_id else ""
+    return f"{entry.id} {entry.issued_at[:16].replace('T', ' ')}Z {entry.status}{origin}"

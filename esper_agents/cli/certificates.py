@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from esper_agents.cli.certificate_filters import Before, filter_of, headline, within
-from esper_agents.cli.indented_output import outline
+from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.published_output import origin_of, report_reading, show_status, show_trust
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
 from esper_agents.cli.terminal import echo, echo_json, short, width
+from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.task import short_request
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths
+    from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths, PublishedStatus
 
 certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
@@ -63,7 +66,8 @@ def list_certificates(
             raise UsageError("--imported takes no filter", remedy="remove the filters")
         list_imported(limit, project, as_json=as_json)
         return
-    found, overridden, changes = asyncio.run(_list(project, wanted, before, limit + 1))
+    listed = asyncio.run(_list(project, wanted, before, limit + 1))
+    found, overridden, changes = listed.found, listed.overridden, listed.changes
     if as_json:
         by_name = {name: asdict(each) for name, each in overridden.items()}
         rows = [asdict(each) | {"overridden": by_name.get(each.id)} for each in found[:limit]]
@@ -75,14 +79,24 @@ def list_certificates(
             outline(str(overridden[each.id]), 1)
         about = changes.get(each.id, each.component)
         outline(f"{each.agent} on {about}: {short_request(each.request)}", 1)
+    show_status(listed.published)
     if not found and wanted == filter_of() and not before:
         echo('no certificates yet; begin with: esper submit "review this training code" train.py')
+        _name_other_checkouts(project)
     elif not found:
         echo("no matching certificates; remove a filter, or list all: esper certificates list")
     if len(found) > limit:
         echo(
             f"there are more: esper certificates list --limit {2 * limit}, or add --cursor {short(found[limit - 1].id)}"
         )
+
+
+def _name_other_checkouts(where: Path) -> None:
+    from esper_agents.api import find_checkouts
+
+    for checkout in find_checkouts(where):
+        outline(f"another checkout of this repository has {number_of(checkout.certificates, 'certificate')}")
+        outline_command("to use its archive here", f"esper db join {quote(str(checkout.root))}", 1)
 
 
 @certificates_app.command()
@@ -123,22 +137,34 @@ def path(
         echo(str(found.view))
 
 
-async def _list(
-    where: Path, wanted: Filter, before: str, limit: int
-) -> tuple[tuple[CertificateSummary, ...], dict[str, Override], dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Certificates of one page, and what is known about them."""
+
+    found: tuple[CertificateSummary, ...]
+    overridden: dict[str, Override]
+    changes: dict[str, str]
+    published: PublishedStatus
+
+
+async def _list(where: Path, wanted: Filter, before: str, limit: int) -> _Listing:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
+        report_reading(project)
         found = await project.certificates.list(wanted=within(project, wanted), before=before, limit=limit)
         overridden = await project.certificates.overrides(found)
-        return found, overridden, await project.certificates.changes(found)
+        changes = await project.certificates.changes(found)
+        return _Listing(found, overridden, changes, await project.certificates.published_status())
 
 
 async def _show(where: Path, certificate: str, style: CertificateFormat) -> None:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
+        report_reading(project)
         entry = await project.certificates.get(certificate)
+        show_trust(entry)
         match style:
             case CertificateFormat.TEXT:
                 await _show_text(project, entry)
@@ -152,6 +178,9 @@ async def _show(where: Path, certificate: str, style: CertificateFormat) -> None
 
 async def _show_text(project: OpenProject, entry: CertificateSummary) -> None:
     text = await project.certificates.text(entry.id, width=width())
+    if entry.is_trusted and (origin := origin_of(entry)):
+        outline(origin)
+        echo()
     if change := (await project.certificates.changes([entry])).get(entry.id):
         outline(change)
         echo()

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "answer": ("Answer an agent's question, then resume", ("resume",)),
     "approvals": ("List and answer pending questions", ("approvals",)),
     "approve": ("Approve a tool call or advice, then resume", ("resume",)),
+    "archive": ("Move and prune archives", ("archive",)),
     "certificates": (
         "List, verify and manage certificates",
         (
@@ -50,6 +51,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "review": ("Lint Python files with the PyTorch rules", ("review",)),
     "rule": ("Show lint rules and their documentation", ("rule",)),
     "run": ("Submit a task from a template", ("run",)),
+    "serve": ("Serve the archive to the browser", ("serve",)),
     "sessions": ("List and manage sessions", ("sessions", "session_branches", "watch_session")),
     "skills": ("Manage skills", ("skills",)),
     "submit": ("Submit a task and get a certificate", ("submit",)),

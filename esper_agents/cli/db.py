@@ -140,6 +140,38 @@ def vacuum(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
 
 
 @db_app.command()
+def join(
+    other: Annotated[Path, typer.Argument(metavar="PATH", help="Another checkout of the repository")],
+    yes: YesOption = False,
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Use the database of another checkout.
+
+    For checkouts and work trees of one repository at different paths: this one uses sessions, certificates, log and
+    memory of the other from now on. Both must have the same first commit and, if both have a remote, the same address.
+    This checkout must have no sessions of its own.
+
+    Examples:
+      esper db join ~/src/my-model
+    """
+    from esper_agents.api import find_checkout, join_checkout
+
+    found = find_checkout(other, project)
+    if not yes:
+        if as_json or not is_interactive():
+            raise UsageError("sharing a database needs a confirmation", remedy="pass --yes")
+        say("checkout", f"{found.root}, first commit {found.first_commit[:12]}")
+        typer.confirm(f"Use its archive of {number_of(found.certificates, 'certificate')} here?", abort=True)
+    join_checkout(other, project)
+    if as_json:
+        echo_json(asdict(found))
+        return
+    say("joined", f"{found.root}, first commit {found.first_commit[:12]}")
+    say("in it", f"{number_of(found.sessions, 'session')}, {number_of(found.certificates, 'certificate')}")
+
+
+@db_app.command()
 def prune(
     days: Annotated[
         int, typer.Option("--sessions-older-than", min=0, metavar="DAYS", help="Minimum days since the last activity")

@@ -11,6 +11,7 @@ import typer
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode
 from esper_agents.extras import Extra
 
@@ -84,6 +85,9 @@ def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
     if found.database.sessions is not None:
         yield "sessions", f"{found.database.sessions} ({len(found.database.waiting)} waiting for your input)"
         yield "certificates", str(found.database.certificates)
+    size = found.archive
+    yield "published", f"{number_of(size.published, 'file')}, {_size(size.published_bytes)} in the project"
+    yield "artifacts", f"{number_of(size.artifacts, 'file')}, {_size(size.artifacts_bytes)}"
 
 
 def _database(database: DatabaseContents) -> str:

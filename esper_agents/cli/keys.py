@@ -10,11 +10,12 @@ import typer
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.key_output import as_data, show_own, show_refused, show_trusted, summary
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, ReasonOption
-from esper_agents.cli.terminal import echo, echo_json
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line
 from esper_agents.domain.key_format import KeyFormat
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import UsageError
+from esper_agents.errors import ExitCode, UsageError
 
+_FINGERPRINT, _SIGNS = "SHA256:", "ssh-ed25519"
 keys_app = typer.Typer(no_args_is_help=True, help="Manage signing keys and trusted keys")
 
 
@@ -64,7 +65,7 @@ def export(
 @keys_app.command()
 def trust(
     key: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY|FILE", help="OpenSSH key, signed-note key, or a file with keys")
+        list[str] | None, typer.Argument(metavar="KEY|FILE", help="Public key, file with keys, or fingerprint")
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the key owner [default: comment of the key]")] = "",
     of_project: Annotated[
@@ -74,10 +75,14 @@ def trust(
 ) -> None:
     """Trust a public key.
 
-    Certificates signed by the key are verified as authentic from now on.
+    Certificates signed by the key are verified as authentic from now on. A file may contain several keys, such as the
+    list that a code host serves at /NAME.keys; only Ed25519 keys sign certificates, the others may countersign. A
+    fingerprint names a key that the project publishes: compare it with its owner first; this needs a terminal.
 
     Examples:
       esper keys trust ~/ann.pub --name ann@example.org
+      esper keys trust ann.keys --name ann@example.org
+      esper keys trust SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --name ann@example.org
       esper keys trust ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA... ann@example.org
       esper keys trust --from-project
     """
@@ -86,11 +91,18 @@ def trust(
     if of_project:
         _accept_project(project)
         return
-    from esper_agents.api import trust_key
+    from esper_agents.api import trust_keys
 
-    done = trust_key(" ".join(key or ()), name)
-    outline(f"{'trusted' if done.is_new else 'trusted already'}: {summary(done.key)}")
-    outline(f"kept in {done.file}; remove the line to trust it no longer", 1)
+    given = " ".join(key or ())
+    if given.startswith(_FINGERPRINT):
+        given, name = _confirmed(given, name, project)
+    done = trust_keys(given, name)
+    for each in done.keys:
+        outline(f"{'trusted' if each.is_new else 'trusted already'}: {summary(each.key)}")
+        if each.key.kind != _SIGNS:
+            outline("it may countersign; certificates are signed with Ed25519 keys only", 1)
+    show_refused(done.refused)
+    outline(f"kept in {done.keys[0].file}; remove a line to trust its key no longer", 1)
 
 
 @keys_app.command()
@@ -145,6 +157,31 @@ def revoke(
     _show_logs(done.logs)
     for each in done.introduced:
         outline(f"this key introduced {each} to a log; that key stays valid unless you revoke it as well")
+
+
+def _confirmed(key_id: str, name: str, project: Path) -> tuple[str, str]:
+    """Return a published key and its owner after the user confirmed its fingerprint at the terminal.
+
+    Raises:
+        UsageError: There is no terminal, or the project publishes no such key.
+    """
+    from esper_agents.api import find_published_key
+
+    found = find_published_key(key_id, project)
+    if not is_interactive():
+        raise UsageError(
+            "trusting a key by its fingerprint needs a terminal",
+            remedy="get the file of the key from its owner, then: esper keys trust FILE",
+        )
+    outline(f"fingerprint: {found.key.key_id}")
+    outline(
+        f"the key is in {found.source} of this project: anyone who can write to the repository may have put it there"
+    )
+    name = name or typer.prompt("Name of the owner, such as ann@example.org")
+    question = f"Did {one_line(name)} confirm this fingerprint to you outside of this repository?"
+    if not typer.confirm(question):
+        raise typer.Exit(ExitCode.CANCELLED)
+    return found.key.public_key, name
 
 
 def _show_logs(logs: tuple[str, ...]) -> None:

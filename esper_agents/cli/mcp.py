@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esper_agents.cli.project_root import project_root
 from esper_agents.cli.shared_options import HERE, ProjectOption
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from esper_agents.mcp_server import HttpAddress
 
-_MARKS = (".git", ".esper", "pyproject.toml", "setup.py")
 TOKEN_VARIABLE = "ESPER_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -51,7 +50,7 @@ def mcp(
     from esper_agents.extras import Extra, require_extra
 
     require_extra(Extra.MCP)
-    root = _root(project)
+    root = project_root(project, "mcp")
     if port and not http:
         raise UsageError("--port belongs to --http", remedy="esper mcp --http --port 8123")
     from esper_agents.mcp_server import serve_http, serve_stdio
@@ -63,23 +62,6 @@ def mcp(
         serve_http(root, port, os.environ.get(TOKEN_VARIABLE, ""), _announce, allow or ())
     except OSError as error:
         raise UsageError(f"port {port} cannot be used: {error.strerror}", remedy="esper mcp --http --port 0") from error
-
-
-def _root(path: Path) -> Path:
-    """Return the root of a project.
-
-    Raises:
-        UsageError: The folder is neither in a git work tree nor a Python project.
-    """
-    from esper_agents.api import current_project
-
-    root = current_project((Path.cwd() / path.expanduser()).resolve()).root
-    if any((root / name).exists() for name in _MARKS) or next(root.glob("*.py"), None):
-        return root
-    raise UsageError(
-        f"{str(root)!r} is no project: no git work tree, no pyproject.toml and no Python file",
-        remedy="name one: esper mcp --project PATH",
-    )
 
 
 def _announce(address: HttpAddress) -> None:

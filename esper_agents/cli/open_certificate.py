@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from esper_agents.cli.browser import open_in_browser
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo, echo_json
 
@@ -37,7 +36,7 @@ def open_page(
       esper open 12faba12a09f --print-path
     """
     page = asyncio.run(_page(project, certificate))
-    is_open = not print_path and _show(page)
+    is_open = not print_path and open_in_browser(page.resolve().as_uri())
     if as_json:
         echo_json({"page": str(page), "is_open": is_open})
     else:
@@ -49,24 +48,3 @@ async def _page(where: Path, certificate: str) -> Path:
 
     async with open_project(where) as project:
         return await project.certificates.page(certificate)
-
-
-def _show(page: Path) -> bool:
-    """Open a page in the browser; return False if there is no browser."""
-    if not _has_display():
-        return False
-    import webbrowser
-
-    # The browser process must not inherit the signing key.
-    os.environ.pop("ESPER_SIGNING_KEY_FILE", None)
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        return False
-
-
-def _has_display() -> bool:
-    """Return whether a graphical browser can open; a text browser would take over the terminal."""
-    return sys.platform in {"darwin", "win32"} or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    )

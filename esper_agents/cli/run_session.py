@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.cli.approval_prompt import ask_questions, show_waiting
 from esper_agents.cli.begun import sessions as begun
 from esper_agents.cli.cost_summary import CostGrouping, as_row, by, total
-from esper_agents.cli.live_output import Narrator, narrator, routed, say
+from esper_agents.cli.live_output import Narrator, narrator, say
 from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.session import SessionState
@@ -39,7 +39,9 @@ def show_route(project: OpenProject, task: Task) -> tuple[str, ...]:
     if not route.agent:
         # The session reports the refusal.
         return ()
-    line = routed(route.agent, route.explanation)
+    from esper_agents.api import route_line
+
+    line = route_line(route.agent, route.explanation)
     say(*line)
     sys.stdout.flush()
     return (" ".join(line),)

@@ -14,7 +14,7 @@ from esper_agents.cli.cost_summary import CostGrouping, as_data, by
 from esper_agents.cli.indented_output import outline
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, JsonOption, LimitOption, ProjectOption, SessionArgument, YesOption
-from esper_agents.cli.terminal import echo, echo_json, is_interactive, short
+from esper_agents.cli.terminal import echo, echo_json, is_interactive, one_line, short
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.task import short_request
@@ -118,7 +118,7 @@ def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_
     Examples:
       esper sessions show latest
     """
-    from esper_agents.cli.timeline import timeline
+    from esper_agents.api import session_timeline
 
     found, events = asyncio.run(_show(session, project))
     if as_json:
@@ -127,8 +127,8 @@ def show(session: SessionArgument = "latest", project: ProjectOption = HERE, as_
     say("session", found.id)
     say("request", found.request)
     say("state", state_of(found))
-    for label, text in timeline(found, events):
-        say(label, text)
+    for label, text in session_timeline(found, events):
+        say(label, one_line(text))
     answered = {event.body["question"] for event in events if event.kind == "answered"}
     for event in events:
         if event.kind == "asked" and event.body["id"] not in answered:

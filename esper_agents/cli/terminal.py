@@ -216,6 +216,11 @@ def report(error: EsperError) -> None:
         sys.stderr.write(f"  fix: {one_line(redact(error.remedy))}\n")
 
 
+def note(text: str) -> None:
+    """Print a line to standard error, sanitized and without secrets; standard output is for the result."""
+    sys.stderr.write(f"{one_line(redact(text))}\n")
+
+
 def wants_json(words: Sequence[str]) -> bool:
     """Return whether a command line contains `--json` or `--format json`; one with a usage error is never parsed."""
     own = words[: words.index("--")] if "--" in words else words

@@ -15,7 +15,7 @@ from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import JsonOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import ExitCode
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import ArchiveVerification, Check, VerificationResult
@@ -34,26 +34,34 @@ def verify(
         Path | None,
         typer.Option("--project", metavar="PATH", help="Project directory [default: of the file, else current]"),
     ] = None,
+    revision: Annotated[
+        str, typer.Option("--rev", metavar="REV", help="Compare with a commit instead of the work tree")
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Verify signature, log, verdict and files.
 
     Checks that the signature and the log entry are authentic, that the verdict follows from the evidence, and that the
-    certified files are unchanged. Writes nothing. Exits with 0 if valid; 7 if modified; 8 if stale, superseded or
-    revoked; 4 if a check is undecided, such as a signature by an untrusted key. With --all, stale, superseded and
-    revoked certificates are listed and do not change the exit code; 8 means that published files were deleted.
+    certified files are unchanged in the work tree, or at the commit of --rev, which needs no checkout. Writes nothing.
+
+    Exits with 0 if valid; 7 if modified; 8 if stale, superseded or revoked; 4 if a check is undecided, such as a
+    signature by an untrusted key. With --all, stale, superseded and revoked certificates are listed and do not change
+    the exit code; 8 means that published files were deleted.
 
     Examples:
       esper certificates verify latest
       esper certificates verify 12faba12a09f --project ~/my-model
       esper certificates verify code_review_train_20260131_093000_12faba12a09f.md
+      esper certificates verify latest --rev fix/loss
       esper certificates verify --all
     """
     from esper_agents.api import verify_certificate
 
+    if everything and revision:
+        raise UsageError("--all compares with the work tree", remedy="name one certificate with --rev")
     if everything:
         raise typer.Exit(_verify_all(project or Path(), as_json=as_json))
-    verified = asyncio.run(verify_certificate(certificate, project))
+    verified = asyncio.run(verify_certificate(certificate, project, revision=revision))
     if as_json:
         echo_json(_as_data(verified))
     else:
@@ -152,7 +160,12 @@ def _report_group(label: str, checks: tuple[Check, ...]) -> None:
 def _report_currency(verified: VerificationResult) -> None:
     from esper_agents.api import SubjectState
 
-    outline(f"current: {verified.currency} in {verified.root}")
+    at = f" at commit {verified.commit[:12]}" if verified.commit else ""
+    outline(f"current: {verified.currency} in {verified.root}{at}")
+    if verified.unchanged_at:
+        outline(
+            f"it covers commit {verified.unchanged_at[:12]}, which is not checked out; its files are unchanged there", 1
+        )
     for later in verified.later:
         outline(
             f"{later.ending} by {later.by} at {later.at[:16].replace('T', ' ')} UTC: {later.reason or 'no reason'}", 1
@@ -184,6 +197,8 @@ def _next(verified: VerificationResult) -> str:
         return "do not use this certificate; `esper certificates list` shows the archived ones"
     if verified.currency is FreshnessState.SUPERSEDED:
         return f"esper certificates show {verified.later[-1].by} # the superseding certificate"
+    if verified.unchanged_at:
+        return f"esper certificates verify {issued.id} --rev {verified.unchanged_at[:12]}"
     if verified.exit_code is ExitCode.NOT_CURRENT:
         return f"esper submit --rerun {issued.id}"
     return _next_unsure(verified, issued)
@@ -226,6 +241,8 @@ def _as_data(verified: VerificationResult) -> dict[str, Any]:
         "current": {
             "outcome": verified.currency,
             "root": str(verified.root),
+            "commit": verified.commit,
+            "unchanged_at": verified.unchanged_at,
             "repository": asdict(verified.place) if verified.place else None,
             "later": [asdict(each) for each in verified.later],
             "files": [asdict(file) for file in verified.files],

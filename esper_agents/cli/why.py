@@ -55,4 +55,9 @@ async def _explain(where: Path, certificate: str) -> VerdictExplanation:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        return await project.certificates.explain(certificate)
+        entry = await project.certificates.get(certificate)
+        if not entry.is_trusted:
+            from esper_agents.cli.published_output import show_trust
+
+            show_trust(entry)
+        return await project.certificates.explain(entry.id)

@@ -153,6 +153,12 @@ class ReportedError:
         return ": ".join(filter(None, (self.type, self.message)))
 
 
+# More definitions of one name say nothing about which is meant.
+_MOST_POSSIBLE = 3
+# Wishes for which the code that a definition uses is read as well.
+_FOLLOWED = (Wish.FIND_CAUSE, Wish.MEASURE)
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
     """Content of a request, as far as the program understands it.
@@ -169,6 +175,7 @@ class ParsedRequest:
         files: Files of the project that it refers to.
         symbols: Definitions in the project whose names are unique.
         ambiguous: Definitions of names that the project defines more than once.
+        related: Base classes of the symbols, and definitions that the symbols and these use.
         unread: Number of characters in the middle of a long request that were not read.
     """
 
@@ -183,13 +190,25 @@ class ParsedRequest:
     files: tuple[FileReference, ...] = ()
     symbols: tuple[SymbolReference, ...] = ()
     ambiguous: tuple[SymbolReference, ...] = ()
+    related: tuple[SymbolReference, ...] = ()
     unread: int = 0
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Files of the project that the request is about: named files, else the files of unique symbols."""
+        """Files of the project that the request is about: named files, else the files of unique symbols.
+
+        Files that it names by words only, such as `my encoder`, are given with the files of its symbols. Without any,
+        those of the few functions and classes that one name may mean. A cause may be in what the symbols use.
+        """
         named = dict.fromkeys(reference.path for reference in self.files)
-        return tuple(named or dict.fromkeys(symbol.path for symbol in self.symbols))
+        defining = dict.fromkeys(symbol.path for symbol in self.symbols)
+        is_written = any("." in reference.words or "/" in reference.words for reference in self.files)
+        found = tuple(named) if is_written else (*named, *(path for path in defining if path not in named))
+        if self.wish in _FOLLOWED:
+            found += tuple(each.path for each in self.related if not is_written and each.path not in found)
+        found = tuple(dict.fromkeys(found))
+        possible = dict.fromkeys(symbol.path for symbol in self.ambiguous if "." not in symbol.name)
+        return found or (tuple(possible) if len(possible) <= _MOST_POSSIBLE else ())
 
     def observed(self, quantity: Quantity) -> Observation | None:
         """Return the first observation of a quantity with a number, or None."""

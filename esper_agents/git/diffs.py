@@ -64,6 +64,12 @@ def diff_since(root: Path, revision: str) -> TreeDiff:
     return TreeDiff(tuple(differing), _tree(root, old), {}, tuple(work_tree))
 
 
+def new_side(revision: str) -> str:
+    """Return the revision B of `A..B` or `A...B`; empty if a revision is compared with the work tree."""
+    _, dots, second = _sides(revision)
+    return (second or "HEAD") if dots else ""
+
+
 def diff_staged(root: Path) -> TreeDiff:
     """Return the difference between the last commit and the index.
 
@@ -107,13 +113,17 @@ def _submodules(root: Path, commit: str) -> dict[str, str]:
 
 
 def _between(root: Path, revision: str) -> TreeDiff:
-    first, dots, second = revision.partition("..." if "..." in revision else "..")
+    first, dots, second = _sides(revision)
     old, new = commit_of(root, first or "HEAD"), commit_of(root, second or "HEAD")
     if dots == "...":
         old = (git(root, "merge-base", old, new) or "").strip()
         if not old:
             raise UsageError(f"{revision!r}: the two revisions have no common commit", remedy="name them as A..B")
     return _of_objects(_tree(root, old), _tree(root, new))
+
+
+def _sides(revision: str) -> tuple[str, str, str]:
+    return revision.partition("..." if "..." in revision else "..")
 
 
 def _of_objects(before: Mapping[str, str], after: Mapping[str, str]) -> TreeDiff:

@@ -20,6 +20,7 @@ from mcp_types import ToolAnnotations
 from esper_agents.errors import EsperError, UsageError
 from esper_agents.mcp_server.results import as_result
 from esper_agents.mcp_server.server_project import ServerProject
+from esper_agents.mcp_server.suggested_calls import for_tools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -71,7 +72,7 @@ def add_tool(
             _refuse_long(named)
             return await function(*arguments, **named)
         except EsperError as error:
-            raise ToolError(f"{error.problem}\nfix: {error.remedy}") from error
+            raise ToolError(f"{error.problem}\nfix: {_for_tools(error.remedy, named)}") from error
 
     server.add_tool(
         call,
@@ -80,6 +81,12 @@ def add_tool(
         description=inspect.cleandoc(function.__doc__ or ""),
         annotations=annotations,
     )
+
+
+def _for_tools(remedy: str, arguments: dict[str, Any]) -> str:
+    """Return the fix of an error with the tools' names for commands and options."""
+    context = arguments.get("context")
+    return for_tools(remedy, project_of(context).root) if isinstance(context, Context) else remedy
 
 
 def answered(answer: Any) -> CallToolResult:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.mcp_server.results import CertificateRow, clipped
+from esper_agents.mcp_server.suggested_calls import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from esper_agents.api import CertificateSummary
     from esper_agents.domain.answer import Answer, AnswerLine
+    from esper_agents.mcp_server.server_project import ServerProject
 
 CERTIFICATE = "esper://certificate/"
 _MOST_BECAUSE, _MOST_ALSO, _MOST_FACTS, _MOST_UNKNOWN = 6, 5, 6, 4
 _LONGEST_LINE = 400
 
 
-def answer_parts(answer: Answer) -> dict[str, Any]:
+def answer_parts(answer: Answer, project: ServerProject) -> dict[str, Any]:
     """Return the members that a session and a certificate share, from an answer."""
     facts = [f"{fact.place} {fact.text}" for fact in answer.facts]
     return {
@@ -29,7 +31,8 @@ def answer_parts(answer: Answer) -> dict[str, Any]:
         "unknown": _lines(answer.unknown, _MOST_UNKNOWN),
         "certificate": answer.certificate,
         "resource": CERTIFICATE + answer.certificate,
-        "next": clipped(answer.next_command),
+        "next": call_of(answer.next_command, project.root, project.allowed),
+        "next_command": clipped(answer.next_command),
     }
 
 

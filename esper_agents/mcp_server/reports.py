@@ -60,9 +60,7 @@ def comparison_answer(stored: StoredReport) -> ComparisonAnswer:
         interval=(speedup.lower, speedup.upper) if speedup else (),
         confidence=speedup.confidence if speedup else None,
         replicates=verdict.replicates or 0,
-        failed_checks=tuple(
-            clipped(f"{each.check}, {each.variant}: {each.detail}", 160) for each in failed[:_MOST_REASONS]
-        ),
+        failed_checks=len(failed),
         checks=len(result.checks),
         report=REPORT + stored.folder.name,
     )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult, TextContent
 
+from esper_agents.mcp_server.suggested_calls import SuggestedCall
+
 if TYPE_CHECKING:
     from esper_agents.api import Diagnostic
 
@@ -109,7 +111,7 @@ class PatchAnswer:
 
 @dataclass(frozen=True)
 class RuleAnswer:
-    """Documentation of a lint rule.
+    """Documentation of a lint rule or of a diagnostic of the measurements.
 
     Attributes:
         code: Its code.
@@ -135,13 +137,13 @@ class TraceAnswer:
         fix: Change that removes it; empty if the cause is not known.
         why: Reason for the error.
         at: Line of the project that the answer is about; empty if no frame is in the project.
-        is_certain: Whether message or code decided for the cause.
+        is_cause_certain: Whether message or code decided for the cause; the fix may still offer a choice.
         family: Name of the error family; empty if none matches.
         alternatives: Other causes, each with how to find out.
         frames: The frames, as far as they are in the project.
         also: Other lines of the project with the same pattern.
         findings: Findings of lint rules at that line.
-        next: Command that helps to confirm the cause.
+        next: Call that helps to confirm the cause.
         target: Target that may reproduce the error; empty if there is none.
     """
 
@@ -149,13 +151,13 @@ class TraceAnswer:
     fix: str
     why: str
     at: str
-    is_certain: bool
+    is_cause_certain: bool
     family: str
     alternatives: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
-    next: str = ""
+    next: SuggestedCall | None = None
     target: str = ""
 
 
@@ -196,7 +198,7 @@ class ComparisonAnswer:
         interval: Its bounds.
         confidence: Coverage of the interval.
         replicates: Number of process pairs.
-        failed_checks: Checks of the outputs that failed.
+        failed_checks: Number of checks of the outputs that failed; `because` names each fault once.
         checks: Number of checks of the outputs.
         report: Resource with the whole report.
     """
@@ -210,7 +212,7 @@ class ComparisonAnswer:
     interval: tuple[float, ...] = ()
     confidence: float | None = None
     replicates: int = 0
-    failed_checks: tuple[str, ...] = ()
+    failed_checks: int = 0
     checks: int = 0
     report: str = ""
 
@@ -255,7 +257,8 @@ class SessionAnswer:
         certificate: `crt_` identifier.
         resource: Resource with the whole certificate.
         questions: Questions that must be answered before the session continues.
-        next: Command or call that comes next.
+        next: Call that comes next; None if no tool of this server does it.
+        next_command: The same as a command for the user's terminal.
         steps: Latest activities, newest last.
     """
 
@@ -271,7 +274,8 @@ class SessionAnswer:
     certificate: str = ""
     resource: str = ""
     questions: tuple[QuestionRow, ...] = ()
-    next: str = ""
+    next: SuggestedCall | None = None
+    next_command: str = ""
     steps: tuple[str, ...] = ()
 
 
@@ -360,7 +364,8 @@ class CertificateAnswer:
         measured: Results of measurements and tests.
         unknown: Missing information that limits the answer.
         rules: Policy rules that set the status.
-        next: Command that would settle the rest.
+        next: Call that would settle the rest; None if no tool of this server does it.
+        next_command: The same as a command for the user's terminal.
         resource: Resource with the whole certificate.
     """
 
@@ -376,7 +381,8 @@ class CertificateAnswer:
     measured: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    next: str = ""
+    next: SuggestedCall | None = None
+    next_command: str = ""
     resource: str = ""
 
 
@@ -393,6 +399,9 @@ class VerificationAnswer:
         passed: Number of checks that passed.
         changed_files: Certified files that have changed.
         more_files: Number of further such files.
+        commit: Commit whose files were compared; empty for the work tree.
+        unchanged_at: Judged commit that is not checked out, if the certified files are unchanged there.
+        next: Call that makes the certificate, or its check, current again.
     """
 
     id: str
@@ -403,6 +412,9 @@ class VerificationAnswer:
     passed: int = 0
     changed_files: tuple[str, ...] = ()
     more_files: int = 0
+    commit: str = ""
+    unchanged_at: str = ""
+    next: SuggestedCall | None = None
 
 
 @dataclass(frozen=True)
@@ -433,6 +445,8 @@ class GateAnswer:
         total: Number of files.
         files: Files that are not covered, of this page, worst first.
         next_cursor: Cursor of the next page; empty on the last one.
+        commit: Commit whose files were checked; empty for the work tree.
+        next: Call that judges the files that no certificate covers.
     """
 
     is_passed: bool
@@ -441,6 +455,8 @@ class GateAnswer:
     total: int
     files: tuple[CoverageRow, ...] = ()
     next_cursor: str = ""
+    commit: str = ""
+    next: SuggestedCall | None = None
 
 
 def as_result(answer: Any) -> CallToolResult:

@@ -20,6 +20,7 @@ from esper_agents.mcp_server.results import (
     clipped,
     finding_row,
 )
+from esper_agents.mcp_server.suggested_calls import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,9 +131,9 @@ async def suggest_fixes(
 
 
 async def explain_rule(
-    rule: Annotated[str, Field(description="Code or name, such as ESP305 or item-in-training-loop")],
+    rule: Annotated[str, Field(description="Code or name in a result, such as ESP305 or LAB401")],
 ) -> Annotated[CallToolResult, RuleAnswer]:
-    """Return the documentation of a lint rule: what it costs, when the code is right, an example, sources."""
+    """Return the documentation of a rule or diagnostic: what it means, when the code is right, the fix, sources."""
     from esper_agents.api import lint_rules, rule_page
 
     if rule.casefold() == "all":
@@ -161,13 +162,13 @@ async def explain_trace(
             fix=clipped(found.fix),
             why=clipped(found.why),
             at=str(found.location) if found.location else "",
-            is_certain=found.is_certain,
+            is_cause_certain=found.is_certain,
             family=found.family,
             alternatives=tuple(map(clipped, found.alternatives[:_MOST_ALTERNATIVES])),
             frames=tuple(map(clipped, found.frames[:_MOST_PLACES])),
             also=tuple(str(each) for each in found.also[:_MOST_PLACES]),
             findings=tuple(map(clipped, found.findings[:_MOST_PLACES])),
-            next=clipped(found.next),
+            next=call_of(found.next, project.root),
             target=found.target,
         )
     )

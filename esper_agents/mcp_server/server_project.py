@@ -77,8 +77,12 @@ class ServerProject:
                 self._open = await self._stack.enter_async_context(open_project(self.root))
         return self._open
 
-    def inside(self, path: str) -> Path:
+    def inside(self, path: str, *, is_absent_allowed: bool = False) -> Path:
         """Return the absolute path of a file or folder of the project.
+
+        Args:
+            path: Relative to the project.
+            is_absent_allowed: Whether it may be a path that only another commit has.
 
         Raises:
             UsageError: It is outside the project, or does not exist.
@@ -95,7 +99,7 @@ class ServerProject:
                 f"{path[:200]!r} is outside the project {str(self.root)!r}",
                 remedy="name a file of the project; one server serves one project",
             )
-        if not is_there:
+        if not is_there and not is_absent_allowed:
             raise UsageError(f"no such file or folder: {path[:200]!r}", remedy="name a path relative to the project")
         return found
 

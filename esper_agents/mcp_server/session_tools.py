@@ -24,6 +24,7 @@ from esper_agents.mcp_server.results import (
     clipped,
 )
 from esper_agents.mcp_server.review_tools import Cursor, Limit
+from esper_agents.mcp_server.suggested_calls import SuggestedCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,12 +89,17 @@ async def _state(project: ServerProject, opened: OpenProject, session_id: str) -
 
 async def submit_task(
     context: ToolCallContext,
-    request: Annotated[str, Field(description="The question or task in plain language, with any stack trace")],
+    request: Annotated[
+        str, Field(description="The question or task in plain language, with any stack trace; empty with `rerun`")
+    ] = "",
     paths: Annotated[list[str], Field(description="Files and folders it is about")] = [],
     diff: Annotated[
         str, Field(description="Change it is about: a revision, A..B, `--staged`, or `branch` for this branch")
     ] = "",
     agent: Annotated[str, Field(description="Agent; selected from the request if empty")] = "",
+    rerun: Annotated[
+        str, Field(description="Certificate whose request is repeated on the current code, without other arguments")
+    ] = "",
     wait_s: Wait = 45,
 ) -> Annotated[CallToolResult, SessionAnswer]:
     """Submit a task to a specialist agent; the result is a signed certificate.
@@ -104,10 +110,15 @@ async def submit_task(
     """
     project = project_of(context)
     opened = await project.opened()
-    named = [project.inside(path) for path in paths] or _everything(project, opened, request, diff)
-    task = opened.tasks.create(
-        request, named, agent=agent, diff="" if diff == "branch" else diff, is_branch=diff == "branch"
-    )
+    if bool(rerun) == bool(request.strip()) or (rerun and (paths or diff or agent)):
+        raise UsageError("submit_task takes either a request or `rerun`", remedy="leave out one of them")
+    if rerun:
+        task = await opened.tasks.repeat(rerun)
+    else:
+        named = [project.inside(path) for path in paths] or _everything(project, opened, request, diff)
+        task = opened.tasks.create(
+            request, named, agent=agent, diff="" if diff == "branch" else diff, is_branch=diff == "branch"
+        )
     return answered(await _state(project, opened, await _submitted(context, task, wait_s)))
 
 
@@ -144,7 +155,7 @@ async def submit_claim(
 
 
 async def get_session(
-    context: ToolCallContext, session: SessionId, wait_s: Wait = 45
+    context: ToolCallContext, session: SessionId = "latest", wait_s: Wait = 45
 ) -> Annotated[CallToolResult, SessionAnswer]:
     """Return the state of a session, and its result once it has ended; waits for it, and reports progress."""
     project = project_of(context)
@@ -253,17 +264,19 @@ async def _session_answer(project: ServerProject, opened: OpenProject, found: Se
     steps = [text for event in await opened.sessions.timeline(found.id) if (text := _step(event))]
     shown = tuple(clipped(step, _LONGEST_STEP) for step in steps[-_MOST_STEPS:])
     if found.certificate:
-        parts = answer_parts(await opened.certificates.answer(found.certificate))
+        parts = answer_parts(await opened.certificates.answer(found.certificate), project)
         return SessionAnswer(session=found.id, state=state, agent=found.agent, steps=(), **parts)
     result = await opened.sessions.result(found.id)
     questions = tuple(_question_row(opened, found.id, found.agent, question) for question in result.questions)
-    following = ""
+    following, command = None, ""
     if is_running:
-        following = f"get_session with {found.id}"
+        following = SuggestedCall("get_session", {"session": found.id})
+    elif questions and questions[0].needs_person:
+        command = questions[0].command
     elif questions:
-        following = questions[0].command if questions[0].needs_person else f"answer_question with {questions[0].id}"
+        following = SuggestedCall("answer_question", {"question": questions[0].id}, "add the answer")
     elif state == "interrupted":
-        following = f"esper resume {found.id}"
+        command = f"esper resume {found.id}"
     answer = "no agent is responsible for the request" if found.state is SessionState.REFUSED else ""
     return SessionAnswer(
         session=found.id,
@@ -272,6 +285,7 @@ async def _session_answer(project: ServerProject, opened: OpenProject, found: Se
         answer=answer,
         questions=questions,
         next=following,
+        next_command=command,
         steps=shown,
     )
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
-import signal
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.stdio import stdio_server
 
+from esper_agents.http_server import LOOPBACK, end_process, listen, signalled
 from esper_agents.mcp_server.bounded_streams import BoundedReadStream, BoundedWriteStream, OpenRequests
 from esper_agents.mcp_server.server import build_server
 from esper_agents.mcp_server.server_project import ServerProject
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     Send: TypeAlias = Callable[[Message], Awaitable[None]]
     AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
-_HOST = "127.0.0.1"
 _BEARER = b"bearer "
 _GRACE_S = 1
 
@@ -93,20 +90,14 @@ def serve_http(
     Raises:
         OSError: The port cannot be used.
     """
-    import socket
-
     import uvicorn
 
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((_HOST, port))
-    # Who connects as soon as the address is printed waits for the server instead of being refused.
-    listener.listen(128)
+    listener = listen(LOOPBACK, port)
     chosen = listener.getsockname()[1]
-    address = HttpAddress(f"http://{_HOST}:{chosen}/mcp", token or secrets.token_urlsafe(32))
+    address = HttpAddress(f"http://{LOOPBACK}:{chosen}/mcp", token or secrets.token_urlsafe(32))
 
     async def serve(project: ServerProject) -> None:
-        app = require_token(build_server(project).streamable_http_app(host=_HOST), address.token)
+        app = require_token(build_server(project).streamable_http_app(host=LOOPBACK), address.token)
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=_GRACE_S, access_log=False)
         announce(address)
         server = uvicorn.Server(config)
@@ -151,7 +142,7 @@ def _run(root: Path, allowed: Sequence[str], serve: Callable[[ServerProject], Co
     async def main() -> None:
         async with ServerProject(root, allowed) as project:
             serving = asyncio.create_task(serve(project))
-            stopped = asyncio.create_task(_signalled())
+            stopped = asyncio.create_task(signalled())
             await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             if serving.done():
@@ -159,23 +150,6 @@ def _run(root: Path, allowed: Sequence[str], serve: Callable[[ServerProject], Co
             else:
                 # What a call of a client started ends with the project, before the process does.
                 serving.cancel()
-        _exit()
+        end_process()
 
     asyncio.run(main())
-
-
-async def _signalled() -> None:
-    """Return when the process is asked to end."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, event.set)
-    await event.wait()
-
-
-def _exit() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(0)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.agents.router import Router
     from esper_agents.agents.skill_folders import SkillFolders
     from esper_agents.agents.skill_library import SkillLibrary
+    from esper_agents.archive.published.combined import CombinedArchive
     from esper_agents.certificates.policy.verdict_ceiling import Policy
     from esper_agents.domain.frame import ContextDocument
     from esper_agents.domain.project import Project
@@ -262,8 +263,17 @@ class ProjectServices:
         if not is_agreed(self.home, server.host):
             raise ConsentError(server.host)
 
+    @cached_property
+    def certificates(self) -> CombinedArchive:
+        """Archive together with the published certificates of the project."""
+        from esper_agents.archive.published.combined import CombinedArchive
+
+        return CombinedArchive(self.place)
+
     async def close(self) -> None:
         """Close all processes and connections; the opener of the project calls this."""
+        if "certificates" in vars(self):
+            self.certificates.close()
         if "bench" in vars(self):
             await self.bench.close()
         for name in ("server", "second_server"):

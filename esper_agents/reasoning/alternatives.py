@@ -38,7 +38,7 @@ _LONGEST, _LONGEST_INPUTS = 160, 120
 _FILE = re.compile(r"\S+\.py\S*")
 # On a few numbers, the cost of a call hides that of its work.
 _BATCH = 128
-_STRUCTURE = re.compile(r"^output is (?:a )?(?:builtins\.)?(.+?) and became (?:a )?(?:builtins\.)?(.+)$")
+_STRUCTURE = re.compile(r"^output is (.+?) in A and (.+) in B$")
 _VALUES = re.compile(r": (\S+) became ([^\s,;]+)")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 

@@ -27,6 +27,8 @@ _SETTLED = {
     ClaimState.REFUTED: AssumptionState.REFUTED,
 }
 _WEIGHT = 0.7
+_UNSETTLED = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.OPEN)
+_MOST_FINE = 2
 # Topics that the code decides, and no run.
 _READ_TOPICS = frozenset(("upgrade", "tests"))
 
@@ -43,8 +45,8 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
     request, offered = brief.request, {tool.name for tool in brief.tools}
     if request is None or INSPECT not in offered or not brief.task.paths or brief.task.change:
         return ()
-    # A stack trace says what is asked.
-    if Material.TRACE in request.materials:
+    # A stack trace with lines of the project says what is asked.
+    if Material.TRACE in request.materials and (request.files or not request.symbols):
         return ()
     subject = subject_of(request, brief.task.paths)
     if not subject.topics and subject.wish is not Wish.EXPLAIN:
@@ -125,12 +127,17 @@ def told(evidence: Iterable[Evidence]) -> str:
         return ""
     counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
     sentences = []
-    if assessed := _counted(counts):
+    fine = [fact for fact in facts if fact.assessment == Assessment.FINE]
+    if fine and not any(counts[each] for each in _UNSETTLED):
+        shown = "; ".join(f"{each.place} {each.text}" for each in fine[:_MOST_FINE])
+        more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
+        sentences.append(f"no line of the files that were read explains it. Checked and fine: {shown}{more}.")
+    elif assessed := _counted(counts):
         sentences.append(f"{assessed}.")
     elif described := [each for each in facts if each.assessment == Assessment.DESCRIPTION]:
         sentences.append(f"{described[0].place}: {described[0].text}.")
     if refuted := _refuted(evidence):
-        sentences.append(f"Refuted by the code: {'; '.join(refuted)}.")
+        sentences.append(f"Refuted for the code read: {'; '.join(refuted)}.")
     return " ".join(sentences)
 
 

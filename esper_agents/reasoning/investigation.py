@@ -249,11 +249,15 @@ def conclude(
         claims=claims,
         assumptions=taken,
         gaps=work.all_gaps,
-        caveats=(*caveats, *_synthetic_caveats(work.reports), *_interpreter_caveats(work.reports)),
+        caveats=(*caveats, *_caveats_of_measurements(work.reports)),
         next_steps=(*next_steps, *remedies(wanted)),
         risks=risks,
         **stance,
     )
+
+
+def _caveats_of_measurements(reports: Sequence[ToolReport]) -> tuple[str, ...]:
+    return (*_synthetic_caveats(reports), *_interpreter_caveats(reports), *_import_caveats(reports))
 
 
 def _synthetic_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
@@ -270,6 +274,11 @@ def _synthetic_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
 def _interpreter_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
     named = (str(each.evidence.output.get("interpreter", "")) for each in reports)
     return tuple(f"Measured with {text}." for text in dict.fromkeys(filter(None, named)))
+
+
+def _import_caveats(reports: Iterable[ToolReport]) -> tuple[str, ...]:
+    named = [text for each in reports for text in each.evidence.output.get("packages_not_run", ())]
+    return tuple(f"Measured {text}." for text in dict.fromkeys(map(str, named)))
 
 
 def build_handoff(brief: Brief, work: InvestigationState, parts: tuple[OpenPart, ...], reason: str) -> HandOff:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Severity
@@ -24,7 +25,9 @@ _MOST_NAMED = 2
 _MOST_OBSERVATIONS = 3
 # Lines around a frame of a stack trace.
 _NEAR_LINES = 3
-_UNRELATED = 4
+_OFF_TOPIC, _UNRELATED = 3, 4
+# Backward function of an operation in an error message, such as `AcosBackward0`.
+_BACKWARD = re.compile(r"([A-Za-z]+)Backward\d*")
 
 
 def request_searches(brief: Brief, known: Sequence[str] = ()) -> tuple[str, ...]:
@@ -79,10 +82,12 @@ def answer(
     if facts := told(inspected):
         # What the code does about the topics says more than where it names them.
         lead = f"{_capital(_subject(request))}: {facts}" if _subject(request) else facts
-        worst = sorted(relevant, key=lambda finding: tuple(Severity).index(finding.claim.severity))
+        worst = sorted(relevant, key=lambda finding: _urgency(request, finding))
+        is_other = bool(worst) and _urgency(request, worst[0])[0]
+        label = f"Not about {request.topics[0].name}" if is_other else "First"
         # Who asks for an explanation of no topic did not ask what is wrong.
         is_plain = request.wish is Wish.EXPLAIN and not request.topics
-        sentences = [lead, f"First: {_shown(worst)}." if worst and not is_plain else ""]
+        sentences = [lead, f"{label}: {_shown(worst)}." if worst and not is_plain else ""]
     else:
         verdict = _verdict(request, relevant, len(ordered))
         sentences = [verdict, *_on_symbols(request, ordered), *_uses(request, searched)]
@@ -104,18 +109,29 @@ def steps_asked(brief: Brief, default: int, most: int) -> int:
 
 
 def _distance(request: ParsedRequest, claim: Diagnostic) -> int:
-    """Return how far a finding is from the subject of a request: 0 in a named definition, 4 unrelated."""
+    """Return how far a finding is from the subject of a request: 0 on its topic in a named definition, 4 unrelated."""
     place = claim.location
     is_stated = is_of_query(claim.rule)
     is_on_topic = is_stated or any(claim.rule.startswith(rule) for topic in request.topics for rule in topic.rules)
     inside = any(
-        symbol.path == place.path and symbol.line <= place.line <= symbol.last_line for symbol in request.symbols
+        symbol.path == place.path and symbol.line <= place.line <= symbol.last_line
+        for symbol in (*request.symbols, *request.related)
     )
     if inside or any(_is_near(reference, claim) for reference in request.files):
-        return 0 if is_on_topic or not request.topics else 1
+        return 0 if is_on_topic or not request.topics else _OFF_TOPIC
     if is_on_topic:
         return 1 if is_stated else 2
-    return 3 if not request.topics and not request.symbols else _UNRELATED
+    return _OFF_TOPIC if not request.topics and not request.symbols else _UNRELATED
+
+
+def _urgency(request: ParsedRequest, finding: Finding) -> tuple[bool, bool, int, int]:
+    """Return a key by which findings about the failed operation, on the topic and in named definitions come first."""
+    distance = _distance(request, finding.claim)
+    is_off_topic = bool(request.topics) and distance >= _OFF_TOPIC
+    failed = {name.lower() for error in request.errors for name in _BACKWARD.findall(error.message)}
+    is_other = not any(f"{name}(" in finding.claim.message.lower() for name in failed)
+    near = distance if request.symbols else 0
+    return is_off_topic, is_other, near, tuple(Severity).index(finding.claim.severity)
 
 
 def _is_near(reference: FileReference, claim: Diagnostic) -> bool:

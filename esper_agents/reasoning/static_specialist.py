@@ -230,6 +230,9 @@ def _summary(
     meant = dict.fromkeys(
         specialism.meanings[each.claim.name] for each in mine if each.claim.name in specialism.meanings
     )
+    if is_answered:
+        # The answer names the findings.
+        return " ".join(meant)
     counts = counted(each.claim.severity for each in mine)
     return " ".join((f"{brief.agent.name}: {counts}: {named(mine)}.", *meant))
 

@@ -31,8 +31,11 @@ _MOST_OPTIONS = 12
 _MOST_CHARACTERS, _MOST_WORDS, _SHORTEST = 4_000, 60, 3
 _LONGEST_PROBLEM = 160
 _LEAST_SHARE = 1 / 3
-# A result of a computation: a tensor, a number, or nothing, as of a training step.
-_COMPUTED = re.compile(r"\bTensor|\bfloat\b|\bint\b|^NoneType$")
+# A tensor or a number was computed; a function that returns nothing computes if its name says that it trains or runs.
+_COMPUTED = re.compile(r"\bTensor|\bfloat\b|\bint\b")
+_RUNS = re.compile(
+    r"(?:^|_)(?:train\w*|fit|run|step|epoch|main|update|evaluate|forward|backward)(?:_|$)", re.IGNORECASE
+)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PACKAGE = re.compile(r"No module named '(\w+)|the package '(\w+)'")
 _MOST_SCAFFOLDED = 5
@@ -50,6 +53,7 @@ class ChosenTarget:
         inputs: Inputs given by the user.
         inputs_from: `FILE:FUNCTION` that creates them, or empty.
         because: Reason for this choice.
+        definition: `FILE.py:NAME` of the code that a harness made by the program runs; empty without one.
     """
 
     name: str
@@ -57,6 +61,17 @@ class ChosenTarget:
     inputs: tuple[str, ...]
     inputs_from: str
     because: str
+    definition: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The code that is run, for people: without the path of a harness."""
+        return self.definition or self.name
+
+    @property
+    def ran(self) -> str:
+        """The code that is run, and why or with what."""
+        return f"{self.definition} with {SYNTHETIC}" if self.definition else f"{self.name} ({self.because})"
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -209,18 +224,25 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
         evidence = given[0].evidence
         runnable = str(evidence.output.get("runnable", "")) if evidence.outcome is CallOutcome.COMPLETED else ""
         output = str(evidence.output.get("result", {}).get("output", ""))
-        if runnable and output and not _COMPUTED.search(output):
+        if runnable and output and not _is_computation(target, output):
             tried.append(f"{target}: it returns {output[:_LONGEST_PROBLEM]}, so that it is not the code to measure")
             continue
         if runnable:
             kind = str(each["kind"]) if evidence.output.get("trains") else "step"
-            because = f"{target} with {SYNTHETIC}" if evidence.output.get("synthetic") else f"{target} runs with it"
-            return ChosenTarget(runnable, kind, (), "", because)
+            is_synthetic = bool(evidence.output.get("synthetic"))
+            because = f"{target} with {SYNTHETIC}" if is_synthetic else f"{target} runs with it"
+            return ChosenTarget(runnable, kind, (), "", because, target if is_synthetic else "")
         problem = str(evidence.output.get("error") or evidence.summary).removeprefix(f"{target} raised ")
         tried.append(f"{target}: {problem[:_LONGEST_PROBLEM]}")
         if package := missing_package(problem):
             return _uninstalled(brief, target, package)
     return _untried(brief, missing, tried) if tried else _unrunnable(brief, missing)
+
+
+def _is_computation(target: str, output: str) -> bool:
+    """Return whether a call that returned such a result may be the code to measure."""
+    has_result = output != "NoneType"
+    return bool(_COMPUTED.search(output) if has_result else _RUNS.search(target.rpartition(":")[2]))
 
 
 def missing_package(problem: str) -> str:

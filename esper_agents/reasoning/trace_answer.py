@@ -57,6 +57,10 @@ def answer_first(
         reports: tuple[ToolReport, ...] = yield CallTools((ToolCall(_TOOL, {"text": _bounded(brief.task.request)}),))
         evidence = reports[0].evidence
         is_answered = evidence.outcome is CallOutcome.COMPLETED and bool(evidence.output["family"])
+        if is_answered and not evidence.output["location"] and brief.request and brief.request.symbols:
+            # No line of the trace is of this project, but the request says whose code it is.
+            conclusion = yield from play(brief)
+            return replace(conclusion, summary=f"{conclusion.summary} About the error: {evidence.output['answer']}")
         if is_answered and not _asks_for_a_verdict(brief):
             repeated = yield from _repeated(brief, evidence.output)
             return _conclusion(evidence.output, repeated)

@@ -13,6 +13,7 @@ from esper_agents.domain.request import Material, ParsedRequest, Quantity, Repor
 from esper_agents.domain.status import QuestionType
 from esper_agents.requests.project_names import ProjectNames, find_project_names, without_paths
 from esper_agents.requests.quantities import constraints, observations
+from esper_agents.requests.related_definitions import related_definitions
 from esper_agents.requests.vocabulary import PhraseTable, request_words, tokens
 from esper_agents.traces.parsing import parse_traces
 
@@ -96,6 +97,7 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         files=names.files,
         symbols=names.symbols,
         ambiguous=names.ambiguous,
+        related=related_definitions(root, names.symbols) if root else (),
         unread=max(0, len(request) - HEAD - TAIL),
     )
 
@@ -192,6 +194,12 @@ def _topic_words() -> PhraseTable:
     return PhraseTable({name: topic["words"] for name, topic in request_words()["topics"].items()})
 
 
+@cache
+def _time_words() -> PhraseTable:
+    topics = request_words()["topics"]
+    return PhraseTable({name: topic["words_beside"] for name, topic in topics.items() if "words_beside" in topic})
+
+
 def _wish(request: str, words: str, *, is_trouble: bool, has_topic: bool) -> tuple[Wish, str]:
     """Return what is wanted, and why: words of the request, else the kind of question, else what it contains."""
     spoken = _INLINE_CODE.sub(_blank, words)
@@ -203,9 +211,10 @@ def _wish(request: str, words: str, *, is_trouble: bool, has_topic: bool) -> tup
     kind = kind_of(request)
     if kind.kind in _WISH_OF_KIND and not (found and kind.kind is QuestionType.APPROVAL):
         return _WISH_OF_KIND[kind.kind], kind.because
-    if found:
+    is_reported = is_trouble and has_topic
+    if found and not (is_reported and Wish(found[0].group) is Wish.JUDGE):
         return Wish(found[0].group), spoken[found[0].begin : found[0].end]
-    if is_trouble and has_topic:
+    if is_reported:
         return Wish.FIND_CAUSE, "it reports a problem"
     return (Wish.FIND_CAUSE, "it contains an error") if is_trouble else (Wish.JUDGE, NO_WISH)
 
@@ -216,6 +225,10 @@ def _topics(spoken: str) -> tuple[RequestTopic, ...]:
     for match in _topic_words().matches(spoken):
         words.setdefault(match.group, {}).setdefault(" ".join(spoken[match.begin : match.end].split()))
     tables: Mapping[str, Mapping[str, Any]] = request_words()["topics"]
+    for match in _time_words().matches(spoken):
+        # "After 3,000 steps" is about memory that grows only in a request about memory.
+        if tables[match.group]["part_of"] in words:
+            words.setdefault(match.group, {}).setdefault(" ".join(spoken[match.begin : match.end].split()))
     for name, whole in ((name, table["part_of"]) for name, table in tables.items() if "part_of" in table):
         if name in words:
             words[name].update(words.pop(whole, {}))

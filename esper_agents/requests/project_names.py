@@ -28,6 +28,7 @@ _MOST_NAMES = 24
 _MOST_REFERENCES = 12
 _MOST_AMBIGUOUS = 6
 _MOST_CHOICES = 4
+_SHORTEST_OWNER = 4
 # A path with slashes of either kind, with a drive or without, and the line that may follow it.
 _PATH = re.compile(
     r"(?<![\w/\\.~:-])(?:[A-Za-z]:[\\/]|~/|\.{1,2}/|/)?(?:[\w.@+-]+[\\/])*[\w@+-][\w.@+-]*\.(?:py|ipynb)(?!\w)"
@@ -40,8 +41,9 @@ _MODULE = re.compile(r"(?<![\w./\\])[A-Za-z_]\w*(?:\.[a-z_]\w*)+(?![\w./(])")
 _QUOTED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\([^`]{0,80}\))?`")
 _CALLED = re.compile(r"(?<![\w./\\])([A-Za-z_]\w*(?:\.\w+)*)\(")
 # An identifier that cannot be an ordinary word: with an inner underscore or capital letter, or the member of a class.
+# In `batch_size=16` it is the name of an argument.
 _BARE = re.compile(
-    r"(?<![\w./\\`-])((?:[A-Za-z]\w*_\w+|[A-Z]+[a-z0-9]+[A-Z]\w*)(?:\.\w+)*|[A-Z]\w*(?:\.[A-Za-z_]\w*)+)(?![\w/\\`-])"
+    r"(?<![\w./\\`-])((?:[A-Za-z]\w*_\w+|[A-Z]+[a-z0-9]+[A-Z]\w*)(?:\.\w+)*|[A-Z]\w*(?:\.[A-Za-z_]\w*)+)(?![\w/\\`-])(?!\s?=[^=])"
 )
 # A capitalized word inside a sentence, which may be the name of a class.
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )([A-Z][A-Za-z0-9]{2,})(?![\w/\\`-]|\.\w)")
@@ -86,7 +88,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
         return ProjectNames()
     known = python_files(root, most=MOST_FILES)
     files = _files(root, prose, whole, known)
-    found = _chosen(_definitions(root, names, known), choices, (*_names(prose), *spoken))
+    found = _chosen(definitions(root, names, known), choices, (*_names(prose), *spoken))
     unique = tuple(places[0] for places in found.values() if len(places) == 1)
     unique += tuple(_methods(root, unique, prose))
     several = tuple(place for places in found.values() if len(places) > 1 for place in places[:_MOST_AMBIGUOUS])
@@ -229,9 +231,23 @@ def _after_question() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{words})\s+(?:(?:{mine})\s+)?([A-Za-z]\w+(?:[ -][A-Za-z]\w+){{1,2}})", re.IGNORECASE)
 
 
+@cache
+def _training_of() -> re.Pattern[str]:
+    """Return the pattern of what is trained: `my encoder training`, `the encoder trainer`."""
+    words = request_words()["files"]
+    mine, training = ("|".join(map(re.escape, words[name])) for name in ("mine", "training"))
+    return re.compile(rf"\b(?:{mine})\s+(?P<name>[A-Za-z]\w+(?:[ -][A-Za-z]\w+)?)[ -]+(?:{training})\b", re.IGNORECASE)
+
+
 def _spoken_names(root: Path, prose: str) -> dict[str, str]:
-    """Return the identifiers of the project that words mean, with the words: `ReplayBuffer` of `replay buffer`."""
+    """Return the identifiers of the project that words mean, with the words.
+
+    `replay buffer` means `ReplayBuffer`, and `my encoder training` means `EncoderTrainer` or `train_encoder`.
+    """
     mentions: dict[str, str] = {}
+    for match in _training_of().finditer(without_paths(prose)):
+        for form in ("{}trainer", "{}training", "train{}"):
+            mentions[form.format(re.sub(r"[_ -]", "", match["name"]).lower())] = match.group()
     for match in _after_question().finditer(without_paths(prose)):
         words = re.split(r"[ -]", match.group(1))
         for count in range(len(words), 1, -1):
@@ -239,7 +255,8 @@ def _spoken_names(root: Path, prose: str) -> dict[str, str]:
             mentions.setdefault("".join(words[:count]).replace("_", "").lower(), mention)
     if not mentions:
         return {}
-    spellings = "|".join("_?".join(re.escape(each) for each in re.split(r"[ -]", words)) for words in mentions.values())
+    # Letters in a row may stand for words: no identifier is spelled in two ways by underscores in one project.
+    spellings = "|".join("_?".join(map(re.escape, word)) for word in mentions)
     pattern = re.compile(
         rf"^[ \t]*(?:class|(?:async )?def)[ \t]+({spellings})\b".encode(), re.IGNORECASE | re.MULTILINE
     )
@@ -291,7 +308,7 @@ def _chosen(
     return {name: places for name, places in found.items() if name in names or name in both}
 
 
-def _definitions(root: Path, names: Sequence[str], known: Sequence[str]) -> dict[str, list[SymbolReference]]:
+def definitions(root: Path, names: Sequence[str], known: Sequence[str]) -> dict[str, list[SymbolReference]]:
     """Return the definitions of each name, in the order of the files."""
     if not names:
         return {}
@@ -351,7 +368,9 @@ def _is_meant(name: str, qualified: str, path: str) -> bool:
     owner = plain(name.rpartition(".")[0].rpartition(".")[2])
     if not owner or owner in {"self", "cls"}:
         return True
-    return owner in {plain(qualified.rpartition(".")[0].rpartition(".")[2]), plain(PurePosixPath(path).stem)}
+    own = plain(qualified.rpartition(".")[0].rpartition(".")[2])
+    # An object is often named by the end of its class's name: `diffusion.sample` for `GaussianDiffusion.sample`.
+    return owner in {own, plain(PurePosixPath(path).stem)} or (len(owner) >= _SHORTEST_OWNER and own.endswith(owner))
 
 
 def _walk(body: Sequence[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.stmt]]:

@@ -13,7 +13,7 @@ from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.unpacked import parts_returned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.review.index import Origin, ProjectIndex
     from esper_agents.review.tables import Call, Function
@@ -28,6 +28,8 @@ class Activation(StrEnum):
     LOG_SOFTMAX = "log_softmax"
     SIGMOID = "sigmoid"
     LOG_SIGMOID = "logsigmoid"
+    # None of these: the result of a linear layer or a convolution.
+    SCORES = "linear layer"
 
 
 _LAYERS = {
@@ -36,6 +38,7 @@ _LAYERS = {
     "torch.nn.LogSoftmax": Activation.LOG_SOFTMAX,
     "torch.nn.Sigmoid": Activation.SIGMOID,
     "torch.nn.LogSigmoid": Activation.LOG_SIGMOID,
+    **{f"torch.nn.{each}": Activation.SCORES for each in ("Linear", "LazyLinear", "Conv1d", "Conv2d", "Conv3d")},
 }
 _FUNCTIONS = {
     "torch.softmax": Activation.SOFTMAX,
@@ -46,6 +49,7 @@ _FUNCTIONS = {
     "torch.special.expit": Activation.SIGMOID,
     "torch.nn.functional.sigmoid": Activation.SIGMOID,
     "torch.nn.functional.logsigmoid": Activation.LOG_SIGMOID,
+    "torch.nn.functional.linear": Activation.SCORES,
 }
 _METHODS = {each.value: each for each in (Activation.SOFTMAX, Activation.LOG_SOFTMAX, Activation.SIGMOID)}
 # Methods that leave the values as they are.
@@ -73,24 +77,48 @@ def activated(
     value: ast.expr, function: Function, line: int, index: ProjectIndex, steps: int = _STEPS
 ) -> Activated | None:
     """Return the activation that a value went through last; None where there is none, or it cannot be told."""
+    return _without_scores(last_applied(value, function, line, index, steps))
+
+
+def last_applied(
+    value: ast.expr, function: Function, line: int, index: ProjectIndex, steps: int = _STEPS
+) -> Activated | None:
+    """Return the same, or `SCORES` if the value is what a linear layer or a convolution gave, whatever its origin."""
     origins = index.origins(value, function, line) if steps else ()
     found = [(origin, _at(origin, index, steps - 1)) for origin in origins]
-    if any(each is None and origin.function is function for origin, each in found):
+    if _are_scores([each for _, each in found]):
+        return found[0][1]
+    activations = [(origin, _without_scores(each)) for origin, each in found]
+    if any(each is None and origin.function is function for origin, each in activations):
         return None
-    return next((each for _, each in found if each is not None), None)
+    return next((each for _, each in activations if each is not None), None)
+
+
+def _are_scores(found: Sequence[Activated | None]) -> bool:
+    return bool(found) and all(each is not None and each.activation is Activation.SCORES for each in found)
+
+
+def _without_scores(found: Activated | None) -> Activated | None:
+    return None if found is not None and found.activation is Activation.SCORES else found
+
+
+def _agreed(found: Sequence[Activated | None]) -> Activated | None:
+    """Return what all of several ways end with, None if one ends otherwise."""
+    if _are_scores(found):
+        return found[0]
+    return found[0] if found and all(_without_scores(each) is not None for each in found) else None
 
 
 def _at(origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:
     value, function = origin.value, origin.function
     if not isinstance(value, ast.Call):
         parts = parts_returned(value, function, origin.line, index) if steps > 0 else ()
-        found = [activated(part.value, part.function, part.line, index, steps - 1) for part in parts]
-        return found[0] if found and all(each is not None for each in found) else None
+        return _agreed([last_applied(part.value, part.function, part.line, index, steps - 1) for part in parts])
     kind = called_activation(value, function, index, origin.line)
     if kind is not None:
         return Activated(kind, function, value.lineno)
     if isinstance(value.func, ast.Attribute) and value.func.attr in _RESHAPING:
-        return activated(value.func.value, function, origin.line, index, steps)
+        return last_applied(value.func.value, function, origin.line, index, steps)
     return _in_model(value, origin, index, steps)
 
 
@@ -131,18 +159,21 @@ def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) 
     call = next((each for each in origin.function.calls if each.node is value), None)
     if call is None:
         return None
+    callees = index.callees(call)
     likely = likely_forward(call, index)
-    for called in index.callees(call) or ((likely,) if likely is not None else ()):
-        ends = list(_ends(called, index, steps))
-        if ends and all(end is not None for end in ends):
-            return ends[0]
+    for called in callees or ((likely,) if likely is not None else ()):
+        end = _agreed(list(_ends(called, index, steps)))
+        # That a model is the likely one is not enough to say that it has no activation.
+        end = end if callees else _without_scores(end)
+        if end is not None:
+            return end
     return None
 
 
 def _ends(function: Function, index: ProjectIndex, steps: int) -> Iterator[Activated | None]:
     for statement, _ in function.returns:
         if statement.value is not None:
-            yield activated(statement.value, function, statement.lineno, index, steps)
+            yield last_applied(statement.value, function, statement.lineno, index, steps)
 
 
 def first_argument(call: Call) -> ast.expr | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.patterns import pattern
 
 if TYPE_CHECKING:
+    from esper_agents.review.fact_query import InspectionSubject
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call
 
@@ -33,6 +34,21 @@ _NAMED = (
 DOWNLOADED, FROM_USER = "its argument is downloaded", "its argument comes from the caller of the program"
 # Others decide what these arguments hold.
 FROM_OUTSIDE = (DOWNLOADED, FROM_USER)
+WRITTEN_HERE = "the name is written in the code"
+# Topic of a request that says that others write the files.
+UNTRUSTED = "untrusted files"
+
+
+def assumed_writer(origin: str, subject: InspectionSubject, what: str = "it") -> str:
+    """Return what has to be so for data to be dangerous; empty if its origin or the request says that it is so.
+
+    Args:
+        origin: Origin of the data, from `origin_of`.
+        subject: What is asked.
+        what: The data in the words of the assumption.
+    """
+    is_given = UNTRUSTED in subject.topics and origin != WRITTEN_HERE
+    return "" if origin in FROM_OUTSIDE or is_given else f"others can write {what}"
 
 
 def origin_of(call: Call, index: ProjectIndex, value: ast.expr | None = None) -> str:
@@ -49,7 +65,7 @@ def origin_of(call: Call, index: ProjectIndex, value: ast.expr | None = None) ->
         return "its argument is not visible"
     if isinstance(value, ast.Constant):
         is_remote = isinstance(value.value, str) and _DOWNLOADS.search(value.value)
-        return DOWNLOADED if is_remote else "the name is written in the code"
+        return DOWNLOADED if is_remote else WRITTEN_HERE
     sources = [ast.unparse(origin.value) for origin in index.origins(value, call.function, call.line)]
     shown = " ".join((ast.unparse(value), *sources))
     if _DOWNLOADS.search(shown):

@@ -207,10 +207,12 @@ def _program() -> str:
 
 def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[str, str]]:
     """Return the settings files that a review may read, with their digests."""
+    from esper_agents.review.project_libraries import library_files
     from esper_agents.review.versions import settings_files
 
     folders = {parent for candidate in candidates for parent in Path(candidate.path).parents}
-    return [(str(file), _digest_of(file)) for folder in sorted(folders) for file in settings_files(root / folder)]
+    files = [file for folder in sorted(folders) for file in settings_files(root / folder)]
+    return [(str(file), _digest_of(file)) for file in (*files, *library_files(root))]
 
 
 def _digest_of(file: Path) -> str:

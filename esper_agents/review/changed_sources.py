@@ -73,11 +73,13 @@ def _sources_of(root: Path, diff: TreeDiff, paths: Collection[str], *, only_chan
         changed = frozenset(diff.paths)
         before, after = ({path: each[path] for path in changed & each.keys()} for each in (diff.before, diff.after))
         diff = TreeDiff(diff.paths, before, after, tuple(path for path in diff.work_tree if path in changed))
-    here = tuple(read(root / path, path) for path in diff.work_tree if _is_wanted(path, paths) and _is_file(root, path))
+    here = tuple(
+        read(root / path, path) for path in diff.work_tree if is_source_in(path, paths) and _is_file(root, path)
+    )
     return TreePair(diff.paths, _sources(root, diff.before, paths), here or _sources(root, diff.after, paths))
 
 
-def _is_wanted(path: str, paths: Collection[str]) -> bool:
+def is_source_in(path: str, paths: Collection[str]) -> bool:
     """Return whether a path is a requested source: named itself, or in a named folder and not excluded."""
     if path in paths:
         return path.endswith(_SUFFIXES)
@@ -104,7 +106,7 @@ def _is_file(root: Path, path: str) -> bool:
 def _sources(root: Path, objects: Mapping[str, str], paths: Collection[str]) -> tuple[ReviewSource | Unreadable, ...]:
     with contents(root) as held:
         return tuple(
-            _source(held, path, object_id) for path, object_id in sorted(objects.items()) if _is_wanted(path, paths)
+            _source(held, path, object_id) for path, object_id in sorted(objects.items()) if is_source_in(path, paths)
         )
 
 

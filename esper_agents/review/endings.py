@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from esper_agents.review.activations import Activated, Activation, activated
+from esper_agents.review.activations import Activated, Activation, last_applied
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import Layer
@@ -20,6 +20,7 @@ _LAYERS = {
     "LogSoftmax": Activation.LOG_SOFTMAX,
     "Sigmoid": Activation.SIGMOID,
     "LogSigmoid": Activation.LOG_SIGMOID,
+    **dict.fromkeys(("Linear", "Conv1d", "Conv2d", "Conv3d"), Activation.SCORES),
 }
 # What picks some of the values and leaves them as they are.
 _PICKING = frozenset({"gather", "index_select", "take_along_dim", "squeeze", "masked_select"})
@@ -27,11 +28,19 @@ _PICKING = frozenset({"gather", "index_select", "take_along_dim", "squeeze", "ma
 
 def activation_of(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Activated | None:
     """Return the activation that a value went through last, also at the end of a `Sequential` made elsewhere."""
-    found = activated(value, function, line, index)
+    found = last_operation(value, function, line, index)
+    return None if found is not None and found.activation is Activation.SCORES else found
+
+
+def last_operation(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Activated | None:
+    """Return the same, or `SCORES` for what a linear layer or a convolution gave."""
+    found = last_applied(value, function, line, index)
     if found is not None:
         return found
-    origins = index.origins(value, function, line)
-    return next((each for each in (_at_the_end(origin, index) for origin in origins) if each is not None), None)
+    ends = [_at_the_end(origin, index) for origin in index.origins(value, function, line)]
+    if ends and all(end is not None and end.activation is Activation.SCORES for end in ends):
+        return ends[0]
+    return next((end for end in ends if end is not None and end.activation is not Activation.SCORES), None)
 
 
 def activation_of_part(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Activated | None:

@@ -14,6 +14,7 @@ from esper_agents.review.objects import STEPS, resolve, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from esper_agents.review.tables import Call, Class, FileTables, Function
     from esper_agents.review.versions import TorchRange, TorchSettings
@@ -77,6 +78,10 @@ class ProjectIndex(HeldFunctions):
         if found is _MISSING:
             found = self._made[key] = make()
         return found
+
+    def library_files(self) -> tuple[Path, ...]:
+        """Return the files with facts about libraries that the project names."""
+        return self._settings.library_files if self._settings is not None else ()
 
     def torch_asked_by(self, file: FileTables) -> TorchRange | None:
         """Return which versions of torch the settings near a file ask for; None where none are known to say it."""

@@ -9,6 +9,7 @@ from esper_agents.domain.finding import Diagnostic, Location, fingerprint
 from esper_agents.review.closing import FinalRule
 from esper_agents.review.index import ProjectIndex
 from esper_agents.review.leniency import applies, severity_in
+from esper_agents.review.model.program import close_program
 from esper_agents.review.report import SuppressedDiagnostic
 from esper_agents.review.source import Unreadable
 from esper_agents.review.suppress import SuppressionUsage
@@ -16,6 +17,7 @@ from esper_agents.review.suppress import SuppressionUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.notebook import NotebookSource
     from esper_agents.review.rule import Rule, RuleMatch
     from esper_agents.review.suppress import Suppression
@@ -75,6 +77,10 @@ def judge(
     for file in files:
         on_file(file.tables.path)
         _FileJudge(file, index, judged).judge(rules, frozenset(known))
+    judged.failures += [
+        Unreadable(files[0].tables.path, f"the model broke off at {name}: {problem}", "report it as a bug", None)
+        for name, problem in close_program(index)
+    ]
     # What it has worked out refers back to it; emptied, it goes at once and not when the collector finds it.
     vars(index).clear()
     return judged
@@ -112,7 +118,9 @@ class _FileJudge:
             return ()
         hits: list[RuleMatch] = []
         try:
-            hits.extend(rule.check(self.file, self.index))
+            hits.extend(_checked(rule, self.file, self.index))
+            if rule.asks_model:
+                hits += self._asked(rule)
             self.ran.add(rule.code)
         except RecursionError:
             problem = f"nests too deeply for {rule.code}"
@@ -121,6 +129,12 @@ class _FileJudge:
             problem = f"{rule.code} broke off: {type(error).__name__}: {error}"
             self.judged.failures.append(Unreadable(self.file.path, problem, "report it as a bug", None))
         return _one_each(hits) if hits else ()
+
+    def _asked(self, rule: Rule) -> list[RuleMatch]:
+        """Return what the semantic model shows in the file and the rule itself has not found."""
+        by_path: dict[str, list[ModelMatch]] = self.index.once(("asked", rule.code), lambda: _by_path(rule, self.index))
+        found = by_path.get(self.file.path, ())
+        return [each.match for each in found if not _is_reported(rule, each, self.index)]
 
     def _is_silenced(self, rule: Rule, hit: RuleMatch) -> bool:
         by = [
@@ -156,6 +170,29 @@ class _FileJudge:
             excerpt=excerpt,
             fingerprint=fingerprint(rule.code, file.path, code, occurrence),
         )
+
+
+def _checked(rule: Rule, file: FileTables, index: ProjectIndex) -> list[RuleMatch]:
+    """Return what a rule finds in a file without the model, worked out once for a rule that asks the model, too."""
+    if not rule.asks_model:
+        return list(rule.check(file, index))
+    return index.once(("checked", rule.code, file.path), lambda: list(rule.check(file, index)))
+
+
+def _is_reported(rule: Rule, found: ModelMatch, index: ProjectIndex) -> bool:
+    """Return whether the rule reports the cause of a match of the model elsewhere."""
+    for path, first, last in found.regions:
+        hits = _checked(rule, index.files[path], index)
+        if any(first <= hit.line <= last for hit in hits):
+            return True
+    return False
+
+
+def _by_path(rule: Rule, index: ProjectIndex) -> dict[str, list[ModelMatch]]:
+    found: dict[str, list[ModelMatch]] = {}
+    for each in rule.ask(index):
+        found.setdefault(each.path, []).append(each)
+    return found
 
 
 def _one_each(hits: Iterable[RuleMatch]) -> Iterator[RuleMatch]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.ir import SourcePosition
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.tables import Call, FileTables
 
 # One source, or several by path where the pattern spans files.
@@ -128,6 +130,14 @@ class Rule(ABC):
             index: Facts about all files of the review.
         """
 
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:  # noqa: ARG002 - the default for rules without a query
+        """Yield the matches that the semantic model of all files shows; the engine reports each cause once.
+
+        Args:
+            index: Facts about all files of the review.
+        """
+        yield from ()
+
     def fix(self, call: Call, claim: Diagnostic) -> Rewrite | None:  # noqa: ARG002 - the default for rules without a fix
         """Return the rewrite of a reported call if it is safe, or None if a user must decide.
 
@@ -143,6 +153,11 @@ class Rule(ABC):
     def is_fixable(self) -> bool:
         """Whether the rule can fix some of its diagnostics."""
         return type(self).fix is not Rule.fix
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the rule has a query of the semantic model."""
+        return type(self).ask is not Rule.ask
 
     def hit(
         self,
@@ -160,6 +175,32 @@ class Rule(ABC):
         column: int = getattr(node, "col_offset", 0) + 1
         return RuleMatch(line, column, last, message, remedy, confidence, basis, severity)
 
+    def model_match(
+        self,
+        place: tuple[str, SourcePosition],
+        message: str,
+        *,
+        remedy: str,
+        confidence: Confidence = Confidence.HIGH,
+        regions: tuple[tuple[str, int, int], ...] = (),
+        severity: Severity | None = None,
+    ) -> ModelMatch:
+        """Return a match that the semantic model shows.
+
+        Args:
+            place: File and position.
+            message: The problem, in one sentence.
+            remedy: The suggested change.
+            confidence: Confidence in the match.
+            severity: Severity, if it differs from the rule's own.
+            regions: Files and lines in which another match of this rule reports the same cause; the line always counts.
+        """
+        from esper_agents.review.model.query import ModelMatch
+
+        path, at = place
+        match = RuleMatch(at.line, at.column, at.end_line, message, remedy, confidence, FOLLOWED, severity)
+        return ModelMatch(path, match, ((path, at.line, at.end_line), *regions))
+
 
 class FileRule(Rule):
     """Base class of lint rules that need one file at a time."""
@@ -174,6 +215,22 @@ class FileRule(Rule):
 
         Args:
             file: The tables of the file.
+        """
+
+
+class ModelRule(Rule):
+    """Base class of lint rules that only ask the semantic model."""
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:  # noqa: ARG002 - the query says it all
+        """Yield nothing: `ask` yields the matches."""
+        yield from ()
+
+    @abstractmethod
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield the matches that the semantic model of all files shows.
+
+        Args:
+            index: Facts about all files of the review.
         """
 
 

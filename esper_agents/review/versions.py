@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.patterns import pattern
+from esper_agents.review.project_libraries import library_files
 from esper_agents.review.setup_script import required_by
 
 if TYPE_CHECKING:
@@ -86,10 +87,12 @@ class TorchSettings:
 
     Attributes:
         root: The project's folder; nothing above it is read.
+        library_files: Files with facts about libraries that the project names.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.library_files = library_files(root)
         self._known: dict[Path, TorchRange | None] = {}
         self._pythons: dict[Path, PythonVersion | None] = {}
 

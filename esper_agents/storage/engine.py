@@ -12,7 +12,6 @@ from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.extras import Extra, require_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +66,8 @@ def open_engine(url: URL) -> Engine:
         try:
             return create_engine(url, pool_pre_ping=True)
         except (ImportError, NoSuchModuleError) as error:
+            from esper_agents.extras import Extra, require_extra
+
             require_extra(Extra.POSTGRESQL)
             problem = f"the driver of {url.drivername!r} is not installed"
             raise UsageError(problem, remedy="install it, or write the URL as postgresql://...") from error

@@ -13,7 +13,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.storage.tables import ledger, project, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Select
 
@@ -54,6 +54,47 @@ def unanswered(connection: Connection, project_key: str) -> tuple[StoredQuestion
     )
     wanted = _of_project(project_key).where(session.c.state.in_(_UNFINISHED), ~answer)
     return tuple(_asked(connection, wanted.order_by(ledger.c.seq)))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """Answered question of a session.
+
+    Attributes:
+        session: `ses_` identifier.
+        at: Time of the answer.
+        text: The answer.
+        by: Name of the user or program that gave it.
+        question: The question.
+        tool: For an approval, the tool; else empty.
+        preview: For an approval, the change or the command line; empty if there is none.
+    """
+
+    session: str
+    at: str
+    text: str
+    by: str
+    question: str
+    tool: str
+    preview: str
+
+
+def answered(connection: Connection, sessions: Sequence[str]) -> tuple[StoredAnswer, ...]:
+    """Return the answered questions of some sessions, newest first."""
+    place = (ledger.c.session_id, ledger.c.frame, ledger.c.step, ledger.c.call)
+    wanted = select(*place, ledger.c.kind, ledger.c.at, ledger.c.body).where(
+        ledger.c.session_id.in_(sessions), ledger.c.kind.in_((RowKind.ASKED, RowKind.ANSWERED))
+    )
+    asked: dict[tuple[Any, ...], Any] = {}
+    found = []
+    for *where, kind, at, body in connection.execute(wanted.order_by(ledger.c.seq)):
+        data = json.loads(body)
+        if kind == RowKind.ASKED:
+            asked[tuple(where)] = data
+        elif question := asked.get(tuple(where)):
+            of_question = (question["text"], question["tool"], question.get("preview", ""))
+            found.append(StoredAnswer(str(where[0]), str(at), data["text"], data["by"], *of_question))
+    return tuple(sorted(found, key=lambda each: each.at, reverse=True))
 
 
 def ending(connection: Connection, project_key: str, end: str) -> tuple[StoredQuestion, ...]:

@@ -139,16 +139,26 @@ _SHOWN = (
 
 
 def listing(
-    store: Store, project_key: str, *, wanted: SessionFilter = _ANY, limit: int = 50
+    store: Store, project_key: str, *, wanted: SessionFilter = _ANY, before: str = "", limit: int = 50
 ) -> tuple[SessionSummary, ...]:
-    """Return a project's sessions, newest first; with a start time, ordered by their latest event."""
-    given = {"project": project_key, "agent": wanted.agent, "since": wanted.since, "limit": limit}
+    """Return a project's sessions, newest first; with a start time, ordered by their latest event.
+
+    Args:
+        store: The store.
+        project_key: Key of the project.
+        wanted: Filter.
+        before: Only sessions submitted before this one; all if empty.
+        limit: Maximum number of sessions.
+    """
+    given = {"project": project_key, "agent": wanted.agent, "since": wanted.since, "limit": limit, "before": before}
     # One query per state: for several states in one query, the database would scan all sessions for a rare one.
     states = dict.fromkeys(str(each) for each in wanted.states) or {"": None}
     found: list[SessionSummary] = []
     with store.reading() as connection:
         for state in states:
-            asked = _listed_by(agent=bool(wanted.agent), since=bool(wanted.since), state=bool(state))
+            asked = _listed_by(
+                agent=bool(wanted.agent), since=bool(wanted.since), state=bool(state), before=bool(before)
+            )
             found += _summaries(asked.rows(connection, {**given, "state": state}), database_clock(connection))
     if len(states) > 1:
         found.sort(key=lambda each: (each.changed_at, each.id) if wanted.since else ("", each.id), reverse=True)
@@ -156,11 +166,12 @@ def listing(
 
 
 @cache
-def _listed_by(*, agent: bool, since: bool, state: bool) -> Prepared:
-    """Return the statement for the newest sessions of a project, filtered by agent, time or state."""
+def _listed_by(*, agent: bool, since: bool, state: bool, before: bool) -> Prepared:
+    """Return the statement for the newest sessions of a project, filtered by agent, time, state or place."""
     asked = select(*_SHOWN).where(session.c.project_key == bindparam("project"))
     asked = asked.where(session.c.agent == bindparam("agent")) if agent else asked
     asked = asked.where(session.c.state == bindparam("state")) if state else asked
+    asked = asked.where(session.c.id < bindparam("before")) if before else asked
     if since:
         asked = asked.where(session.c.changed_at >= bindparam("since")).order_by(session.c.changed_at.desc())
     return Prepared(asked.order_by(session.c.id.desc()).limit(bindparam("limit")))

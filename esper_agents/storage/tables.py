@@ -32,7 +32,7 @@ from esper_agents.domain.stored_kinds import (
 )
 
 # HEAD names the migration that produces this schema.
-HEAD = "0008"
+HEAD = "0009"
 
 metadata = MetaData(
     naming_convention={
@@ -150,6 +150,7 @@ certificate_file = Table(
     metadata,
     Column("path", Text, primary_key=True),
     Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Index("ix_certificate_file_position", "position"),
 )
 
 certificate_rule = Table(
@@ -157,6 +158,7 @@ certificate_rule = Table(
     metadata,
     Column("rule", String(64), primary_key=True),
     Column("position", ForeignKey("certificate.position"), primary_key=True),
+    Index("ix_certificate_rule_position", "position"),
 )
 
 certificate_relation = Table(
@@ -214,6 +216,7 @@ log_entry = Table(
     UniqueConstraint("record_id", "log_id"),
     Index("ix_log_entry_about", "about"),
     Index("ix_log_entry_log_id_kind_idx", "log_id", "kind", "idx"),
+    Index("ix_log_entry_key_id_record_id", "key_id", "record_id"),
 )
 
 log_node = Table(

@@ -243,6 +243,7 @@ def outlined(
         "witnesses": list(witnesses),
         "torch": str(body.get("environment", {}).get("torch", {}).get("version", "unknown")),
         **({"interpreter": report.interpreter} if report.interpreter else {}),
+        **({"packages_not_run": list(report.packages_not_run)} if report.packages_not_run else {}),
         "machine": _machine(body.get("environment", {})),
         "device": str(report.result.get("device", "")),
         "sandbox": trimmed(body.get("sandbox", {})),

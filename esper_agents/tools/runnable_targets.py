@@ -103,17 +103,28 @@ def module_classes(texts: Iterable[str]) -> frozenset[str]:
     """
     bases: dict[str, set[str]] = {}
     for text in texts:
-        try:
-            body = ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        for node in body:
-            if isinstance(node, ast.ClassDef):
-                bases.setdefault(node.name, set()).update(ast.unparse(base).rpartition(".")[2] for base in node.bases)
+        for name, own in _bases(text):
+            bases.setdefault(name, set()).update(own)
     known = {"Module"}
     while more := {name for name, each in bases.items() if each & known} - known:
         known |= more
     return frozenset(known - {"Module"})
+
+
+def base_names(text: str) -> Iterator[str]:
+    """Yield the last parts of the base classes' names in a file; nothing if it is not Python."""
+    for _, names in _bases(text):
+        yield from names
+
+
+def _bases(text: str) -> Iterator[tuple[str, list[str]]]:
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, [ast.unparse(base).rpartition(".")[2] for base in node.bases]
 
 
 def relevance(runnables: Sequence[Runnable], about: Sequence[str]) -> dict[str, float]:

@@ -14,17 +14,20 @@ from esper_agents.review.discover import discover
 from esper_agents.review.fact_query import InspectionSubject
 from esper_agents.review.inspection import inspect
 from esper_agents.review.source import ReviewSource, read
-from esper_agents.tools.runnable_targets import Runnable, find_runnables, module_classes, relevance
+from esper_agents.tools.module_imports import imported_names
+from esper_agents.tools.runnable_targets import Runnable, base_names, find_runnables, module_classes, relevance
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.review.discover import DiscoveredFile
 
 _MOST = 40
+# Base classes of base classes, and the files that define or export them.
+_MOST_BASE_ROUNDS, _MOST_BASE_FILES = 6, 60
 
 
 def _rerun(arguments: JsonObject) -> str:
@@ -79,7 +82,8 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
     found: list[Runnable] = []
     examined = []
     sources = {path: source for path in sorted(candidates) if (source := _source(candidates[path], path)) is not None}
-    modules = module_classes(each.text for each in sources.values())
+    texts = {path: source.text for path, source in sources.items()}
+    modules = module_classes([*texts.values(), *_base_sources(context, texts)])
     for path, source in sources.items():
         try:
             found += find_runnables(source.text, path, inputs=inputs, modules=modules)
@@ -98,6 +102,35 @@ def _look(context: ToolContext, paths: list[str], named: list[str], inputs: int 
         "files": len(examined),
     }
     return ToolResult(_summary(ready, people), output, examined=tuple(examined))
+
+
+def _base_sources(context: ToolContext, texts: Mapping[str, str]) -> list[str]:
+    """Return the sources of other files of the project from which base classes are imported."""
+    found: list[str] = []
+    read_paths, recent = set(texts), dict(texts)
+    for _ in range(_MOST_BASE_ROUNDS):
+        paths = [path for each, text in recent.items() for path in _base_paths(text, each)]
+        recent = {}
+        for path in dict.fromkeys(paths):
+            if path in read_paths or len(found) >= _MOST_BASE_FILES or not _is_file(context, path):
+                continue
+            read_paths.add(path)
+            source = read(context.inside(path), path)
+            if isinstance(source, ReviewSource):
+                recent[path] = source.text
+                found.append(source.text)
+    return found
+
+
+def _base_paths(text: str, path: str) -> Iterator[str]:
+    """Yield the files that may define the imported base classes of a file, or pass them on."""
+    is_package = path.endswith("__init__.py")
+    wanted = set(base_names(text))
+    for name in imported_names(text, path):
+        module, _, last = name.rpartition(".")
+        if module and (last in wanted or is_package):
+            place = module.replace(".", "/")
+            yield from (f"{place}.py", f"{place}/__init__.py", f"src/{place}.py", f"src/{place}/__init__.py")
 
 
 def _source(file: DiscoveredFile, path: str) -> ReviewSource | None:

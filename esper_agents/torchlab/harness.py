@@ -7,6 +7,7 @@ import hashlib
 import re
 import shutil
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.atomic_file import atomic_file
@@ -312,6 +313,28 @@ def write_harness(root: Path, file: str, text: str, tensors: Path | None = None)
         raise UsageError(
             f"{file} cannot be written: {error.strerror}", remedy=f"make {HARNESS_FOLDER} writable"
         ) from error
+
+
+def copy_harness(root: Path, into: Path, file: str) -> None:
+    """Copy a harness and its tensors to another revision of the project that lacks it.
+
+    Args:
+        root: The project.
+        into: The project at another revision.
+        file: File of a target; one that is no harness is not copied.
+
+    Raises:
+        UsageError: The harness cannot be copied.
+    """
+    source, folder = root.resolve() / file, into / HARNESS_FOLDER
+    if PurePosixPath(file).parent != PurePosixPath(HARNESS_FOLDER) or not source.is_file() or (into / file).exists():
+        return
+    # A link of the revision may point outside of it.
+    if any(each.is_symlink() for each in (source, folder, folder.parent)):
+        raise UsageError(f"{file} or {HARNESS_FOLDER} is a link", remedy=f"replace {HARNESS_FOLDER} by a real folder")
+    tensors = source.with_suffix(".tensors")
+    text = source.read_text(encoding="utf-8")
+    write_harness(into, file, text, tensors if tensors.is_file() else None)
 
 
 def remove_harness(root: Path, file: str) -> None:

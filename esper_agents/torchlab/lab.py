@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.sandbox import SandboxChoice
     from esper_agents.torchlab.target import TargetSpec, Tell
     from esper_agents.torchlab.worker.results import WrittenFile
+    from esper_agents.torchlab.worker.target.result import PackageNotRun
 
 
 _MOST_WORKERS = 3
@@ -106,6 +107,7 @@ class Lab:
         self._keep = keep
         self._count = 0
         self._measurement = 0
+        self._not_run: dict[str, PackageNotRun] = {}
         self._source = InterpreterSource()
         self._opened = ExitStack()
         self._closing = Lock()
@@ -210,6 +212,7 @@ class Lab:
     def begin_measurement(self) -> None:
         """Give new processes empty compile caches, and refresh the list of withheld files."""
         self._measurement += 1
+        self._not_run.clear()
         self._forks.look_again()
 
     def worker(
@@ -266,6 +269,7 @@ class Lab:
         worker = WorkerHandle(
             self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s, self._supervisor
         )
+        worker.packages_not_run = self._not_run
         worker.hello()
         return worker
 
@@ -326,7 +330,7 @@ class Lab:
             "kind": kind,
             "started_at": started[0],
             "duration_ns": time.monotonic_ns() - started[1],
-            "environment": self.environment(),
+            "environment": {**self.environment(), **self.packages_not_run()},
             "sandbox": self.choice.described(),
             "target": target,
             "request": dict(request),
@@ -341,6 +345,11 @@ class Lab:
         with self.worker(device="cuda") as worker:
             torch = worker.ask("environment", {}).result
         return {**environment.host(), "torch": torch, **self._source.described()}
+
+    def packages_not_run(self) -> JsonObject:
+        """Return the packages that this measurement imported without their `__init__.py`; empty for none."""
+        found = [{"package": each.file, "error": each.error} for each in self._not_run.values()]
+        return {"packages_not_run": found} if found else {}
 
     def kept(self, scratch: Path, artifact: WrittenFile) -> OutputFile:
         """Move an output file of a measurement process to the folder that keeps them, and return it.

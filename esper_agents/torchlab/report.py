@@ -87,6 +87,12 @@ class MeasurementReport:
         version = environment.get("torch", {}).get("version", "unknown")
         return f"torch {version} of {source['name'] or 'esper-agents'}{f': {reasons}' if reasons else ''}"
 
+    @property
+    def packages_not_run(self) -> tuple[str, ...]:
+        """Packages that were imported without their `__init__.py`, with what it raised, in words."""
+        found = self.body.get("environment", {}).get("packages_not_run", ())
+        return tuple(f"without running {each['package']}, which raised {each['error']}" for each in found)
+
     def text(self) -> str:
         """Return the document as JSON text; equal bodies give equal texts."""
         return json.dumps(self.body, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"

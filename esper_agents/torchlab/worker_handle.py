@@ -13,7 +13,7 @@ from esper_agents.domain.codec import parsed
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab.remove_tree import remove
 from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
-from esper_agents.torchlab.worker.target.result import LoadedSummary, RaisedDescription
+from esper_agents.torchlab.worker.target.result import LoadedSummary, PackageNotRun, RaisedDescription
 from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind, exit_error, raised, read_result
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _START_S = 120.0
 _MOST_SAID = 4_000
+_MOST_PACKAGES, _MOST_PACKAGE_TEXT = 16, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class WorkerHandle:
     Attributes:
         scratch: The only folder it may write.
         held: Its confinement, as reported by the process.
+        packages_not_run: Packages that it imported without their `__init__.py`.
     """
 
     def __init__(  # noqa: PLR0917 - made in one place
@@ -79,6 +81,7 @@ class WorkerHandle:
         self._name = "the target"
         self.scratch = scratch
         self.held: JsonObject = {}
+        self.packages_not_run: dict[str, PackageNotRun] = {}
         self._tail = ""
         self._is_dead = False
 
@@ -101,7 +104,7 @@ class WorkerHandle:
         Raises:
             WorkerError: The process did not start.
         """
-        message, _ = self._receive(_START_S)
+        message, _ = self._receive(_START_S, _START_S)
         if "refused" in message:
             self.kill()
             raise EvidenceError(
@@ -128,6 +131,7 @@ class WorkerHandle:
         *,
         files: tuple[int, ...] = (),
         timeout_s: float | None = None,
+        silence_s: float | None = None,
         tell: Tell | None = None,
         name: str = "",
     ) -> WorkerReply:
@@ -138,6 +142,7 @@ class WorkerHandle:
             request: Its options.
             files: Open descriptors to pass.
             timeout_s: Time limit; the lab's if omitted.
+            silence_s: Time limit between two messages of progress; none besides `timeout_s` if omitted.
             tell: Progress callback.
             name: Subject of error messages for a job that loads its own target.
 
@@ -147,7 +152,7 @@ class WorkerHandle:
         """
         self._name = name or self._name
         self._send({"do": job, "request": dict(request)}, files)
-        return self._answer(timeout_s or self._timeout_s, tell)
+        return self._answer(timeout_s or self._timeout_s, tell, silence_s)
 
     def _send(self, message: JsonObject, files: tuple[int, ...] = ()) -> None:
         try:
@@ -155,17 +160,18 @@ class WorkerHandle:
         except OSError as error:
             raise self._gone() from error
 
-    def _answer(self, timeout_s: float, tell: Tell | None) -> WorkerReply:
+    def _answer(self, timeout_s: float, tell: Tell | None, silence_s: float | None = None) -> WorkerReply:
         try:
-            return self._awaited(timeout_s, tell)
+            return self._awaited(timeout_s, tell, timeout_s if silence_s is None else min(silence_s, timeout_s))
         except WorkerError as error:
             error.label = self._label
             raise
 
-    def _awaited(self, timeout_s: float, tell: Tell | None) -> WorkerReply:
+    def _awaited(self, timeout_s: float, tell: Tell | None, silence_s: float) -> WorkerReply:
         deadline = time.monotonic() + timeout_s
         while True:
-            message, files = self._receive(max(deadline - time.monotonic(), 0.001))
+            left = max(deadline - time.monotonic(), 0.001)
+            message, files = self._receive(min(left, silence_s), silence_s if silence_s < left else timeout_s)
             match message:
                 case {"tell": str(what), "fraction": float() | int() as fraction}:
                     if tell is not None:
@@ -173,9 +179,18 @@ class WorkerHandle:
                 case {"raised": dict(described)}:
                     raise self._raised(described)
                 case {"result": dict(result)}:
+                    self._note_packages(message.get("packages_not_run"))
                     return WorkerReply(result, tuple(files))
                 case _:
                     raise self._garbled()
+
+    def _note_packages(self, reported: object) -> None:
+        """Note the packages in a reply; the process that sends them runs the user's code."""
+        if isinstance(reported, list):
+            for each in reported[:_MOST_PACKAGES]:
+                found = read_result(PackageNotRun, each)
+                file, error = (" ".join(text.split())[:_MOST_PACKAGE_TEXT] for text in (found.file, found.error))
+                self.packages_not_run[file] = PackageNotRun(file, error)
 
     def _raised(self, described: JsonObject) -> WorkerError | UsageError:
         try:
@@ -190,15 +205,15 @@ class WorkerHandle:
         place = self._forks.withheld_at(Path(error.refused)) if error.refused and "\0" not in error.refused else None
         return raised(self._name, error, self.said(), withheld="" if place is None else str(place))
 
-    def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
+    def _receive(self, wait_s: float, limit_s: float) -> tuple[dict[str, Any], list[int]]:
         try:
-            return self._channel.receive(timeout_s)
+            return self._channel.receive(wait_s)
         except TimeoutError as error:
             if over := self._over():
                 self.kill()
                 raise over from error
             self.kill()
-            what = f"{self._name} gave no answer within {timeout_s:.3g} s"
+            what = f"{self._name} gave no answer within {limit_s:.3g} s"
             raise WorkerError(WorkerFailureKind.HANG, what, said=self.said()) from error
         except EOFError as error:
             raise self._gone() from error

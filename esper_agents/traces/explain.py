@@ -16,6 +16,7 @@ from esper_agents.traces import (  # noqa: F401 - register their facts
     graph_facts,
     memory_facts,
     operand_facts,
+    origin_facts,
     program_facts,
     shape_facts,
 )
@@ -139,7 +140,7 @@ def explain_text(text: str, root: Path | None = None) -> TraceExplanation:
     if found is None:
         unknown = _unknown(trace, located, sources, len(traces) - 1)
         return _with_findings(replace(unknown, other_errors=_other_errors(traces, trace)), root)
-    context = FactContext(found.groups, found.trace, located.frames, sources, forward)
+    context = FactContext(found.groups, found.trace, located.frames, sources, forward, text)
     fitting = list(_fitting(found, context, text))
     explanation = _explanation(found, fitting, located, sources, len(traces) - 1)
     explanation = replace(explanation, other_errors=_other_errors(traces, trace))

@@ -27,6 +27,7 @@ class FactContext:
         frames: Its frames in the project, the innermost first.
         sources: Files of the project; None without a project.
         forward: Frames that anomaly mode printed for the failing operation, the innermost first.
+        text: The whole text that contains the trace.
     """
 
     groups: Mapping[str, str]
@@ -34,6 +35,7 @@ class FactContext:
     frames: tuple[LocatedFrame, ...]
     sources: ProjectSources | None
     forward: tuple[LocatedFrame, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,40 @@ def no_super_init(context: FactContext) -> TraceFact | None:
 
 
 @fact
+def base_not_initialized(context: FactContext) -> TraceFact | None:
+    """Return the `__init__` of the class of the message, if a base class reads an attribute that only it could set."""
+    sources, attribute = context.sources, context.groups.get("attribute", "")
+    if sources is None or not attribute or not _is_read_outside(context, attribute):
+        return None
+    for path in files_with(sources, f"class {context.groups.get('model')}", first=_paths(context)):
+        for node in ast.walk(sources.tree(path) or ast.Module([], [])):
+            if isinstance(node, ast.ClassDef) and node.name == context.groups.get("model") and node.bases:
+                own = next((each for each in node.body if getattr(each, "name", "") == "__init__"), None)
+                sets = any(each.attr == attribute for each in ast.walk(node) if isinstance(each, ast.Attribute))
+                if own is not None and not sets and not list(method_calls(own, "__init__")):
+                    place = Location(path, own.lineno)
+                    return TraceFact({"init_at": str(place), "base": ast.unparse(node.bases[0])}, place)
+    return None
+
+
+@fact
+def read_in_project(context: FactContext) -> TraceFact | None:
+    """Hold if a line of the project reads the attribute of the message, and no installed package does."""
+    return None if _is_read_outside(context, context.groups.get("attribute", "")) else TraceFact({})
+
+
+def _is_read_outside(context: FactContext, attribute: str) -> bool:
+    """Return whether the trace ends in a frame that is not of the project and reads an attribute."""
+    last = context.trace.frames[-1] if context.trace.frames else None
+    inner = context.frames[0].frame if context.frames else None
+    return last is not None and last != inner and attribute in last.text
+
+
+def _paths(context: FactContext) -> set[str]:
+    return {frame.location.path for frame in context.frames}
+
+
+@fact
 def compared_in_condition(context: FactContext) -> TraceFact | None:
     """Return the condition at the frame."""
     for frame in context.frames:

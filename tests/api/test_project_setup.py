@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from esper_agents.api import SetupPart, SetupState, plan_setup, set_up
+from esper_agents.certificates.suggested_command import problem_of
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ def test_the_workflow_is_valid_and_passes_no_text_of_a_pull_request_to_a_shell(p
 
     assert steps[2]["run"] == f"python -m pip install {REQUIREMENT}"
     assert "${{" not in steps[3]["run"]
-    assert yaml.safe_load(step.file.read_text())["permissions"] == {"contents": "read"}
+    assert problem_of(steps[3]["run"]) == ""
+    assert steps[3]["run"].startswith("esper pr --format github --post")
+    assert steps[3]["env"] == {"GITHUB_TOKEN": "${{ github.token }}"}
+    permissions = yaml.safe_load(step.file.read_text())["permissions"]
+    assert permissions == {"contents": "read", "pull-requests": "write"}
 
 
 @pytest.mark.parametrize("wrong", ["a b", "-r evil.txt", "x${{ secrets.T }}", "a\nb"])
@@ -115,7 +120,11 @@ def test_a_project_outside_github_gets_the_command_for_its_ci(project: Path) -> 
 
     step = _by_part(set_up(project, requirement=REQUIREMENT))[SetupPart.CI]
     assert (step.state, step.file) == (SetupState.MANUAL, None)
-    assert "esper review --diff" in step.text
+    assert step.text.endswith("esper pr --base origin/main --fail-on warning")
+
+    subprocess.run(["git", "remote", "set-url", "origin", "https://gitlab.example.org/a"], cwd=project, check=True)
+    step = _by_part(plan_setup(project))[SetupPart.CI]
+    assert "esper pr --format gitlab --post" in step.text
 
 
 def test_a_folder_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

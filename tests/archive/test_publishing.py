@@ -7,6 +7,7 @@ import shutil
 import pytest
 from toys import calling
 
+from esper_agents.api import open_project
 from esper_agents.archive.publishing import _write
 from esper_agents.archive.verification.statement import CheckOutcome, verify_statement, verify_view
 from esper_agents.certificates.log.note import includes, read_proof
@@ -225,3 +226,15 @@ async def test_processes_that_publish_one_file_at_once_leave_it_whole(tmp_path):
             assert path.read_bytes() in texts
     assert [each.exitcode for each in started] == [0] * 4
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+async def test_certificates_are_generated_files_for_git_and_a_file_of_the_user_is_kept(judged_project, git):
+    path = judged_project.record.relative_to(judged_project.root)
+    said = git(judged_project.root, "check-attr", "diff", "linguist-generated", "--", path)
+    assert said.splitlines() == [f"{path}: diff: unset", f"{path}: linguist-generated: set"]
+    attributes = judged_project.root / "docs/ai/agents/.gitattributes"
+    attributes.write_text("# mine\n")
+    judged_project.view.unlink()
+    async with open_project(judged_project.root) as project:
+        await project.certificates.repair()
+    assert (attributes.read_text(), judged_project.view.is_file()) == ("# mine\n", True)

@@ -10,7 +10,7 @@ from certificate_samples import certificate, critical, evidence, finding, full, 
 from esper_agents.certificates.answer import answer_of, program_summary
 from esper_agents.certificates.suggested_command import problem_of
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.finding import Location, Standing
+from esper_agents.domain.finding import Location, Severity, Standing
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import QuestionType, Stance, Status, status_for
 
@@ -172,6 +172,8 @@ def test_a_request_with_a_trace_is_repeated_by_its_certificate():
 def test_a_verdict_from_reading_alone_says_so_and_one_with_a_run_does_not():
     read = certificate(findings=(), evidence=(evidence(),))
     assert answer_of(read).text == "No objection from reading alone: no finding in 1 file (10 lines); no test ran."
+    found = certificate(findings=(finding(severity=Severity.WARNING),), evidence=(evidence(),))
+    assert answer_of(found).text.startswith("From reading alone, only once the findings are settled: 1 warning")
     measured = certificate(findings=(), evidence=(evidence(), measurement()))
     assert "reading alone" not in answer_of(measured).text
 

@@ -225,9 +225,9 @@ def test_what_is_shown_of_a_text_is_the_text():
 def test_an_expression_that_no_ink_made_is_escaped_whatever_it_says_of_itself():
     from markupsafe import Markup
 
-    from esper_agents.certificates.views.html import _environment
+    from esper_agents.certificates.views.html import html_environment
 
-    template = _environment().from_string("{{ x }}|{{ x ~ '' }}|{{ x | upper }}|{{ x | safe }}|{{ y }}")
+    template = html_environment().from_string("{{ x }}|{{ x ~ '' }}|{{ x | upper }}|{{ x | safe }}|{{ y }}")
     said = template.render(x="<b>", y=Markup("<b>")).split("|")
     assert said == ["&lt;b&gt;", "&lt;b&gt;", "&lt;B&gt;", "&lt;b&gt;", "&lt;b&gt;"]
 
@@ -235,10 +235,10 @@ def test_an_expression_that_no_ink_made_is_escaped_whatever_it_says_of_itself():
 def test_an_undefined_name_in_the_template_is_an_error():
     from jinja2 import UndefinedError
 
-    from esper_agents.certificates.views.html import _environment
+    from esper_agents.certificates.views.html import html_environment
 
     with pytest.raises(UndefinedError):
-        _environment().from_string("{{ nothing }}").render()
+        html_environment().from_string("{{ nothing }}").render()
 
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esper_agents.certificates.policy import question_type
-from esper_agents.certificates.policy.question_type import change_asked, kind_of, speed_up_asked
+from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text, speed_up_asked
 from esper_agents.domain.status import QuestionType
 
 APPROVAL = [
@@ -113,6 +113,47 @@ ADVICE = [
 )
 def test_the_words_of_a_request_say_what_is_asked(kind, request_text):
     assert kind_of(request_text).kind is kind
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "after 3000 steps it runs out of memory, first steps are fine. what keeps the memory?",
+        "the loss is wrong after epoch 2",
+        "loss is fine but validation is broken",
+        "everything works on cpu, it does work there",
+        "die Ergebnisse sind falsch",
+        "tiny overfit test. loss goes down nicely, then nan",
+        "want to ship it without python, so torch.export(net, args). why only 256 rows",
+        "all five are the same. what am i doing wrong",
+    ],
+)
+def test_a_statement_that_something_is_right_or_wrong_asks_for_no_approval(statement):
+    assert kind_of(statement).kind is QuestionType.ADVICE
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "this training loop is right?",
+        "hey are my gradients ok",
+        "this is correct, right",
+        "tell me whether the mask is right",
+        "i think the mask is wrong",
+        "Sind die Gewichte richtig",
+        "please test the mask",
+        "bitte prüfen",
+        "i want you to check this loop",
+    ],
+)
+def test_a_question_whether_something_is_right_asks_for_one_with_or_without_its_mark(question):
+    assert kind_of(question).kind is QuestionType.APPROVAL
+
+
+def test_the_table_of_an_older_certificate_takes_statements_for_questions():
+    before, _, rest = kinds_text().partition("[statements]")
+    table = before + rest[rest.index("[go]") :]
+    assert kind_of("the loss is wrong after epoch 2", table).kind is QuestionType.APPROVAL
 
 
 def test_the_words_that_decided_are_told_as_they_stand():

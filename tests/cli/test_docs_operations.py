@@ -40,7 +40,7 @@ def test_the_lease_is_as_long_as_it_says():
 
 
 def test_the_commands_work_one_after_the_other(tmp_path):
-    root = tmp_path / "toy"
+    root = tmp_path / "src" / "my-model"
     write(root, {"train.py": SOUND})
     git(root, "init", "-q", "-b", "main", "--template=")
     git(root, "add", "-A")
@@ -48,5 +48,11 @@ def test_the_commands_work_one_after_the_other(tmp_path):
     place = Place(root, tmp_path / "home")
     (tmp_path / "backups").mkdir()
     for words in COMMANDS:
-        place.esper(*(word.replace("~", str(tmp_path)) for word in words[1:]), code=0)
+        typed = [word.replace("~", str(tmp_path)) for word in words[1:]]
+        if words[2:3] == ["join"]:
+            # Typed in another checkout, at a terminal that asks.
+            git(tmp_path, "clone", "-q", str(root), str(tmp_path / "second"))
+            place.esper(*typed, "--yes", cwd=tmp_path / "second", code=0)
+        else:
+            place.esper(*typed, code=0)
     assert place.rows("SELECT state FROM session") == [("done",)]

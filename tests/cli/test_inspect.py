@@ -25,7 +25,9 @@ def test_what_must_change_is_exit_code_3_with_its_line_and_fix(loading):
 
 
 def test_the_queries_are_listed_with_their_topics(loading):
-    assert "checkpoint-loads (security, checkpoints)" in loading.esper("inspect", "--list", code=0).stdout
+    assert (
+        "checkpoint-loads (security, untrusted files, checkpoints)" in loading.esper("inspect", "--list", code=0).stdout
+    )
     names = {each["name"] for each in loading.esper("inspect", "--list", "--json", code=0).json}
     assert "checkpoint-loads" in names
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shutil
 import subprocess
+from contextlib import suppress
 
 import pytest
 from places import FAULTY, Place, git, write
@@ -271,3 +274,73 @@ def test_the_key_that_issued_it_cannot_countersign(judged):
     problem, remedy = judged.esper("certificates", "countersign", "latest", "--key", own).problem(2)
     assert "cannot countersign" in problem
     assert "~/.ssh" in remedy
+
+
+def published_key(place):
+    """Return the fingerprint of the key that signed the certificate of a place, and the published file of the key."""
+    (file,) = place.root.glob("docs/ai/agents/keys/*.pub")
+    return place.esper("keys", "show", "--json", code=0).json["own"]["key_id"], file
+
+
+def trusted_at_terminal(place, key_id, answer):
+    """Trust a fingerprint at a terminal; return the exit code and the output."""
+    ours, theirs = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    command = ("keys", "trust", key_id, "--name", "ann@example.org")
+    process = subprocess.Popen(
+        **place.child(*command, env={"COLUMNS": "200", "NO_COLOR": "1"}), **streams, start_new_session=True
+    )
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 4096)
+    os.write(ours, answer.encode())
+    with suppress(OSError):
+        while more := os.read(ours, 4096):
+            shown += more
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def test_a_fingerprint_is_trusted_at_a_terminal_after_confirmation_and_never_without(judged, tmp_path):
+    key_id, _ = published_key(judged)
+    bob = Place(judged.root, tmp_path / "bob")
+    problem, remedy = bob.esper("keys", "trust", key_id, "--name", "ann@example.org").problem(2)
+    assert "needs a terminal" in problem
+    assert "from its owner" in remedy
+    code, shown = trusted_at_terminal(bob, key_id, "n\n")
+    assert (code, key_id in shown, "Did ann@example.org confirm" in shown) == (10, True, True)
+    assert bob.esper("keys", "show", "--json").json["trusted"] == []
+    code, _ = trusted_at_terminal(bob, key_id, "y\n")
+    assert code == 0
+    (key,) = bob.esper("keys", "show", "--json").json["trusted"]
+    assert (key["key_id"], key["name"]) == (key_id, "ann@example.org")
+
+
+def test_a_published_key_is_found_by_its_digest_alone_whatever_its_file_is_called(judged, ann, tmp_path):
+    key_id, file = published_key(judged)
+    # Mallory replaces the content: the file no longer holds the key of that fingerprint.
+    file.write_text(public(ann) + "\n")
+    problem, _ = Place(judged.root, tmp_path / "bob").esper("keys", "trust", key_id, "--name", "ann").problem(2)
+    assert "publishes no key" in problem
+
+
+def test_the_saved_list_of_a_code_host_is_trusted_key_by_key(place, ann, tmp_path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", tmp_path / "rsa"], check=True)
+    rsa = (tmp_path / "rsa.pub").read_text().rsplit(" ", 1)[0]
+    # A code host serves keys without comments; DSA keys are not supported.
+    saved = tmp_path / "ann.keys"
+    saved.write_text(f"{public(ann)}\n{rsa}\nssh-dss AAAAB3NzaC1kc3MAAACBAP\n")
+    problem, remedy = place.esper("keys", "trust", saved).problem(2)
+    assert ("owner name" in problem, "--name" in remedy) == (True, True)
+    done = place.esper("keys", "trust", saved, "--name", "ann@example.org", code=0).stdout
+    assert done.count("trusted: ann@example.org SHA256:") == 2
+    assert "may countersign" in done
+    assert "refused: key 3" in done
+    assert {each["public_key"] for each in place.esper("keys", "show", "--json").json["trusted"]} == {public(ann), rsa}
+
+
+def test_a_list_without_a_key_is_refused(place, tmp_path):
+    (tmp_path / "empty.keys").write_text("<html>\nnot found\n</html>\n")
+    problem, _ = place.esper("keys", "trust", tmp_path / "empty.keys", "--name", "ann").problem(2)
+    assert "no line" in problem

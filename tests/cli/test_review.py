@@ -155,16 +155,26 @@ def test_a_suppressed_finding_is_explained_with_its_reason(esper, tmp_path):
 @pytest.mark.parametrize(
     ("place", "problem", "remedy"),
     [
-        ("train.py:4", "no finding at train.py:4", "lines with findings: 3, 5"),
-        ("train.py:99", "'train.py' has no line 99", "name a line from 1 to 5"),
+        ("train.py:6", "no finding at train.py:6", "lines with findings: 3, 5"),
+        ("train.py:99", "'train.py' has no line 99", "name a line from 1 to 6"),
         ("gone.py:1", "no such file or folder: 'gone.py'", "correct the path"),
     ],
 )
-def test_a_line_without_a_finding_is_refused_with_the_lines_that_have_one(esper, train, place, problem, remedy):
+def test_a_line_without_a_finding_is_refused_with_the_lines_that_have_one(esper, tmp_path, place, problem, remedy):
+    (tmp_path / "train.py").write_text(f"{LOOP}# end\n")
     done = esper("--explain", place)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
     assert f"fix: {remedy}" in done.stderr
+
+
+def test_a_line_without_a_finding_is_explained_by_its_values_and_events(esper, train):
+    shown = " ".join(esper("--explain", f"{train}:2").stdout.split())
+    assert "value loss: unknown criterion(), data with a graph through 'criterion' at line 2" in shown
+    assert "event forward 'model'; mode unknown; gradients on; in loops over data at line 1" in shown
+    found = json.loads(esper("--explain", f"{train}:4", "--json").stdout)
+    assert (found["diagnostics"], found["note"]) == ([], "")
+    assert [each.partition(";")[0] for each in found["events"]] == ["step 'optimizer.step'"]
 
 
 def test_the_project_of_a_review_can_be_named(esper, tmp_path):

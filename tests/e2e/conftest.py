@@ -9,6 +9,8 @@ from contextlib import suppress
 import pytest
 from places import FAULTY, SLOW_TEST, SOUND, Place, Slow, git, write
 
+from esper_agents.paths import PUBLISHED
+
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
@@ -35,9 +37,19 @@ def toy(place):
     return made, made.esper("submit", "review this training code", "train.py")
 
 
+@pytest.fixture(scope="session")
+def published_at_first(toy):
+    """Return the published files of the project before any test added some."""
+    return {path for path in (toy[0].root / PUBLISHED).rglob("*") if path.is_file()}
+
+
 @pytest.fixture
-def known(toy, tmp_path):
+def known(toy, published_at_first, tmp_path):
     """Return the project with one session and one certificate, which this test may do to what it likes."""
+    # What other tests published is by others for this home.
+    for path in [each for each in (toy[0].root / PUBLISHED).rglob("*") if each.is_file()]:
+        if path not in published_at_first:
+            path.unlink()
     return toy[0].with_home(tmp_path / "home")
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
-import warnings
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browsers import CONTRAST_FUNCTIONS, CONTRASTS, browser  # noqa: F401 - a fixture
 from certificate_samples import every_text, full, of_status
 from hostile_texts import ATTACKS, PLACES, hostile_certificate, hostile_texts
 from measured_samples import full_and_measured
@@ -21,46 +19,8 @@ from esper_agents.certificates.statement import statement
 from esper_agents.certificates.views.html import render_html
 from esper_agents.domain.status import Status
 
-_CONTRAST = """
-  const parsed = text => {
-    const [r, g, b, a = 1] = text.match(/[0-9.]+/g).map(Number);
-    return [r, g, b, a];
-  };
-  const light = ([r, g, b]) => {
-    const linear = [r, g, b].map(each => {
-      const part = each / 255;
-      return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-    });
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  };
-  const behind = element => {
-    for (let each = element; each; each = each.parentElement) {
-      const colour = parsed(getComputedStyle(each).backgroundColor);
-      if (colour[3] === 1) return colour;
-      if (colour[3] !== 0) throw Error('half transparent: ' + each.tagName);
-    }
-    return [255, 255, 255, 1];
-  };
-  const contrast = (element, property) => {
-    const colour = parsed(getComputedStyle(element)[property]);
-    const [one, other] = [light(colour), light(behind(element))].sort((a, b) => b - a);
-    return (one + 0.05) / (other + 0.05);
-  };
-"""
-# Of every text that is seen: what it says, and how it stands out from what is behind it.
-CONTRASTS = f"""() => {{ {_CONTRAST}
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {{
-    const element = node.parentElement;
-    if (!node.data.trim() || !element.checkVisibility()) continue;
-    const property = element.namespaceURI.endsWith('svg') ? 'fill' : 'color';
-    found.push([node.data.trim().slice(0, 40), contrast(element, property)]);
-  }}
-  return found;
-}}"""
 # The same of lines, dots and bars of plots, and of the sign beside the status.
-MARKS = f"""() => {{ {_CONTRAST}
+MARKS = f"""() => {{ {CONTRAST_FUNCTIONS}
   return [['.course', 'stroke'], ['.asked', 'stroke'], ['.cross', 'stroke'], ['.axis', 'stroke'], ['.dot', 'fill'],
     ['.share .fill', 'fill'], ['.status svg', 'stroke']].flatMap(([style, property]) =>
       [...document.querySelectorAll(style)].map(each => [style, contrast(each, property)]));
@@ -68,31 +28,8 @@ MARKS = f"""() => {{ {_CONTRAST}
 ATTRIBUTES = """() => [...document.querySelectorAll('*')].flatMap(each => [...each.attributes].map(one => one.name))"""
 
 
-def find_browser():
-    """Return a Chromium: the one that is named, the one that was installed for the tests, or the machine's."""
-    if named := os.environ.get("ESPER_TEST_CHROMIUM"):
-        return named
-    ours = Path(sys.executable).with_name("chromium-for-tests")
-    return str(ours) if ours.is_file() else shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = find_browser()
-    if found is None:
-        pytest.skip("no Chromium: the page was NOT looked at in a browser; run python tests/install_browser.py")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what playwright imports
-        from playwright.sync_api import sync_playwright
-    with sync_playwright() as playwright:
-        # As root there is no other way; what is opened is ours.
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--headless=shell"])
-        yield started
-        started.close()
-
-
 @pytest.fixture
-def look(browser, tmp_path):
+def look(browser, tmp_path):  # noqa: F811 - the fixture
     """Return what opens a certificate's page and gives it back with what it asked for and complained of."""
     contexts = []
 

@@ -13,7 +13,7 @@ import pytest
 from places import FAULTY, Done, environment, write
 
 ROOT = Path(__file__).parents[2]
-DATA = ("alembic", "certificates", "memory", "prompts")
+DATA = ("alembic", "certificates", "memory", "prompts", "web")
 # Downloads and unpacks some thirty packages.
 PATIENCE_S = 280
 

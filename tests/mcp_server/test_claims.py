@@ -49,6 +49,15 @@ def looping(x):
     return torch.stack(kept).sum()
 
 
+def looping_with_little(x):
+    weight = torch.ones(8, requires_grad=True)
+    scratch = torch.zeros(2048, 2048)
+    total = 0
+    for _ in range(30):
+        total = total + (weight * torch.randn(8)).sum()
+    return float(total)
+
+
 def counts(codes, size):
     return torch.stack([(codes == code).sum() for code in range(size)])
 
@@ -98,6 +107,7 @@ async def test_a_leak_is_confirmed_at_its_line_and_certified(make_project):
         ({"kind": "leak", "target": "model.py:fine"}, "refuted"),
         ({"kind": "leak", "target": "model.py:broken"}, "not decided"),
         ({"kind": "leak", "target": "model.py:looping"}, "not decided"),
+        ({"kind": "leak", "target": "model.py:looping_with_little"}, "not decided"),
         ({"kind": "nan", "target": "model.py:fine"}, "refuted"),
         ({"kind": "speedup", "target": "model.py:fast", "baseline": "model.py:slow", "ratio": 1.4}, "confirmed"),
         (

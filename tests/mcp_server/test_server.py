@@ -349,5 +349,6 @@ def test_secrets_in_the_environment_do_not_reach_the_client(make_project, monkey
     from esper_agents.mcp_server.results import TraceAnswer
 
     monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery-staple-9")
-    result = answered(TraceAnswer("found correct-horse-battery-staple-9", "", "", "", is_certain=False, family=""))
+    found = "found correct-horse-battery-staple-9"
+    result = answered(TraceAnswer(found, "", "", "", is_cause_certain=False, family=""))
     assert "correct-horse" not in result.content[0].text + json.dumps(result.structured_content)

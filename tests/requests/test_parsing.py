@@ -70,6 +70,32 @@ def test_the_first_topic_is_the_subject_of_the_request(words, topic):
     assert parse_request(words).topics[0].name == topic
 
 
+@pytest.mark.parametrize(
+    ("words", "topic"),
+    [
+        ("cuda oom after 3k steps, why?", "memory growth"),
+        ("first steps are fine, then the memory is full", "memory growth"),
+        ("nach 2 Epochen kein Speicher mehr", "memory growth"),
+        ("cuda oom at the first step with batch 64", "memory"),
+        ("loss is nan after 300 steps", "NaN or Inf"),
+    ],
+)
+def test_memory_that_is_used_up_after_some_steps_grows(words, topic):
+    assert parse_request(words).topics[0].name == topic
+
+
+@pytest.mark.parametrize(
+    ("words", "topics"),
+    [
+        ("is it safe to load models that people upload?", ["untrusted files"]),
+        ("is it safe to load this checkpoint", ["security", "checkpoints"]),
+        ("i downloaded the weights, why is the loss flat", ["convergence"]),
+    ],
+)
+def test_files_of_others_are_a_topic_only_beside_security(words, topics):
+    assert [topic.name for topic in parse_request(words).topics] == topics
+
+
 def test_words_of_paths_links_and_code_name_no_topic():
     text = "look at eval/memory.py and https://example.org/nan\n```\ntorch.compile(model)\n```"
     assert parse_request(text).topics == ()
@@ -148,10 +174,14 @@ def test_a_request_of_100_000_characters_is_read_at_its_ends_in_bounded_time(jun
 def project(tmp_path):
     """Return a project with a package, a definition that is unique, and one that is not."""
     files = {
-        "pkg/trainer.py": "class Trainer:\n    def fit(self):\n        pass\n\n\ndef collate(batch):\n    pass\n",
+        "pkg/trainer.py": "class Trainer:\n    def fit(self):\n        pass\n\n\ndef collate(batch):\n    pass\n"
+        "\n\ndef train_head(head):\n    pass\n",
+        "pkg/net_training.py": "class NetTrainer:\n    pass\n",
         "pkg/model.py": "class Net:\n    def forward(self, x):\n        return x\n",
         "pkg/head.py": "class Head:\n    def forward(self, x):\n        return x\n",
         "tools/model.py": "LIMIT_MB = 3\n",
+        "pkg/a.py": "def smooth(x):\n    return x\n",
+        "pkg/b.py": "def smooth(x):\n    return 2 * x\n",
         "net.py": "x = 1\n",
     }
     for path, text in files.items():
@@ -171,6 +201,8 @@ def project(tmp_path):
         ("review model.py", ()),
         ("the trainer is slow", ("pkg/trainer.py",)),
         ("mein trainer ist langsam", ("pkg/trainer.py",)),
+        ("my net training is slow", ("pkg/net_training.py",)),
+        ("my head training is slow", ("pkg/head.py", "pkg/trainer.py")),
         ("my model is slow", ()),
         ("my net is slow", ()),
         ("my net file is slow", ("net.py",)),
@@ -180,6 +212,7 @@ def project(tmp_path):
         ("why is `collate` slow", ("pkg/trainer.py",)),
         ("is LIMIT_MB right", ("tools/model.py",)),
         ("is `forward` right", ()),
+        ("is `smooth` right", ("pkg/a.py", "pkg/b.py")),
         ("is Head.forward right", ("pkg/head.py",)),
         ('File "/usr/lib/python3.11/site-packages/torch/net.py", line 3', ()),
         ("../../etc/net.py", ("net.py",)),
@@ -211,6 +244,31 @@ def test_both_sides_of_a_choice_are_names_if_the_project_defines_both(tmp_path, 
     request = parse_request(words, tmp_path)
     assert {symbol.name for symbol in request.symbols} == set(names)
     assert (request.wish is Wish.COMPARE) == bool(names)
+
+
+def test_what_a_named_class_inherits_from_and_uses_is_related(tmp_path):
+    files = {
+        "pkg/net.py": "from pkg import tools\n\n\nclass Net(Base):\n    def forward(self, x):\n"
+        "        x.sort_rows()\n        return tools.pairs(x)\n",
+        "pkg/base.py": "class Base:\n    def loss(self):\n        return helper()\n\n\ndef helper():\n    pass\n",
+        "pkg/tools.py": "def pairs(x):\n    return x\n\n\ndef sort_rows(x):\n    return x\n",
+        "pkg/other.py": "class Other(Base):\n    pass\n",
+    }
+    (tmp_path / "pkg").mkdir()
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    parsed = parse_request("why does Net run out of memory?", tmp_path)
+    assert [each.name for each in parsed.related] == ["Base", "pairs", "helper"]
+    assert parsed.paths == ("pkg/net.py", "pkg/base.py", "pkg/tools.py")
+    assert parse_request("is Net right?", tmp_path).paths == ("pkg/net.py",)
+
+
+def test_an_argument_in_a_call_names_nothing_and_an_object_may_be_named_by_the_end_of_its_class(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "batch_size = 4\n\n\nclass LatentDiffusion:\n    def sample(self):\n        pass\n"
+    )
+    parsed = parse_request("diffusion.sample(batch_size=16) is slow", tmp_path)
+    assert [each.name for each in parsed.symbols] == ["LatentDiffusion.sample"]
 
 
 def test_the_line_of_a_frame_is_recorded(project):

@@ -167,3 +167,125 @@ def test_an_entry_that_was_saved_under_another_name_is_named(tmp_path) -> None:
     )
     explanation = explained(tmp_path, source, 5, "KeyError: 'state_dict'\n", "load")
     assert "`torch.save` at net.py:2 writes `model_state_dict`, `epoch`" in explanation.answer
+
+
+OPTIMIZER = """from torch.optim import Optimizer
+
+
+class Lookahead(Optimizer):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def state_dict(self):
+        return super().state_dict()
+"""
+UNSET = (
+    "AttributeError: 'Lookahead' object has no attribute '_optimizer_state_dict_pre_hooks'. "
+    "Did you mean: 'register_state_dict_pre_hook'?\n"
+)
+IN_TORCH = (
+    '  File "/opt/venv/lib/python3.11/site-packages/torch/optim/optimizer.py", line 734, in state_dict\n'
+    "    for pre_hook in self._optimizer_state_dict_pre_hooks.values():\n"
+)
+
+
+def test_an_attribute_that_a_base_class_reads_is_missing_because_its_init_was_not_called(tmp_path) -> None:
+    explanation = explained(tmp_path, OPTIMIZER, 9, f"{IN_TORCH}{UNSET}", "state_dict")
+    assert explanation.cause == "base-not-initialized"
+    assert explanation.fix == "Call `super().__init__(...)` at net.py:5 with the arguments of `Optimizer`."
+
+
+def test_a_name_that_python_suggests_is_no_advice_for_a_line_of_an_installed_package(tmp_path) -> None:
+    called = OPTIMIZER.replace("        self.optimizer", "        super().__init__([], {})\n        self.optimizer")
+    explanation = explained(tmp_path, called, 10, f"{IN_TORCH}{UNSET}", "state_dict")
+    assert explanation.cause not in {"base-not-initialized", "suggested"}
+    own = "def f(net):\n    return net.weights\n"
+    message = "AttributeError: 'Linear' object has no attribute 'weights'. Did you mean: 'weight'?\n"
+    assert explained(tmp_path, own, 2, message, "f").cause == "suggested"
+
+
+INDEX = "IndexError: index out of range in self\n"
+TABLES = """from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.tables = nn.ModuleList()
+        for size in sizes:
+            self.tables.append(nn.Embedding(size, 4))
+
+    def forward(self, x, i):
+        return self.tables[i](x)
+"""
+
+
+def test_an_index_is_compared_with_the_expression_that_sizes_the_tables_of_the_class(tmp_path) -> None:
+    explanation = explained(tmp_path, TABLES, 12, INDEX)
+    assert "net.py:9" in explanation.answer
+    assert "`size` comes from `sizes`" in explanation.answer
+    assert "tokenizer" not in explanation.answer + explanation.fix
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_a_tokenizer_is_advised_only_to_a_project_with_transformers(tmp_path, is_imported) -> None:
+    source = (
+        "import transformers\n" if is_imported else "import torch\n"
+    ) + "def run(model, x):\n    return model(x)\n"
+    assert ("tokenizer" in explained(tmp_path, source, 3, INDEX, "run").fix) is is_imported
+
+
+WRAPPER = """class Plain:
+    def forward(self, a, b=None, c=None):
+        return a
+
+
+class Wrapper:
+    def __init__(self, inner, alone):
+        self.inner = inner
+        self.alone = alone
+
+    def forward(self, a, b, c, d):
+        if self.alone:
+            return self.inner(a, b, c, d)
+        return self.inner(a) if isinstance(self.inner, Plain) else self.inner(a, b, c, d)
+"""
+
+
+def test_too_many_arguments_state_the_range_the_definition_and_the_test_for_the_class(tmp_path) -> None:
+    message = "TypeError: Plain.forward() takes from 2 to 4 positional arguments but 5 were given\n"
+    explanation = explained(tmp_path, WRAPPER, 13, message)
+    assert "takes from 2 to 4 (self included)" in explanation.answer
+    assert "net.py:2 defines `forward(self, a, b=None, c=None)`" in explanation.answer
+    assert "net.py:14 treats this class apart (`isinstance(self.inner, Plain)`)" in explanation.answer
+
+
+def test_a_plain_function_with_too_many_arguments_is_said_to_have_no_self(tmp_path) -> None:
+    message = "TypeError: f() takes 1 positional argument but 2 were given\n"
+    explanation = explained(tmp_path, "def f(a):\n    return a\n\n\nf(1, 2)\n", 5, message, "<module>")
+    assert "self" not in explanation.answer + explanation.fix
+
+
+INFERENCE = "RuntimeError: Inference tensors cannot be saved for backward.\n"
+
+
+@pytest.mark.parametrize("off", ["@torch.inference_mode()", "@torch.no_grad()"])
+def test_the_function_under_inference_mode_that_the_request_calls_is_named(tmp_path, off) -> None:
+    made = f"    {off}\n    def draw(self):\n        return torch.rand(3)\n"
+    source = f"import torch\n\n\nclass Net:\n{made}\n    def forward(self, x):\n        return self.conv(x)\n"
+    explanation = explained(tmp_path, source, 10, INFERENCE + "\n(line 8 is x = teacher.draw(4))\n")
+    assert ("`draw` (net.py:6)" in explanation.answer) is (off == "@torch.inference_mode()")
+    assert "never" not in explanation.why
+
+
+def test_a_function_inside_another_is_not_said_to_count_self(tmp_path) -> None:
+    message = "TypeError: outer.<locals>.f() takes 1 positional argument but 2 were given\n"
+    assert "self" not in explained(tmp_path, "def f(a):\n    return a\n\n\nf(1, 2)\n", 5, message, "<module>").answer
+
+
+def test_a_call_under_the_test_for_its_class_is_not_said_to_lack_it(tmp_path) -> None:
+    source = WRAPPER.replace("if self.alone:", "if isinstance(self.inner, Plain):").replace(
+        "return self.inner(a) if isinstance(self.inner, Plain) else ", "return "
+    )
+    message = "TypeError: Plain.forward() takes from 2 to 4 positional arguments but 5 were given\n"
+    assert "apart" not in explained(tmp_path, source, 13, message).answer

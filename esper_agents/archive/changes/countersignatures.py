@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.archive.publishing import publish
+from esper_agents.archive.publishing import publish, publish_notice
+from esper_agents.archive.verification.signature import NO_INDEX
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.notices import enter_notice, log_notices
 from esper_agents.certificates.signing.public_keys import SSH_TYPE, from_ssh, key_id_of
 from esper_agents.certificates.signing.sshsig import check_countersignature, countersign, signer_in
-from esper_agents.certificates.statement import digest_of
+from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
 from esper_agents.errors import EvidenceError, IntegrityError, UsageError
+from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,10 +63,45 @@ def countersign_certificate(
     with store.reading() as connection:
         log_id = transparency_log.log_of(connection, place.project.key)
         statement = transparency_log.envelope(connection, log_id, certificate_id).payload
+    notice = _enter(store, place, certificate_id, statement, by)
+    publish(store, place, certificate_id)
+    return notice
+
+
+def countersign_published(
+    store: Store, place: ProjectPlace, statement: bytes, record: Path, by: Countersigner
+) -> LogNoticeStatement:
+    """Countersign the published certificate of a colleague, in the user's own log and next to the colleague's view.
+
+    Args:
+        store: The user's archive.
+        place: Project with the places of its certificates.
+        statement: Bytes of the certificate, which a trusted key signed.
+        record: Its published envelope.
+        by: The user.
+
+    Raises:
+        IntegrityError: The log is inconsistent.
+        UsageError: The key cannot sign, or has countersigned this certificate before.
+        EvidenceError: ssh-keygen is not installed.
+    """
+    notice = _enter(store, place, parse(statement).id, statement, by)
+    with store.reading() as connection:
+        log_id = transparency_log.log_of(connection, place.project.key)
+        publish_notice(record, notice, transparency_log.envelope(connection, log_id, notice.id))
+        pins.renew(connection, by.home, store.where, place.project.key)
+    return notice
+
+
+def _enter(
+    store: Store, place: ProjectPlace, certificate_id: str, statement: bytes, by: Countersigner
+) -> LogNoticeStatement:
     # The user may take minutes to type a passphrase: no lock is held in the meantime.
     armoured = countersign(statement, by.key_file, by.home)
     key = " ".join(signer_in(armoured))
     with store.writing() as transaction:
+        note_project(transaction, place.project)
+        log_id = transparency_log.log_of(transaction.connection, place.project.key)
         pins.check_before_append(transaction.connection, by.home, store.where, place.project.key)
         if any(
             countersignature.notice.key == key
@@ -76,7 +113,6 @@ def countersign_certificate(
             )
         notice = _notice(transaction, certificate_id, statement, armoured, by)
         enter_notice(transaction, place.project.key, notice)
-    publish(store, place, certificate_id)
     return notice
 
 
@@ -119,7 +155,8 @@ def _check(entry: LogNotice, statement: bytes, keyring: Keyring) -> Check:
         return Check(COUNTERSIGNATURE, CheckOutcome.FAILS, error.problem)
     if ended:
         return Check(COUNTERSIGNATURE, CheckOutcome.FAILS, ended)
-    return Check(COUNTERSIGNATURE, CheckOutcome.HOLDS, f"by {who}, at entry {entry.index}")
+    place = "in another log" if entry.index == NO_INDEX else f"at entry {entry.index}"
+    return Check(COUNTERSIGNATURE, CheckOutcome.HOLDS, f"by {who}, {place}")
 
 
 def _ended(entry: LogNotice, history: KeyHistory) -> str:

@@ -34,6 +34,7 @@ class Filter:
         until: Time of issue before this time.
         words: Search words, all of which must match.
         metric: Full name of a recorded metric.
+        signer: Fingerprint of the key that signed.
     """
 
     statuses: tuple[Status, ...] = ()
@@ -46,6 +47,7 @@ class Filter:
     until: str = ""
     words: str = ""
     metric: str = ""
+    signer: str = ""
 
 
 def statuses_of(names: Iterable[str]) -> tuple[Status, ...]:

@@ -49,21 +49,17 @@ def search(
         NotFoundError: No certificate matches `before`.
         UsageError: The search words contain neither a letter nor a digit.
     """
+    return tuple(hits(store, archive.listing(store, project_key, wanted=wanted, before=before, limit=limit), wanted))
+
+
+def hits(store: Store, entries: Sequence[CertificateSummary], wanted: Filter) -> Iterator[SearchHit]:
+    """Yield certificates that match a filter with their best matching excerpts."""
     asked = asked_words(wanted.words)
-    entries = archive.listing(store, project_key, wanted=wanted, before=before, limit=limit)
-    return tuple(_hits(store, entries, asked))
-
-
-def _hits(
-    store: Store, entries: Sequence[CertificateSummary], asked: tuple[tuple[str, ...], ...]
-) -> Iterator[SearchHit]:
     for start in range(0, len(entries), _AT_ONCE):
         some = {each.position: each for each in entries[start : start + _AT_ONCE]}
         with store.reading() as connection:
-            wanted = select(table.c.position, table.c.statement).where(
-                table.c.position.in_(listed(connection, [*some]))
-            )
-            records = {position: bytes(data) for position, data in connection.execute(wanted)}
+            query = select(table.c.position, table.c.statement).where(table.c.position.in_(listed(connection, [*some])))
+            records = {position: bytes(data) for position, data in connection.execute(query)}
         for position, entry in some.items():
             data = records.get(position, b"")
             is_issued = sha256(data).hexdigest() == entry.sha256

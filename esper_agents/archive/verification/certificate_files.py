@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
+from esper_agents.archive.changes.countersignatures import check_each
 from esper_agents.archive.inspection import inspect_certificate
 from esper_agents.archive.inspection import keyring as trusted_keyring
-from esper_agents.archive.published_notices import notice_files, sealed_files, unlogged, unlogged_check
+from esper_agents.archive.pruned_pages import pages_since
+from esper_agents.archive.published_notices import (
+    colleagues_among,
+    notice_files,
+    sealed_files,
+    unlogged,
+    unlogged_check,
+)
 from esper_agents.archive.publishing import RECORD_SUFFIX, page_path, proof_path, record_path, view_places
 from esper_agents.archive.verification.published_files import content_of, irregular_file, published_files
 from esper_agents.archive.verification.published_records import (
     bytes_of,
+    latest_record,
     notice_checks,
     published_countersignatures,
     published_notices,
@@ -25,6 +34,7 @@ from esper_agents.archive.verification.published_records import (
     published_record,
 )
 from esper_agents.archive.verification.signature import read_sealed
+from esper_agents.archive.verification.supersession import override_of
 from esper_agents.archive.verification.verify import ARCHIVE_CHECK
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.statement import parse
@@ -42,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
-    from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.archive.published_notices import NoticeFolders, UnloggedNotice
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
@@ -142,7 +152,12 @@ async def find_certificate_files(
     try:
         return await archived_certificate(target, _required(place, target), given)
     except NotFoundError:
-        published = published_record(project, target)
+        is_latest = target == "latest"
+        published = (
+            latest_record(project, trusted_keyring(project, given=given))
+            if is_latest
+            else published_record(project, target)
+        )
         if published is None:
             raise
         return await published_certificate(published, project, place, given)
@@ -182,7 +197,17 @@ async def archived_certificate(
     # Read these before the log: a notice is published after its log entry is written.
     notices = [sealed_file for view in places for sealed_file in sealed_files(notice_files(view, folders), "")]
     held, keyring = await place.store.run(inspect_certificate, place.project, place.home, entry.id, given)
-    published = published_files(places, notices, held, keyring, partial(shown_within, root))
+    colleagues = await place.store.run(colleagues_among, place.project.key, notices, keyring)
+    published = published_files(
+        places,
+        notices,
+        held,
+        keyring,
+        partial(shown_within, root),
+        without_page=entry.issued_at < pages_since(place.home),
+        colleagues=colleagues,
+    )
+    others = published.from_colleagues if held.data is not None else ()
     return CertificateFiles(
         data=held.data,
         envelope=held.envelope,
@@ -192,8 +217,8 @@ async def archived_certificate(
         known=(*held.checks, *published.checks),
         complete=held.complete,
         later=(*held.later, *published.revocations),
-        countersigned=held.countersigned,
-        overridden=held.overridden,
+        countersigned=(*held.countersigned, *check_each(others, held.data or b"", keyring)),
+        overridden=held.overridden or (override_of(others, held.data or b"", keyring.history) if others else None),
         keyring=keyring,
         artifacts=place.artifacts,
         root=root,
@@ -245,7 +270,10 @@ async def published_certificate(
     # The named file may be a symlink; the files next to it must be regular files.
     pages = {path: named if path == file else content_of(path) for path in (view, page_path(view))}
     irregular = [irregular_file(path.name, found) for path, found in pages.items() if isinstance(found, str)]
-    lost = unlogged(notices, known.certificate, known.notices, keyring) if known.certificate else ()
+    lost: tuple[UnloggedNotice, ...] = ()
+    if known.certificate and place is not None:
+        colleagues = await place.store.run(colleagues_among, place.project.key, notices, keyring)
+        lost = tuple(unlogged(notices, known.certificate, known.notices, keyring, colleagues))
     exhibit = CertificateFiles(
         data=None if isinstance(sealed, Check) else sealed.payload,
         envelope=envelope,

@@ -31,6 +31,7 @@ COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
 # Negative statuses of the counted question types.
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW, _TESTS = "static-review", "run-tests"
+_SHORT = 9
 _PASSED, _FAILED = "passed", "failed"
 _NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
 
@@ -390,6 +391,8 @@ def _uncovered(
         issued = older.verified.certificate
         change = issued.task.change if issued and path in older.bases else None
         since = f"the file has changed since {change.label} was judged" if change else "the file has changed since"
+        if change and not change.is_checked_out:
+            since = f"{change.label} is not checked out: use --diff {change.base[:_SHORT]}..{change.head[:_SHORT]}"
         return _told(path, agent, CoverageState.NOT_CURRENT, older, since)
     by = f" by {agent}" if agent else ""
     return FileCoverage(path, agent, CoverageState.UNCOVERED, "", "", f"no certificate{by} covers it")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.evidence import SourceFile
     from esper_agents.domain.finding import Diagnostic
+    from esper_agents.git.commit_files import CommitFiles
 
 _MOST_BYTES = 64 * 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -54,25 +55,45 @@ class SubjectCheck:
     citations: tuple[Check, ...] = ()
 
 
-def verify_subjects(data: bytes, root: Path) -> tuple[SubjectCheck, ...]:
-    """Compare every certified file with the working tree; empty if no file was certified.
+def verify_subjects(data: bytes, root: Path, commit: CommitFiles | None = None) -> tuple[SubjectCheck, ...]:
+    """Compare every certified file with the working tree, or with a commit; empty if no file was certified.
 
     Never reads outside the root, whatever the paths and links.
 
     Args:
         data: Bytes of the statement.
         root: Folder of the project.
+        commit: Files to compare with instead of those of the folder.
 
     Raises:
         IntegrityError: The bytes are not a certificate.
+        EvidenceError: git cannot read a file of the commit.
     """
     certificate = parse(data)
     claims: dict[str, list[Diagnostic]] = {}
     for finding in certificate.findings:
         claims.setdefault(finding.claim.location.path, []).append(finding.claim)
     # Every file is read once, so that all its checks concern the same bytes.
-    found = {path: _found(path, root, claims.get(path, ())) for path in {file.path for file in certificate.examined}}
+    paths = {file.path for file in certificate.examined}
+    read = {path: _read(path, root) for path in paths} if commit is None else _committed(paths, commit)
+    found = {path: _found(each, claims.get(path, ())) for path, each in read.items()}
     return tuple(_compared(file, found[file.path]) for file in certificate.examined)
+
+
+def read_inside(root: Path, name: str, most: int) -> bytes | None:
+    """Return the bytes of a file; None if it is missing, unreadable, too large or outside the root.
+
+    Args:
+        root: Folder of the project.
+        name: Path relative to it, from an untrusted record.
+        most: Maximum number of bytes.
+    """
+    path = _inside(root, name)
+    try:
+        file = read_plain(path, most) if path is not None and path.is_file() else None
+    except OSError:
+        return None
+    return file.data if file is not None and len(file.data) <= most else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +106,22 @@ class _Found:
     detail: str = ""
 
 
-def _found(name: str, root: Path, claims: Sequence[Diagnostic]) -> _Found:
+def _found(read: bytes | _Found, claims: Sequence[Diagnostic]) -> _Found:
+    return read if isinstance(read, _Found) else _Found(sha256(read).hexdigest(), _citations(claims, read))
+
+
+def _committed(paths: set[str], commit: CommitFiles) -> dict[str, bytes | _Found]:
+    read = commit.read(sorted(paths), _MOST_BYTES)
+    absent = _Found(state=SubjectState.MISSING, detail=f"file does not exist at commit {commit.commit[:12]}")
+    unread = _Found(state=SubjectState.UNREADABLE, detail="this clone does not have it, or it is too large")
+    found: dict[str, bytes | _Found] = {}
+    for path in paths:
+        data = read.get(path)
+        found[path] = data if data is not None else unread if path in read else absent
+    return found
+
+
+def _read(name: str, root: Path) -> bytes | _Found:
     path = _inside(root, name)
     if path is None:
         return _Found(state=SubjectState.UNREADABLE, detail="path is outside the project")
@@ -97,7 +133,7 @@ def _found(name: str, root: Path, claims: Sequence[Diagnostic]) -> _Found:
         return _Found(state=SubjectState.MISSING, detail="file does not exist")
     if len(file.data) > _MOST_BYTES:
         return _Found(state=SubjectState.STALE, detail=f"file is larger than {_MOST_BYTES} bytes")
-    return _Found(sha256(file.data).hexdigest(), _citations(claims, file.data))
+    return file.data
 
 
 def _compared(file: SourceFile, found: _Found) -> SubjectCheck:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,22 +27,26 @@ from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Status
 from esper_agents.errors import EvidenceError, ExitCode, InputFileError, UsageError
-from esper_agents.git.diffs import diff_since
+from esper_agents.git.commit_files import CommitFiles
+from esper_agents.git.diffs import diff_since, new_side
 from esper_agents.git.trees import entries
 from esper_agents.paths import PUBLISHED
+from esper_agents.review.changed_sources import is_source_in
 from esper_agents.review.discover import discover
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.project import Project
 
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,14 @@ class GateResult:
         coverage: Coverage of each file by each required agent.
         certificates: Number of certificates that were checked.
         fail_on: Result at which the gate fails.
+        commit: Commit whose files were checked instead of those of the work tree; empty for the work tree.
     """
 
     root: Path
     coverage: tuple[FileCoverage, ...]
     certificates: int
     fail_on: GateLevel = GateLevel.UNCOVERED
+    commit: str = ""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -91,7 +99,8 @@ async def gate(
         agents: Agents that must all have covered each file; those of `REVIEWERS` for None; any agent if empty.
         signers: Additional trusted keys for this call.
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
-        since: Only files that differ from this revision; its content needs no certificate.
+        since: Only files that differ from this revision; its content needs no certificate. With `A..B` or `A...B`, the
+            files are those of B, read from git.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
@@ -100,15 +109,44 @@ async def gate(
     required = PASSING if required is None else required
     agents = REVIEWERS if agents is None else agents
     root = Path(project.root)
-    wanted = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
-    accepted: dict[str, str] | None = None
-    if since:
-        diff = diff_since(root, since)
-        accepted = {path: diff.before.get(path, "") for path in diff.paths}
-        wanted = tuple(each for each in wanted if each.path in accepted)
-    everything = await _verified(project, place, signers)
+    diff = diff_since(root, since) if since else None
+    accepted = {path: diff.before.get(path, "") for path in diff.paths} if diff is not None else None
+    commit = CommitFiles(root, new) if (new := new_side(since)) else None
+    wanted = _digests(root, paths, accepted) if commit is None else _committed(root, paths, commit, accepted or {})
+    everything, found = await _verified(project, place, signers, commit)
+    judged = _covering(everything, root, accepts_overrides=accepts_overrides)
+    found += [_unreadable(each) for each in everything if each.verified.certificate is None]
+    for path, digest in wanted.items():
+        base = accepted.get(path) if accepted is not None else None
+        found += [coverage_of(path, digest, agent, judged, required, accepted=base) for agent in agents or ("",)]
+    return GateResult(root, tuple(found), len(everything), commit=commit.commit if commit is not None else "")
+
+
+async def coverage_by(entries: Sequence[CertificateSummary], place: ProjectPlace, paths: Sequence[Path]) -> GateResult:
+    """Return the coverage of files by some certificates of the archive, with the statuses and agents of the gate.
+
+    Args:
+        entries: The certificates to consider.
+        place: Archive of the project.
+        paths: Files of the project.
+
+    Raises:
+        InputFileError: A path does not exist or contains no files to cover.
+    """
+    root = Path(place.project.root)
+    named = await _archived(place, entries, ())
+    judged = _covering(named, root, accepts_overrides=False)
+    found = [
+        coverage_of(each.path, _digest(each.file, each.path), agent, judged, PASSING)
+        for each in discover(root, paths, notebooks=True)
+        for agent in REVIEWERS
+    ]
+    return GateResult(root, tuple(found), len(entries))
+
+
+def _covering(everything: Sequence[_Named], root: Path, *, accepts_overrides: bool) -> list[CoveringCertificate]:
     trees = _BaseTrees(root)
-    judged = [
+    return [
         CoveringCertificate(
             each.verified,
             _read(each.verified, "sha256"),
@@ -120,14 +158,27 @@ async def gate(
         for each in everything
         if _is_of_code(each.verified)
     ]
-    found = [_unreadable(each) for each in everything if each.verified.certificate is None]
-    for candidate in wanted:
-        digest = _digest(candidate.file, candidate.path)
-        base = accepted.get(candidate.path) if accepted is not None else None
-        found += [
-            coverage_of(candidate.path, digest, agent, judged, required, accepted=base) for agent in agents or ("",)
-        ]
-    return GateResult(root, tuple(found), len(everything))
+
+
+def _digests(root: Path, paths: Sequence[Path], accepted: Container[str] | None) -> dict[str, str]:
+    """Return the digests of the files under some paths, by path; of a change, only those that it changes."""
+    found = discover(root, [Path.cwd() / path for path in paths] or [root], notebooks=True)
+    return {each.path: _digest(each.file, each.path) for each in found if accepted is None or each.path in accepted}
+
+
+def _committed(root: Path, paths: Sequence[Path], commit: CommitFiles, changed: Container[str]) -> dict[str, str]:
+    """Return the digests of the changed files of a commit under some paths, by path."""
+    named = [Path(relpath(Path.cwd() / path, root)).as_posix() for path in paths] or ["."]
+    for given, path in zip(paths, named, strict=False):
+        if path not in commit and not commit.is_folder(path):
+            problem = f"no such path at commit {commit.commit[:12]}"
+            raise InputFileError(str(given), problem, remedy=f"run `git ls-tree -r --name-only {commit.commit[:12]}`")
+    wanted = sorted(path for path in commit if path in changed and is_source_in(path, named))
+    read = commit.read(wanted, _MOST_BYTES)
+    for path, data in read.items():
+        if data is None:
+            raise InputFileError(path, "not in this clone, or too large", remedy="run `git fetch`")
+    return {path: sha256(data or b"").hexdigest() for path, data in read.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +189,48 @@ class _Named:
     verified: VerificationResult
 
 
-async def _verified(project: Project, place: ProjectPlace | None, signers: Sequence[Signer]) -> list[_Named]:
-    """Return all certificates of the archive, and published ones that the archive lacks, newest first."""
-    found = []
+async def _verified(
+    project: Project, place: ProjectPlace | None, signers: Sequence[Signer], commit: CommitFiles | None
+) -> tuple[list[_Named], list[FileCoverage]]:
+    """Return all certificates of the archive, and published ones that the archive lacks, newest first.
+
+    The second list names links, FIFOs and folders instead of envelopes.
+    """
+    found: list[_Named] = []
+    irregular: list[FileCoverage] = []
     if place is not None:
-        folders: NoticeFolders = {}
-        for entry in await place.store.run(archive.everything, project.key):
-            files = await archived_certificate(entry.id, place, signers, folders)
-            found.append(_Named(entry.id, verify(files)))
+        entries = await place.store.run(archive.everything, project.key)
+        found = await _archived(place, entries, signers, commit)
     known = {each.where for each in found}
     root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
-        verified = verify(await published_certificate(record, project, place, signers))
+        try:
+            verified = verify(await published_certificate(record, project, place, signers), commit)
+        except (InputFileError, EvidenceError) as error:
+            # It may replace a verdict against.
+            shown, why = record.relative_to(root).as_posix(), error.problem.partition(": ")[0]
+            irregular.append(FileCoverage(shown, "", CoverageState.TAMPERED, "", "", why))
+            continue
         if verified.certificate is None or verified.certificate.id not in known:
             found.append(_Named(record.relative_to(root).as_posix(), verified))
-    return sorted(found, key=_issued_at, reverse=True)
+    return sorted(found, key=_issued_at, reverse=True), irregular
+
+
+async def _archived(
+    place: ProjectPlace,
+    entries: Sequence[CertificateSummary],
+    signers: Sequence[Signer],
+    commit: CommitFiles | None = None,
+) -> list[_Named]:
+    """Return certificates of the archive, verified, in their order."""
+    folders: NoticeFolders = {}
+    found = []
+    for entry in entries:
+        files = await archived_certificate(entry.id, place, signers, folders)
+        found.append(_Named(entry.id, verify(files, commit)))
+        # A server answers others in between.
+        await asyncio.sleep(0)
+    return found
 
 
 def _is_of_code(verified: VerificationResult) -> bool:

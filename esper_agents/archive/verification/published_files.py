@@ -16,10 +16,11 @@ from esper_agents.archive.publishing import (
     record_path,
 )
 from esper_agents.archive.verification.published_records import notice_checks
-from esper_agents.archive.verification.signature import proof_check, read_sealed
+from esper_agents.archive.verification.signature import NO_INDEX, proof_check, read_sealed
 from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.signing.dsse import Envelope
+from esper_agents.certificates.signing.key_history import LogNotice
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.strict_json import MOST_BYTES
 from esper_agents.domain.notice import NoticeKind
@@ -52,6 +53,7 @@ class PublishedFiles:
         missing: Missing files that `repair` can rewrite.
         is_published: Whether any published file exists.
         revocations: Revocations signed by a valid trusted key that the log does not contain.
+        from_colleagues: Notices in the logs of colleagues whose keys are trusted.
     """
 
     views: tuple[tuple[Path, bytes], ...]
@@ -59,6 +61,7 @@ class PublishedFiles:
     missing: tuple[Path, ...]
     is_published: bool
     revocations: tuple[SupersedingEntry, ...]
+    from_colleagues: tuple[LogNotice, ...] = ()
 
 
 def published_files(
@@ -67,6 +70,9 @@ def published_files(
     held: CertificateInspection,
     keyring: Keyring,
     shown: Callable[[Path], str],
+    *,
+    without_page: bool = False,
+    colleagues: Collection[str] = (),
 ) -> PublishedFiles:
     """Return the published files of an archived certificate, compared with the archive.
 
@@ -76,6 +82,8 @@ def published_files(
         held: Inspection of the certificate in the archive.
         keyring: Trusted keys.
         shown: Formats a path for output.
+        without_page: Whether the HTML page was pruned.
+        colleagues: Fingerprints of the keys of colleagues; see `published_notices.colleagues_among`.
     """
     logged = {notice.notice for notice in held.notices}
     views: list[tuple[Path, bytes]] = []
@@ -98,12 +106,16 @@ def published_files(
             else:
                 views.append((path, found))
     checks += notice_checks((notice for notice in notices if notice.path not in differing), keyring)
-    lost = tuple(unlogged(notices, held.entry.id, logged, keyring))
+    lost = tuple(unlogged(notices, held.entry.id, logged, keyring, colleagues))
     checks += map(unlogged_check, lost)
     wanted = [path for place in places[:1] for path in (*_views(place), *_expected(place, held))]
+    if without_page:
+        wanted = [path for path in wanted if path not in map(page_path, places)]
     missing = tuple(path for path in wanted if path.name not in present)
     revocations = tuple(_revocations(lost))
-    return PublishedFiles(tuple(views), tuple(checks), missing, bool(present), revocations)
+    others = [each for each in lost if each.is_from_colleague and each.is_by_good_key]
+    from_colleagues = tuple(LogNotice(NO_INDEX, each.notice, each.envelope) for each in others)
+    return PublishedFiles(tuple(views), tuple(checks), missing, bool(present), revocations, from_colleagues)
 
 
 def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:

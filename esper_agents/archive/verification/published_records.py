@@ -30,7 +30,7 @@ from esper_agents.paths import PUBLISHED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from esper_agents.archive.published_notices import SealedFile
+    from esper_agents.archive.published_notices import NoticeFolders, SealedFile
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.certificates.check import Check
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 NOTICE_SIGNATURE = "notice signature"
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
+_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})[_.]")
+_NAMED_DIGITS = 12
 _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 
 
@@ -80,22 +82,25 @@ def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring
     return check_each(notices, data, keyring) if data is not None and notices else ()
 
 
-def published_override(data: bytes | None, view: Path, keyring: Keyring) -> Override | None:
+def published_override(
+    data: bytes | None, view: Path, keyring: Keyring, folders: NoticeFolders | None = None
+) -> Override | None:
     """Return the override of the status by a notice next to a view.
 
     Args:
         data: Statement of the certificate; None if it is not available.
         view: View of the certificate.
         keyring: Trusted keys.
+        folders: Cached directory listings; see `published_notices.notice_files`.
     """
-    notices = _notices(data, view, keyring)
+    notices = _notices(data, view, keyring, folders)
     return override_of(notices, data, keyring.history) if data is not None and notices else None
 
 
-def _notices(data: bytes | None, view: Path, keyring: Keyring) -> list[LogNotice]:
+def _notices(data: bytes | None, view: Path, keyring: Keyring, folders: NoticeFolders | None = None) -> list[LogNotice]:
     """Return the distinct signed notices next to a view about its certificate; none if it cannot be read."""
     named = _certificate_of(data)
-    sealed = signed(sealed_files(notice_files(view), named), keyring) if named is not None else ()
+    sealed = signed(sealed_files(notice_files(view, folders), named), keyring) if named is not None else ()
     return list({each.notice.id: each for envelope in sealed for each in notice_of(envelope)}.values())
 
 
@@ -119,10 +124,34 @@ def published_record(project: Project, wanted: str) -> Path | None:
     end = _END.fullmatch(wanted)
     if end is None:
         return None
+    files = _records(project)
+    # Names end with digits of the ID. Names of version 0.1.0 do not, so that their files must be read.
+    named = [path for path in files if path.name.removesuffix(RECORD_SUFFIX).endswith(end.group(1)[-_NAMED_DIGITS:])]
+    for some in (named, files):
+        matches = [path for path in some if _identifier(path, mentioning=end.group(1)).endswith(end.group(1))]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
+    return None
+
+
+def latest_record(project: Project, keyring: Keyring) -> Path | None:
+    """Return the published envelope with the newest time in its name: a trusted one if there is any."""
+    untrusted: Path | None = None
+    for path in sorted(_records(project), key=_time_in_name, reverse=True):
+        sealed = next(iter(sealed_files((path,), "crt_")), None)
+        if sealed is not None and signature_check(sealed.envelope, keyring, None).outcome is CheckOutcome.HOLDS:
+            return path
+        untrusted = untrusted or (path if sealed is not None else None)
+    return untrusted
+
+
+def _records(project: Project) -> list[Path]:
     known = sorted((Path(project.root) / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}"))
-    files = [path for path in known if path.is_file()]
-    matches = [path for path in files if _identifier(path, mentioning=end.group(1)).endswith(end.group(1))]
-    return matches[0] if len(matches) == 1 else None
+    return [path for path in known if path.is_file()]
+
+
+def _time_in_name(path: Path) -> str:
+    return next(iter(_TIME.findall(path.name)[-1:]), "")
 
 
 def _identifier(record: Path, *, mentioning: str) -> str:

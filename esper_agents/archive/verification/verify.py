@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from esper_agents.archive.verification.supersession import EndingKind
 from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.rulebook import rulebook_of
 from esper_agents.certificates.statement import parse
-from esper_agents.errors import ExitCode, IntegrityError, NewerRecordError
-from esper_agents.git.process import git
+from esper_agents.errors import EvidenceError, ExitCode, IntegrityError, NewerRecordError, UsageError
+from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.project_state import revision
+from esper_agents.git.repository import is_shallow, known_commits, repository_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.domain.certificate import Certificate
 
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Name of the check that compares a published file with the local archive.
 ARCHIVE_CHECK = "archive"
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
@@ -63,6 +66,8 @@ class VerificationResult:
         later: Log entries that revoke or supersede the certificate.
         files: Checks of the certified files.
         root: Project directory that was compared.
+        commit: Commit whose files were compared instead of the work tree; empty for the work tree.
+        unchanged_at: Judged commit that is not checked out, if the certified files are unchanged there; else empty.
         countersigned: Checks of countersignatures; reported, but not counted.
         overridden: Override of the status; reported, but not counted.
         missing: Published files that do not exist.
@@ -80,6 +85,8 @@ class VerificationResult:
     later: tuple[SupersedingEntry, ...]
     files: tuple[SubjectCheck, ...]
     root: Path
+    commit: str = ""
+    unchanged_at: str = ""
     countersigned: tuple[Check, ...] = ()
     overridden: Override | None = None
     missing: tuple[Path, ...] = ()
@@ -123,8 +130,13 @@ class VerificationResult:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
 
 
-def verify(exhibit: CertificateFiles) -> VerificationResult:
-    """Verify the files of a certificate and return the result."""
+def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> VerificationResult:
+    """Verify the files of a certificate and return the result.
+
+    Args:
+        exhibit: The files.
+        commit: Files to compare with instead of the work tree.
+    """
     signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
         return _unreadable(exhibit, (*exhibit.known, *signed))
@@ -135,7 +147,7 @@ def verify(exhibit: CertificateFiles) -> VerificationResult:
         return _unreadable(exhibit, (*exhibit.known, *signed, Check("record", outcome, error.problem)))
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
-    files = verify_subjects(exhibit.data, exhibit.root)
+    files = verify_subjects(exhibit.data, exhibit.root, commit)
     place = _place_check(certificate, exhibit.root)
     return VerificationResult(
         certificate=certificate,
@@ -148,12 +160,35 @@ def verify(exhibit: CertificateFiles) -> VerificationResult:
         later=exhibit.later,
         files=files,
         root=exhibit.root,
+        commit=commit.commit if commit is not None else "",
         countersigned=exhibit.countersigned,
         overridden=exhibit.overridden,
         missing=exhibit.missing,
         is_published=exhibit.is_published,
         is_restorable=exhibit.is_restorable,
     )
+
+
+def with_judged_commit(result: VerificationResult, exhibit: CertificateFiles) -> VerificationResult:
+    """Return a result with the judged commit if the work tree differs from it and the certified files match it.
+
+    An agent that judges a commit which is not checked out reads its files from git, so that the work tree says nothing
+    about them.
+    """
+    issued = result.certificate
+    change = issued.task.change if issued else None
+    if exhibit.data is None or change is None or change.is_checked_out or result.currency is not FreshnessState.STALE:
+        return result
+    # The name comes from a certificate: only a full object id may reach git.
+    if result.commit or not _OBJECT_ID.fullmatch(change.head):
+        return result
+    try:
+        judged = CommitFiles(result.root, change.head)
+        files = verify_subjects(exhibit.data, result.root, judged)
+    except (EvidenceError, UsageError):
+        return result
+    is_unchanged = all(file.state is SubjectState.VALID for file in files)
+    return replace(result, unchanged_at=judged.commit) if is_unchanged else result
 
 
 def _unreadable(exhibit: CertificateFiles, genuine: tuple[Check, ...]) -> VerificationResult:
@@ -213,25 +248,19 @@ def _place_check(certificate: Certificate, root: Path) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
     issued, here = certificate.revision, revision(root)
     if issued.remote and here.remote:
-        same = _address(issued.remote) == _address(here.remote)
+        same = repository_address(issued.remote) == repository_address(here.remote)
         detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
         return Check(
             "repository", CheckOutcome.HOLDS if same else CheckOutcome.CANNOT_DECIDE, here.remote if same else detail
         )
     if not issued.commit or not here.is_git:
         return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
-    if git(root, "cat-file", "-e", f"{issued.commit}^{{commit}}") is not None:
+    if known_commits(root, [issued.commit]):
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
-    if (git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true":
+    if is_shallow(root):
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
     detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
     return Check("repository", CheckOutcome.CANNOT_DECIDE, detail)
-
-
-def _address(remote: str) -> str:
-    """Return host and path of a repository URL, independent of the protocol."""
-    bare = remote.partition("://")[2] or remote.replace(":", "/", 1)
-    return bare.rpartition("@")[2].removesuffix("/").removesuffix(".git").lower()
 
 
 def _currency(exhibit: CertificateFiles, project: str, files: Iterable[SubjectCheck], place: Check) -> FreshnessState:

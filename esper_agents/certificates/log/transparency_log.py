@@ -229,6 +229,12 @@ def proof(connection: Connection, log_id: int, record_id: str) -> str:
     return write_proof(idx, merkle.inclusion(idx, head.size, reader(connection, log_id)), note)
 
 
+def has_entry_by(connection: Connection, log_id: int, key_id: str) -> bool:
+    """Return whether a key signed an entry of a log."""
+    wanted = select(log_entry.c.idx).where(log_entry.c.log_id == log_id, log_entry.c.key_id == key_id).limit(1)
+    return connection.scalar(wanted) is not None
+
+
 def notices(connection: Connection, log_id: int) -> Iterator[LogEntry]:
     """Yield every notice of a log, oldest first."""
     wanted = _ENTRIES.where(log_entry.c.log_id == log_id, log_entry.c.kind == EntryKind.NOTICE)

@@ -10,6 +10,7 @@ import tomllib
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.domain.status import QuestionType
@@ -25,13 +26,19 @@ _SPECIFICITY = (QuestionType.GO, QuestionType.RECOMMENDATION, QuestionType.APPRO
 _NOTHING = "no word asks for a judgement"
 _LONGEST_REQUEST = 20_000
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_CLAUSE_END = re.compile(r"[.?!;:](?=\s|$)|\n")
+_CLAUSE_END = re.compile(r"([.?!;:])(?=\s|$)|\n")
 _LONGEST_BECAUSE = 80
 # Phrases take time proportional to the square of a word's length; no trigger is longer.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[^\s,;:!?¿¡\"“”()\[\]{}<>]+")
 
 _Words: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    words: _Words
+    has_question_mark: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,42 @@ class KindOfQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class _StatementWords:
+    """Words that tell "the first steps are fine" from "are the first steps fine".
+
+    Attributes:
+        verbs: First words of phrases that ask only in a question.
+        before: Words that may stand before the verb of a question.
+        asking: Words that make a question of the statement after them, such as `whether`.
+        tags: Last words that make a question of the statement before them, as in `this is fine, right`.
+    """
+
+    verbs: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
+    asking: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+
+    def is_statement(self, clause: _Clause, words_before: _Words, match: str) -> bool:
+        """Return whether a phrase of a clause states something and asks for nothing."""
+        if match.split(maxsplit=1)[0].casefold() not in self.verbs or clause.has_question_mark:
+            return False
+        is_inverted = all(word in self.before for word in words_before)
+        last = clause.words[-1].casefold()
+        has_tag = last in self.tags and not match.casefold().endswith(last)
+        return not is_inverted and not has_tag and self.asking.isdisjoint(words_before)
+
+
+@dataclass(frozen=True, slots=True)
 class _Triggers:
     words: dict[str, QuestionType]
     phrases: dict[QuestionType, tuple[str, ...]]
     openers: tuple[str, ...]
     things: frozenset[str]
     negations: frozenset[str]
+    statements: _StatementWords
+    nouns: frozenset[str]
+    verb_after: frozenset[str]
+    purposes: frozenset[str]
     joint: re.Pattern[str]
     speed_up: tuple[str, ...]
     speed_words: frozenset[str]
@@ -130,7 +167,7 @@ def _first_of(
     Phrases of `code` are skipped.
     """
     for every in _clauses(text, triggers):
-        clause = " ".join(every)
+        clause = " ".join(every.words)
         for each in _possible(code, clause):
             clause = each.sub("`code`", clause)
         words = tuple(clause.split())
@@ -144,16 +181,22 @@ def _first_of(
     return ""
 
 
-def _clauses(text: str, triggers: _Triggers) -> list[_Words]:
+def _clauses(text: str, triggers: _Triggers) -> list[_Clause]:
     without_code = _CODE.sub(" `code` ", text)
-    sentences = _CLAUSE_END.split(without_code)
-    parts = [part for sentence in sentences for part in triggers.joint.split(" ".join(sentence.split()))]
+    split = _CLAUSE_END.split(without_code)
+    sentences = zip_longest(split[::2], split[1::2])
+    parts = [
+        (part, end == "?") for sentence, end in sentences for part in triggers.joint.split(" ".join(sentence.split()))
+    ]
     return [
-        words for part in parts if (words := tuple(word.rstrip(".'")[:_LONGEST_WORD] for word in _WORD.findall(part)))
+        _Clause(words, has_question_mark)
+        for part, has_question_mark in parts
+        if (words := tuple(word.rstrip(".'")[:_LONGEST_WORD] for word in _WORD.findall(part)))
     ]
 
 
-def _kind_of_clause(words: _Words, triggers: _Triggers) -> KindOfQuestion | None:
+def _kind_of_clause(every: _Clause, triggers: _Triggers) -> KindOfQuestion | None:
+    words = every.words
     clause = " ".join(words)
     opener = next((match for phrase in _possible(triggers.openers, clause) if (match := phrase.match(clause))), None)
     if opener:
@@ -161,11 +204,14 @@ def _kind_of_clause(words: _Words, triggers: _Triggers) -> KindOfQuestion | None
     for kind in _SPECIFICITY:
         for phrase in _possible(triggers.phrases[kind], clause):
             match = phrase.search(clause)
-            if match and not _is_negated(tuple(clause[: match.start()].casefold().split()), triggers):
+            before = tuple(clause[: match.start()].casefold().split()) if match else ()
+            if not match or _is_negated(before, triggers):
+                continue
+            if kind is not QuestionType.APPROVAL or not triggers.statements.is_statement(every, before, match.group()):
                 return KindOfQuestion(kind, match.group()[:_LONGEST_BECAUSE])
     for position, word in enumerate(words):
         known = triggers.words.get(word.casefold())
-        if known and _asks(words, position, triggers):
+        if known and _asks(words, position, triggers) and not _is_noun_or_purpose(known, words, position, triggers):
             return KindOfQuestion(known, word[:_LONGEST_BECAUSE])
     return None
 
@@ -174,6 +220,16 @@ def _asks(words: _Words, position: int, triggers: _Triggers) -> bool:
     before = tuple(word.casefold() for word in words[:position])
     is_thing = bool(before) and before[-1] in triggers.things
     return not is_thing and not _is_negated(before, triggers)
+
+
+def _is_noun_or_purpose(kind: QuestionType, words: _Words, position: int, triggers: _Triggers) -> bool:
+    """Return whether a word names a thing (`overfit test`) or says what for (`want to ship`)."""
+    if not position:
+        return False
+    before = words[position - 1].casefold()
+    if kind is QuestionType.GO:
+        return before in triggers.purposes
+    return words[position].casefold() in triggers.nouns and before not in triggers.verb_after
 
 
 def _is_negated(before: _Words, triggers: _Triggers) -> bool:
@@ -192,6 +248,11 @@ def _triggers(text: str) -> _Triggers:
         openers=tuple(table["openers"]),
         things=frozenset(table["things"]),
         negations=frozenset(table["negations"]),
+        # Tables of earlier versions have none, and statements ask for an approval by them.
+        statements=_StatementWords(**{name: frozenset(words) for name, words in table.get("statements", {}).items()}),
+        nouns=frozenset(table.get("nouns", {}).get("words", ())),
+        verb_after=frozenset(table.get("nouns", {}).get("verb_after", ())),
+        purposes=frozenset(table.get("nouns", {}).get("purposes", ())),
         joint=re.compile(rf",?\s+(?:and|then|und|et|y)\s+(?:then\s+|also\s+)?(?=(?:{asking})\b)", re.IGNORECASE),
         speed_up=tuple(table["speed-up"]["phrases"]),
         speed_words=frozenset(table["speed-up"]["words"]),

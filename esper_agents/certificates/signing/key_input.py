@@ -13,7 +13,9 @@ from typing import NoReturn
 
 from esper_agents.certificates.signing.allowed_signers import (
     NAMESPACE,
+    RefusedLine,
     Signer,
+    Signers,
     is_principal,
     read_signer,
     read_signers,
@@ -23,7 +25,8 @@ from esper_agents.certificates.signing.public_keys import as_ssh, read_public_ke
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import IntegrityError, UsageError
 
-_MOST_BYTES = 16 * 2**10
+_MOST_BYTES = 64 * 2**10
+_MOST_LINES = 100
 _SSH = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ ")
 _PEM = "-----BEGIN "
 _NOTE = re.compile(r"([^\s+]+)\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+")
@@ -52,6 +55,40 @@ def claimed_signer(key: str, name: str) -> Signer:
     if not is_principal(signer.principal):
         raise UsageError("the key has no owner name of letters, digits and ._+@=:/~- only", remedy="add --name NAME")
     return signer
+
+
+def claimed_signers(key: str, name: str) -> Signers:
+    """Parse a public key, or a saved list of keys such as a code host serves at `/NAME.keys`.
+
+    Args:
+        key: As for `claimed_signer`, or a file with one OpenSSH key or allowed_signers line per line.
+        name: Owner of the keys; if empty, the name stated with each key.
+
+    Raises:
+        UsageError: As for `claimed_signer`; or no line of the list is a key.
+    """
+    text = key.strip()
+    if not (_SSH.match(text) or _NOTE.fullmatch(text)):
+        text = _text_of(key).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if text.startswith(_PEM) or "PRIVATE KEY" in text[:200] or len(lines) <= 1:
+        return Signers((claimed_signer(key, name),))
+    found: dict[str, Signer] = {}
+    refused = []
+    for number, line in enumerate(lines[:_MOST_LINES], start=1):
+        try:
+            signer = _read(line, name)
+        except IntegrityError as error:
+            refused.append(RefusedLine(f"key {number}", error.problem))
+            continue
+        if not is_principal(signer.principal):
+            raise UsageError(f"key {number} of the list has no owner name", remedy="add --name NAME")
+        found.setdefault(signer.blob, signer)
+    if len(lines) > _MOST_LINES:
+        refused.append(RefusedLine(f"key {_MOST_LINES + 1}", f"the list has more than {_MOST_LINES} keys"))
+    if not found:
+        raise UsageError(f"no line of {key[:200]!r} is a key: {refused[0].why}", remedy="save the list again")
+    return Signers(tuple(found.values()), tuple(refused))
 
 
 def signers_in(text: str) -> tuple[Signer, ...]:

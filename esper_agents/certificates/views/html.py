@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TEMPLATE = "certificate.html.j2"
 STYLE = "certificate.css"
 # Increased when the same template gives other bytes.
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _LONGEST_RECORD = 4000
 _INK = HtmlInk()
 _ASKED = {
@@ -121,7 +121,7 @@ def render_html(data: bytes, named: str = "") -> str:
     """
     view, named = view_of(data), named or html_layout()
     template, style = _files_of(named)
-    text = _environment().get_template(template).render(view=view, page=_page(view, named, style))
+    text = html_environment().get_template(template).render(view=view, page=_page(view, named, style))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
 
@@ -151,7 +151,7 @@ def _page(view: CertificateView, named: str, style_file: str) -> Page:
     for at, each in enumerate(view.evidence.shown, 1):
         numbers.setdefault(each.id, at)
     return Page(
-        tone=_tone(certificate.verdict),
+        tone=tone_of(certificate.verdict),
         answer=_answer(certificate.verdict),
         ladder=_ladder(certificate.verdict),
         found=_found(certificate),
@@ -163,7 +163,8 @@ def _page(view: CertificateView, named: str, style_file: str) -> Page:
     )
 
 
-def _tone(verdict: Verdict) -> str:
+def tone_of(verdict: Verdict) -> str:
+    """Return the tone of a verdict: good, caution, open, bad, stop or plain."""
     match verdict.stance:
         case Stance.EMERGENCY:
             return "stop"
@@ -196,6 +197,11 @@ def _found(certificate: Certificate) -> str:
     return counted(order)
 
 
+def measurements_of(evidence: Iterable[Evidence]) -> tuple[Measurement, ...]:
+    """Return the measurements among pieces of evidence, with their plots."""
+    return tuple(_measurements(evidence))
+
+
 def _measurements(evidence: Iterable[Evidence]) -> Iterator[Measurement]:
     for each in evidence:
         if plots := plots_of(each):
@@ -218,12 +224,18 @@ class _Escaped:
 
 
 @cache
-def _environment() -> Environment:
+def html_environment(folder: str = "certificates") -> Environment:
+    """Return the environment of the HTML templates in a packaged data folder; every expression is escaped.
+
+    Args:
+        folder: Name of the folder; see `paths.data_folder`.
+    """
+
     def finalize(value: Any) -> _Escaped:
         # Anything that no ink produced is text, even if it claims to be markup.
         return _Escaped((value if isinstance(value, EscapedText) else _INK.prose(str(value))).text)
 
-    made = environment(_INK, finalize, is_html=True)
+    made = environment(_INK, finalize, is_html=True, folder=folder)
     made.filters |= {"block": _INK.block, "record": _record, "references": _references}
     return made
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = "certificate.md.j2"
 # Increased when the same template gives other bytes, so that older views are distinguished from altered ones.
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _LABEL = re.compile(r"\*\*([A-Z][A-Za-z ]*)\*\*:")
 # A blank line that Markdown needs and a terminal does not: any that is not in front of a heading.
 _BLANK_LINE = re.compile(r"\n\n(?!#)")

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 _LAYOUT = re.compile(r"[0-9]{1,4}\.[0-9a-f]{12}")
 
 
-def environment(ink: TextEscaper, finalize: Callable[[Any], object], *, is_html: bool) -> Environment:
+def environment(
+    ink: TextEscaper, finalize: Callable[[Any], object], *, is_html: bool, folder: str = "certificates"
+) -> Environment:
     """Return an environment for the templates of one format.
 
     Args:
         ink: Escaper of the format.
         finalize: Escapes the value of each expression with the same ink.
         is_html: Whether Jinja also escapes values that `finalize` does not mark as escaped.
+        folder: Packaged data folder with the templates; see `paths.data_folder`.
     """
-    made = strict_environment("certificates", finalize, autoescape=is_html)
+    made = strict_environment(folder, finalize, autoescape=is_html)
 
     def listed(names: Sequence[str]) -> EscapedText:
         """Return the first fifty names as a list in one line."""

@@ -74,7 +74,7 @@ def gate(
         GateLevel, typer.Option("--fail-on", help="Fail on uncovered files, on verdicts against files, or never")
     ] = GateLevel.UNCOVERED,
     diff: Annotated[
-        str, typer.Option("--diff", metavar="REV", help="Only files that differ from a revision, such as main")
+        str, typer.Option("--diff", metavar="REV", help="Only files that differ from a revision, or in A..B")
     ] = "",
     style: Annotated[GateFormat, typer.Option("--format", help="Output format")] = GateFormat.TEXT,
     output: Annotated[
@@ -91,7 +91,8 @@ def gate(
     The exit code is the answer; no certificate is written. Certificates of approvals and go/no-go questions count.
     Advice and recommendations count neither for nor against a file. A certificate covers a file if its agent reviewed
     the whole file with the rules of all categories. A certificate about a change covers the files that it added, and
-    those whose earlier content was covered; with --diff, the content of that revision needs no certificate.
+    those whose earlier content was covered; with --diff, the content of that revision needs no certificate. With
+    --diff A..B, the files are those of B, read from git without a checkout.
 
     Reads the archive and the published files of the project. A key in the project's .esper/trusted_keys counts only if
     you accepted it (`esper keys trust --from-project`) or pass it with --trusted-key. An override that makes a status
@@ -106,6 +107,7 @@ def gate(
       esper gate
       esper gate src --require APPROVED --require CONDITIONALLY_APPROVED --agent pytorch-code-reviewer
       esper gate --diff origin/main
+      esper gate --diff main...fix/loss
       esper gate --trusted-key keys/team --format sarif --output gate.sarif
     """
     from esper_agents.api import check_coverage, read_trusted_keys
@@ -125,8 +127,8 @@ def gate(
     )
     for file, written in ((summary, GateFormat.MARKDOWN), (sarif, GateFormat.SARIF), (junit, GateFormat.JUNIT)):
         if file is not None:
-            _write(file, _formatted(found, written))
-    text = _formatted(found, GateFormat.JSON if as_json else style)
+            _write(file, _formatted(found, written, diff))
+    text = _formatted(found, GateFormat.JSON if as_json else style, diff)
     if output is not None:
         _write(output, text)
     else:
@@ -134,17 +136,18 @@ def gate(
     raise typer.Exit(found.exit_code)
 
 
-def _formatted(found: GateResult, style: GateFormat) -> str:
+def _formatted(found: GateResult, style: GateFormat, since: str) -> str:
     """Return the result in an output format, without secrets."""
     from esper_agents.cli.gate.outputs import as_annotations, as_junit, as_markdown, as_sarif
 
     found = redact(found)
     match style:
         case GateFormat.TEXT:
-            return "".join(f"{line}\n" for line in _lines(found))
+            return "".join(f"{line}\n" for line in _lines(found, since))
         case GateFormat.JSON:
             coverage = [asdict(each) for each in found.coverage]
-            return json_text({"root": str(found.root), "coverage": coverage, "exit_code": int(found.exit_code)})
+            about = {"root": str(found.root), "commit": found.commit}
+            return json_text({**about, "coverage": coverage, "exit_code": int(found.exit_code)})
         case GateFormat.MARKDOWN:
             return as_markdown(found.coverage)
         case GateFormat.GITHUB:
@@ -155,7 +158,7 @@ def _formatted(found: GateResult, style: GateFormat) -> str:
             return json.dumps(as_sarif(found.coverage), indent=2) + "\n"
 
 
-def _lines(found: GateResult) -> Iterator[str]:
+def _lines(found: GateResult, since: str) -> Iterator[str]:
     from esper_agents.api import CoverageState
 
     worst = list(CoverageState)
@@ -163,7 +166,8 @@ def _lines(found: GateResult) -> Iterator[str]:
     bad.sort(key=lambda each: (worst.index(each.standing), each.path))
     covered = len(found.coverage) - len(bad)
     certificates = number_of(found.certificates, "certificate")
-    yield outlined(f"covered: {covered} of {len(found.coverage)}, by {certificates} in {found.root}")
+    where = f"{found.root} at commit {found.commit[:12]}" if found.commit else str(found.root)
+    yield outlined(f"covered: {covered} of {len(found.coverage)}, by {certificates} in {where}")
     for each in bad[:_MOST_SHOWN]:
         by = f" ({each.certificate})" if each.certificate else ""
         yield outlined(f"{each.path}{f' for {each.agent}' if each.agent else ''}: {each.standing}, {each.why}{by}", 1)
@@ -174,7 +178,9 @@ def _lines(found: GateResult) -> Iterator[str]:
         yield outlined(f"{each.path}: {each.standing}, {each.why} ({each.certificate})", 1)
     missing = [each for each in bad if each.standing in {CoverageState.UNCOVERED, CoverageState.NOT_CURRENT}]
     undecided = [each for each in bad if each.standing is CoverageState.UNDECIDED and each.certificate]
-    if missing:
+    if missing and found.commit:
+        yield one_line(f"next: esper submit 'is this change safe to merge?' --diff {shlex.quote(since)}")
+    elif missing:
         # Without paths, the task applies to the whole project.
         files = dict.fromkeys(relpath(found.root / each.path) for each in missing)
         named = shlex.join(files) if len(files) <= _MOST_NAMED else ""

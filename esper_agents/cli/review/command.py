@@ -79,7 +79,7 @@ def review(
         bool, typer.Option("--no-context", help="Analyze the named paths without their project")
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write the cache")] = False,
-    explain: Annotated[str, typer.Option(metavar="PATH:LINE", help="Explain the findings at this line of a file")] = "",
+    explain: Annotated[str, typer.Option(metavar="PATH:LINE", help="Explain findings and values at this line")] = "",
     list_rules: Annotated[bool, typer.Option("--list-rules", hidden=True, help="Same as `esper rule`")] = False,
     project: Annotated[
         Path | None, typer.Option("--project", metavar="PATH", help="Project directory [default: around the paths]")
@@ -162,7 +162,7 @@ def _line(options: ReviewOptions, file: Path, line: int, style: OutputFormat) ->
     from esper_agents.cli.review.text_output import line_as_json, line_as_text
 
     found = redact(review_line(options, file, line))
-    if not found.diagnostics and not found.suppressed:
+    if not (found.diagnostics or found.suppressed or found.values or found.events):
         others = ", ".join(map(str, found.other_lines))
         remedy = f"lines with findings: {others}" if others else f"run `esper review {found.path}`; it has no finding"
         raise UsageError(f"no finding at {found.path}:{line}", remedy=remedy)

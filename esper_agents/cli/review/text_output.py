@@ -82,7 +82,7 @@ def summary(outcome: ReviewOutcome) -> str:
 
 
 def line_as_text(review: LineReview) -> str:
-    """Return the findings at a line as text: the source around it, each finding, and the page of its rule."""
+    """Return a line as text: the source around it, findings, values and events, and the pages of the rules."""
     from esper_agents.api import rule_page
 
     stream = io.StringIO()
@@ -96,6 +96,13 @@ def line_as_text(review: LineReview) -> str:
         for each in review.suppressed:
             _claim(each.claim)
             say("suppressed", each.reason)
+            echo()
+        for label, texts in (("value", review.values), ("event", review.events)):
+            for text in texts:
+                say(label, text)
+        if review.note:
+            say("note", review.note)
+        if review.values or review.events or review.note:
             echo()
         for code in _rules_of(review):
             echo(rule_page(code))

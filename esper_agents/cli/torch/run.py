@@ -85,6 +85,8 @@ def present(made: MeasurementReport, folder: Path, show: Show, *, as_json: bool)
     echo()
     if made.interpreter:
         say("measured", f"with {made.interpreter}")
+    for text in made.packages_not_run:
+        say("imported", text)
     echo(f"{'kept in':<11}{one_line(str(folder))}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import ToolCall
-from esper_agents.domain.assumption import AssumptionState, InformationGap
+from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category
 from esper_agents.domain.request import Quantity
@@ -103,19 +103,19 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
     kinds = {str(each.evidence.output["status"]) for each in runs}
     has_allocator = "allocator" in runs[0].evidence.output["result"]
     for kind, words in _KINDS.items():
-        state = settled(is_so=kind in kinds)
-        if kind == "fragmentation" and not has_allocator:
-            state = AssumptionState.OPEN
-        yield Hypothesis(f"{target.name}: {words}", 1.0 if kind in kinds else 0.5, state, ids, command)
+        # Without an allocator that reserves memory, fragmentation is an information gap.
+        if kind != "fragmentation" or has_allocator:
+            state = settled(is_so=kind in kinds)
+            yield Hypothesis(f"{target.shown}: {words}", 1.0 if kind in kinds else 0.5, state, ids, command)
     rates = [each.evidence.output.get("bytes_per_step") or 0 for each in runs]
     if len(rates) > 1 and rates[0] > 0:
         is_same = abs(rates[1] - rates[0]) <= _SAME_RATE * rates[0]
-        text = f"{target.name} grows by {rates[0]} bytes a step, however many steps are made"
+        text = f"{target.shown} grows by {rates[0]} bytes a step, however many steps are made"
         yield Hypothesis(text, 0.9, settled(is_so=is_same), ids, command)
     held = {str(each.claim.location) for each in measured(reports) if each.claim.name == _GROWS}
     for each in seen.mine:
         place = str(each.claim.location)
-        text = f"{each.claim.name} at {place} is what holds memory when {target.name} runs"
+        text = f"{each.claim.name} at {place} is what holds memory when {target.shown} runs"
         yield Hypothesis(text, 0.6, settled(is_so=place in held), ids, command)
 
 
@@ -123,8 +123,10 @@ def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) 
     runs = _runs(reports)
     first = runs[0].evidence.output
     said = " ".join(f"{each.evidence.summary}." for each in runs)
-    state = f"Kind of trouble: {first['status']}, as {first['because']}."
-    ran = f"{brief.agent.name} ran {target.name} ({target.because})."
+    # The sizes of inputs made by the program are small, and tell nothing of the user's.
+    found = "With these inputs, not yours: " if target.definition else "Kind of trouble: "
+    state = f"{found}{first['status']}, as {first['because']}."
+    ran = f"{brief.agent.name} ran {target.ran}."
     return f"{ran} {said} {state}{_holder(first)}{_observed(brief, first)}"
 
 
@@ -148,7 +150,7 @@ def _holder(output: JsonObject) -> str:
 
 def _caveats(target: ChosenTarget, first: ToolReport) -> tuple[str, ...]:
     device = first.evidence.output["result"]["device"]
-    texts = [f"Measured on {device} under torch {first.evidence.output['torch']}, on the inputs of {target.name}."]
+    texts = [f"Measured on {device} under torch {first.evidence.output['torch']}, on the inputs of {target.shown}."]
     if device == "cpu":
         texts.append("The caching allocator of a GPU reserves more than is allocated here.")
     return tuple(texts)

@@ -94,7 +94,7 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
     ids = tuple(each.evidence.id for each in done)
     command = done[0].evidence.rerun
     bad = [each for each in done if each.evidence.output["status"] != "clean"]
-    yield Hypothesis(f"a run of {target.name} leaves a NaN or Inf", 1.0, settled(is_so=bool(bad)), ids, command)
+    yield Hypothesis(f"a run of {target.shown} leaves a NaN or Inf", 1.0, settled(is_so=bool(bad)), ids, command)
     places = {_place(each) for each in bad} - {""}
     if len(bad) > 1 and len(places) == 1:
         text = f"the first one comes from {min(places)} in every run"
@@ -102,7 +102,7 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
     for each in seen.mine:
         place = each.claim.location
         is_met = str(place) in places
-        text = f"{each.claim.name} at {place} makes the first NaN or Inf when {target.name} runs on these inputs"
+        text = f"{each.claim.name} at {place} makes the first NaN or Inf when {target.shown} runs on these inputs"
         yield Hypothesis(text, 0.5, settled(is_so=is_met), ids, command)
 
 
@@ -114,22 +114,22 @@ def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) 
     said = " ".join(f"{report.evidence.summary}." for report in reports)
     first = next((each.claim for each in measured(reports)), None)
     why = f" {first.message[0].upper()}{first.message[1:]}." if first else ""
-    return f"{brief.agent.name} ran {target.name} ({target.because}). {said}{why}"
+    return f"{brief.agent.name} ran {target.ran}. {said}{why}"
 
 
 def _caveats(target: ChosenTarget, reports: Sequence[ToolReport]) -> tuple[str, ...]:
     if measured(reports):
         return (
-            f"One case proves it; mend it, and run {target.name} again: a later operation may hide behind the first.",
+            f"One case proves it; fix it, and run {target.shown} again: a later operation may hide behind the first.",
         )
-    return (f"No finite run of {target.name} excludes a batch on which it would not be finite.",)
+    return (f"No finite run of {target.shown} excludes a batch on which it would not be finite.",)
 
 
 def _gaps(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolReport]) -> Iterator[InformationGap]:
     if not measured(reports):
         yield InformationGap(
             "a batch, and the parameters of that step, on which a NaN or Inf appears",
-            f"{target.name} stays finite on its own inputs, so the one that was seen came of others",
+            f"{target.shown} stays finite on its own inputs, so the one that was seen came of others",
             f"esper torch nan {target.name} --inputs FILE:FUNCTION",
             blocks_approval=not seen.mine,
         )

@@ -92,7 +92,7 @@ def _hypotheses(target: ChosenTarget, reports: Sequence[ToolReport]) -> Iterator
             continue
         again = [each["shares"].get(kind, 0.0) for each in others]
         is_so = abs(again[0] - share) <= _AGREEING if again else None
-        text = f"{kind} takes {share:.0%} of a call of {target.name}"
+        text = f"{kind} takes {share:.0%} of a call of {target.shown}"
         yield Hypothesis(
             f"{text}, and about as much when it is profiled again", share, settled(is_so=is_so), ids, command
         )
@@ -108,7 +108,7 @@ def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) 
     analysis: JsonObject = first.output["result"]["analysis"]
     advice = analysis["advice"][0]
     bound = f"No cure of that gives more than {analysis['most_speedup']:.3g}x."
-    profiled = f"{brief.agent.name} profiled {target.name} ({target.because})."
+    profiled = f"{brief.agent.name} profiled {target.ran}."
     again = reports[1].evidence.output.get("status") if len(reports) > 1 else None
     doubt = (
         f" Profiled again it was {again}, so the kind is not settled."

@@ -87,20 +87,20 @@ def _hypotheses(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[Too
     command = compiled[0].evidence.rerun
     found = measured(reports)
     is_clean = all(each.evidence.output["status"] == "clean" for each in compiled)
-    yield Hypothesis(f"torch.compile makes one graph of {target.name}", 1.0, settled(is_so=is_clean), ids, command)
+    yield Hypothesis(f"torch.compile makes one graph of {target.shown}", 1.0, settled(is_so=is_clean), ids, command)
     recompiles = any(each.claim.name in _AGAIN for each in found)
-    text = f"{target.name} is compiled again from call to call"
+    text = f"{target.shown} is compiled again from call to call"
     yield Hypothesis(text, 0.8, settled(is_so=recompiles), ids, command)
     broken = {(each.claim.location.path, each.claim.location.line) for each in found if each.claim.name == _BROKEN}
     for each in seen.mine:
         if each.claim.name == "graph-break":
             place = each.claim.location
             is_met = (place.path, place.line) in broken
-            text = f"{place} breaks the graph when {target.name} runs on these inputs"
+            text = f"{place} breaks the graph when {target.shown} runs on these inputs"
             yield Hypothesis(text, 0.5, settled(is_so=is_met), ids, command)
     if exported := _done(reports, "torch-export"):
         evidence = exported[0].evidence
-        text = f"torch.export takes {target.name} as it is"
+        text = f"torch.export takes {target.shown} as it is"
         yield Hypothesis(
             text, 0.4, settled(is_so=evidence.output["status"] == "exports"), (evidence.id,), evidence.rerun
         )
@@ -117,13 +117,13 @@ def _done(reports: Sequence[ToolReport], tool: str) -> list[ToolReport]:
 def _summary(brief: Brief, target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> str:
     answers = " ".join(f"{report.evidence.summary}." for report in reports)
     version = first.evidence.output["torch"]
-    return f"{brief.agent.name}, under torch {version}, ran {target.name} ({target.because}). {answers}"
+    return f"{brief.agent.name}, under torch {version}, ran {target.ran}. {answers}"
 
 
 def _caveats(target: ChosenTarget, first: ToolReport) -> tuple[str, ...]:
     version = first.evidence.output["torch"]
     return (
-        f"It holds for torch {version} and the inputs that {target.name} was given; others can break elsewhere.",
+        f"It holds for torch {version} and the inputs that {target.shown} was given; others can break elsewhere.",
         "Compiled without inductor: what only code generation would refuse was not tried.",
     )
 

@@ -211,7 +211,7 @@ def _metrics(first: ToolReport) -> str:
 
 def _baseline_only(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) -> str:
     said = " ".join(f"{report.evidence.summary}." for report in reports)
-    return f"{brief.agent.name} was given no candidate, so nothing was compared; the baseline of {target.name}: {said}"
+    return f"{brief.agent.name} was given no candidate, so nothing was compared; the baseline of {target.shown}: {said}"
 
 
 def _candidate_gap(target: ChosenTarget) -> InformationGap:

@@ -101,23 +101,23 @@ def _hypotheses(target: ChosenTarget, first: ToolReport, reports: Sequence[ToolR
         if share >= _AGREEING and kind != "unexplained":
             again = [_analysis(profile)["shares"].get(kind, 0.0) for profile in profiles[1:]]
             is_so = abs(again[0] - share) <= _AGREEING if again else None
-            text = f"{kind} binds {share:.0%} of a call of {target.name}, profiled twice"
+            text = f"{kind} binds {share:.0%} of a call of {target.shown}, profiled twice"
             yield Hypothesis(text, share, settled(is_so=is_so), ids, evidence.rerun)
     if explained := completed(reports, "torch-explain"):
         is_clean = explained.evidence.output["status"] == "clean"
-        text = f"{target.name} can be compiled as one graph, so that what is elementwise can be fused"
+        text = f"{target.shown} can be compiled as one graph, so that what is elementwise can be fused"
         weight = analysis["shares"].get("memory-bandwidth", 0.0) + analysis["shares"].get("dispatch-and-python", 0.0)
         yield Hypothesis(text, weight, settled(is_so=is_clean), (explained.evidence.id,), explained.evidence.rerun)
     if remembered := completed(reports, "torch-memory"):
         grows = any(finding.claim.name == _GROWS for finding in remembered.findings)
-        text = f"{target.name} holds no more memory from step to step"
+        text = f"{target.shown} holds no more memory from step to step"
         yield Hypothesis(text, 0.1, settled(is_so=not grows), (remembered.evidence.id,), remembered.evidence.rerun)
 
 
 def _summary(brief: Brief, target: ChosenTarget, first: ToolReport, reports: Sequence[ToolReport]) -> str:
     said = " ".join(f"{each.evidence.summary}." for each in (first, *reports[2:]))
     rows = "; ".join(_row(each) for each in _analysis(first)["operations"][:_MOST_OPERATIONS] if isinstance(each, dict))
-    return f"{brief.agent.name} measured {target.name} ({target.because}). {said} Costliest: {rows or 'no operation'}."
+    return f"{brief.agent.name} measured {target.ran}. {said} Costliest: {rows or 'no operation'}."
 
 
 def _row(row: JsonObject) -> str:

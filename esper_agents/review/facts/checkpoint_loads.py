@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
-from esper_agents.review.argument_origins import FROM_OUTSIDE, origin_of
+from esper_agents.review.argument_origins import UNTRUSTED, assumed_writer, origin_of
 from esper_agents.review.fact_query import Assessment, FactQuery
+from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.symbols import is_for_some_versions
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class CheckpointLoads(FactQuery):
     """Every `torch.load`, unpickling and hub call, with the origin of its argument; the safe ones too."""
 
     name = "checkpoint-loads"
-    topics = ("security", "checkpoints")
+    topics = ("security", UNTRUSTED, "checkpoints")
     claim = "loading a file may execute code of whoever wrote it"
     category = Category.SECURITY
     rules = ("ESP901", "ESP902", "ESP903")
@@ -50,10 +51,13 @@ class CheckpointLoads(FactQuery):
                 yield self._torch(file, call, index)
             for call in file.calls_to(*_UNPICKLE):
                 origin = origin_of(call, index)
+                if _is_own(call):
+                    text = f"`{call.path}` reads what this class pickled itself; {origin}"
+                    yield self.fact(file, call.node, Assessment.FINE, text)
+                    continue
                 text = f"`{call.path}` executes what the data says; {origin}"
                 remedy = "load tensors with safetensors, data as JSON"
-                assumption = "" if origin in FROM_OUTSIDE else "others can write it"
-                yield self.problem(file, call.node, text, remedy, assumption=assumption)
+                yield self.problem(file, call.node, text, remedy, assumption=assumed_writer(origin, subject))
             for call in file.calls_to(*_HUB):
                 text = f"`{call.path}` downloads code or weights; {origin_of(call, index)}"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
@@ -82,3 +86,12 @@ class CheckpointLoads(FactQuery):
         return self.fact(
             file, call.node, Assessment.SHOULD_CHECK, text, "write `weights_only=True`, or require torch 2.6"
         )
+
+
+def _is_own(call: Call) -> bool:
+    """Return whether an attribute is unpickled to which its class assigns only what it pickles itself."""
+    given, owner = call.argument(0), call.function.owner
+    assigned = owner.attributes.get(dotted(given), ()) if owner is not None and given is not None else ()
+    return bool(assigned) and all(
+        tail_of(dotted(getattr(each.value, "func", each.value))) == "dumps" for each in assigned
+    )

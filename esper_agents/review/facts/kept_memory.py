@@ -131,6 +131,9 @@ class KeptMemory(FactQuery):
             elif _says(call, "retain_graph") and others:
                 text = f"`retain_graph=True` keeps the graph for the backward at line {others[0].line}, which frees it"
                 yield self.fact(file, call.node, Assessment.FINE, text)
+            elif _says(call, "retain_graph") and (loop := _loop_over_losses(call)) is not None:
+                text = f"`retain_graph=True` keeps the graph for the next loss of the loop at line {loop}"
+                yield self.fact(file, call.node, Assessment.FINE, text)
             elif _says(call, "retain_graph") and hot_around(call.block, index) is not None:
                 text = "`retain_graph=True`, and no other backward follows: each step's graph lives as long as its loss"
                 remedy = "leave out `retain_graph=True`; detach what goes from step to step"
@@ -275,6 +278,16 @@ def _is_list(value: ast.expr) -> bool:
 def _says(call: Call, keyword: str) -> bool:
     value = next((each.value for each in call.node.keywords if each.arg == keyword), None)
     return isinstance(value, ast.Constant) and value.value is True
+
+
+def _loop_over_losses(call: Call) -> int | None:
+    """Return the line of a loop whose rounds take another loss backward each; None if a round makes the loss itself."""
+    loop = call.block.loop
+    names = {dotted(part) for given in call.node.args for part in walk(given) if isinstance(part, ast.Name)}
+    names.add(call.receiver)
+    if loop is None or names.isdisjoint(loop.targets):
+        return None
+    return getattr(loop.node, "lineno", None)
 
 
 def _fetched(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> bool:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
-from esper_agents.review.argument_origins import FROM_OUTSIDE, origin_of
+from esper_agents.review.argument_origins import FROM_OUTSIDE, UNTRUSTED, assumed_writer, origin_of
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
@@ -41,7 +41,7 @@ class OutsideData(FactQuery):
     """Every archive that is extracted, download, call with remote code, YAML or pickled array, with its origin."""
 
     name = "outside-data"
-    topics = ("security",)
+    topics = ("security", UNTRUSTED)
     claim = "data from outside decides which code runs or which files are written"
     refutes = False
     category = Category.SECURITY
@@ -56,20 +56,20 @@ class OutsideData(FactQuery):
         """Yield one fact for each place where something from outside comes in."""
         for file in files:
             for call in file.calls_ending("extractall", "extract", "unpack_archive"):
-                yield from self._archive(file, call, index)
+                yield from self._archive(file, call, index, subject)
             for call in file.calls_to(*_YAML):
-                yield self._yaml(file, call, index)
+                yield self._yaml(file, call, index, subject)
             for call in file.calls_to(*_SAFE_YAML):
                 yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` makes plain data only")
             for call in file.calls_to(*_PICKLED):
-                yield from self._pickled(file, call, index)
+                yield from self._pickled(file, call, index, subject)
             for call in file.calls_to(*_DOWNLOADS):
                 if call.name not in _RESPONSES or _is_stored(call):
                     yield self._download(file, call, index)
             for call in file.calls:
                 yield from self._remote(file, call, index)
 
-    def _archive(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
+    def _archive(self, file: FileTables, call: Call, index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         opened = _opened(call, index)
         name = dotted(opened.func) if opened is not None else call.name
         if call.name == "shutil.unpack_archive" or name in _TAR or tail_of(name) == "TarFile":
@@ -84,13 +84,13 @@ class OutsideData(FactQuery):
                 return
             text = f"`{call.path}` writes wherever the names in the archive point, also outside the folder; {origin}"
             remedy = 'write `filter="data"` (the default since Python 3.14)'
-            others = "" if origin in FROM_OUTSIDE else "others can write the archive and "
-            yield self.problem(file, call.node, text, remedy, assumption=f"{others}Python is older than 3.14")
+            assumptions = (assumed_writer(origin, subject, "the archive"), "Python is older than 3.14")
+            yield self.problem(file, call.node, text, remedy, assumption=" and ".join(filter(None, assumptions)))
         elif opened is not None and tail_of(name) == "ZipFile":
             text = f"`{call.path}` of a zip archive drops `..` and absolute paths; {origin_of(call, index)}"
             yield self.fact(file, call.node, Assessment.FINE, text)
 
-    def _yaml(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
+    def _yaml(self, file: FileTables, call: Call, index: ProjectIndex, subject: InspectionSubject) -> Fact:
         loader = call.argument(1, "Loader")
         name = tail_of(dotted(loader)) if loader is not None else ""
         origin = origin_of(call, index)
@@ -101,18 +101,21 @@ class OutsideData(FactQuery):
             return self.fact(file, call.node, Assessment.OPEN, text)
         used = f"with `{name}`" if name else "without a loader"
         text = f"`{call.path}` {used} makes objects that the text names; {origin}"
-        assumption = "" if origin in FROM_OUTSIDE and name != "FullLoader" else "others can write the text"
+        # This loader has had holes, and has none that is known.
+        assumption = (
+            "others can write the text" if name == "FullLoader" else assumed_writer(origin, subject, "the text")
+        )
         return self.problem(file, call.node, text, "call `yaml.safe_load`", assumption=assumption)
 
-    def _pickled(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
+    def _pickled(self, file: FileTables, call: Call, index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         said = call.argument(-1, "allow_pickle")
         if call.tail == "load" and not (isinstance(said, ast.Constant) and said.value is True):
             return
         origin = origin_of(call, index)
         how = " with `allow_pickle=True`" if call.tail == "load" else ""
         text = f"`{call.path}`{how} executes what the file says; {origin}"
-        assumption = "" if origin in FROM_OUTSIDE else "others can write it"
-        yield self.problem(file, call.node, text, "store plain arrays or tables", assumption=assumption)
+        remedy = "store plain arrays or tables"
+        yield self.problem(file, call.node, text, remedy, assumption=assumed_writer(origin, subject))
 
     def _download(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
         address = call.argument(0, "url")

@@ -9,6 +9,8 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.evaluations import is_evaluation, parts_run_by, runs_of_models
 from esper_agents.review.frameworks import provides_evaluation, switches_modes
 from esper_agents.review.moded_layers import has_no_mode, holds_moded_layer, mode_changes_something
+from esper_agents.review.model.query import GradMode, runs
+from esper_agents.review.model.query import Mode as ModelMode
 from esper_agents.review.model_modes import Mode, mode_events, modes_before
 from esper_agents.review.models import belongs_to_training, forward_calls, gradients_off_around
 from esper_agents.review.renamings import means_outside
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
@@ -82,6 +85,27 @@ class EvaluationInTrainingMode(Rule):
                 seen.add(call.block.loop)
                 yield self._found(call, index)
 
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield runs of trained models without gradients, over data of their own, in training mode.
+
+        Only of models that certainly have a layer that acts differently.
+        """
+        for run in runs(index):
+            for forward in run.forwards:
+                if (
+                    forward.acts is not True
+                    or run.mode(forward) is not ModelMode.TRAINING
+                    or not _is_only_measured(run, forward)
+                ):
+                    continue
+                yield self.model_match(
+                    run.place(forward, None),
+                    f"{forward.text!r} is evaluated in training mode: nothing calls `.eval()` before",
+                    remedy=f"call `{forward.text}.eval()` before, and `{forward.text}.train()` when training goes on",
+                    confidence=Confidence.HIGH,
+                    regions=run.regions(forward),
+                )
+
     def _found(self, call: Call, index: ProjectIndex) -> RuleMatch:
         trained_here = any(each.tail in _BACKWARD for each in call.function.calls)
         caller = next(iter(index.callers(call.function)), None)
@@ -93,6 +117,21 @@ class EvaluationInTrainingMode(Rule):
             confidence=Confidence.HIGH if trained_here else Confidence.MODERATE,
             basis=SEEN if trained_here else FOLLOWED,
         )
+
+
+def _is_only_measured(run: Run, forward: ModelEvent) -> bool:
+    """Return whether a run of a model after a training, or with loaded weights, is for its result alone."""
+    if run.flows_backward(forward) or not run.is_apart(forward) or run.escapes(forward):
+        return False
+    loop = run.data_loop(forward)
+    if (loop is not None and not run.outlives(forward, loop)) or (loop is None and not forward.inputs):
+        # What a model makes of fixed noise is looked at, not measured.
+        return False
+    if forward.grad is not GradMode.OFF and (loop is None or run.trains_in(loop) or not run.is_recorded(forward)):
+        return False
+    # A mode that was set for this very run is wanted: batch statistics renewed, dropout as noise.
+    since = max((setter.number for setter in run.setters(forward)), default=-1)
+    return run.is_trained_before(forward, since) or run.has_loaded(forward, since)
 
 
 def _runs_in_training(call: Call, index: ProjectIndex) -> bool:

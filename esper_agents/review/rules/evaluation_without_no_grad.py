@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.graded_evaluations import evaluations_with_gradients, is_explained, last_switch, model_of
+from esper_agents.review.model.query import runs
 from esper_agents.review.models import (
     GRADIENT_USES,
     belongs_to_training,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
@@ -73,6 +75,33 @@ class EvaluationWithoutNoGrad(Rule):
                 yield from self._whole(call, index)
         for call, switched in evaluations_with_gradients(file, index).values():
             yield self._found(call, switched)
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield runs of models in evaluation mode over data, with gradients on and nothing sent backward."""
+        # A caller that turns gradients off shows that the function leaves it to its callers.
+        off = {(each.path, each.at) for run in runs(index) for each in run.forwards if not run.is_recorded(each)}
+        for run in runs(index):
+            for forward in run.forwards:
+                loop = run.turn(forward)
+                if loop is None or (forward.path, forward.at) in off:
+                    continue
+                if not run.is_evaluation(forward):
+                    continue
+                if forward.name == "frozen" or not run.outlives(forward, loop) or run.may_be_called_elsewhere():
+                    continue
+                if run.trains_in(loop) or run.is_sent_backward(forward) or run.escapes(forward):
+                    continue
+                # Unknown callers may turn gradients off around a function that does not set the mode itself.
+                is_switched = any(setter.frame.code is forward.frame.code for setter in run.setters(forward))
+                if run.entry.is_open and not is_switched:
+                    continue
+                yield self.model_match(
+                    run.place(forward, None),
+                    f"{forward.text!r} is evaluated with gradients on: each batch builds a graph in vain",
+                    remedy=_REMEDY,
+                    confidence=Confidence.HIGH if is_switched else Confidence.MODERATE,
+                    regions=run.regions(forward),
+                )
 
     def _whole(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield a single forward of an evaluation that a training loop repeats: its graph is let go soon, so advice."""

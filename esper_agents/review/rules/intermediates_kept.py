@@ -13,6 +13,7 @@ from esper_agents.review.gathered import Put
 from esper_agents.review.graded_evaluations import evaluations_with_gradients
 from esper_agents.review.hooks import forward_hooks, gathering_lambdas
 from esper_agents.review.hot import hot_around, hot_blocks, is_rare
+from esper_agents.review.model.kept_graphs import kept_graphs
 from esper_agents.review.models import forward_calls_in
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import FileTables, Function
 
@@ -96,6 +98,17 @@ class IntermediatesKept(Rule):
             yield from self._in_evaluation(put, index)
         for put in _stored_in_forward(file):
             yield from self._in_forward(put, index)
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield stores of intermediate values whose loss was sent backward."""
+        for kept in kept_graphs(index):
+            if not kept.is_loss and not kept.store.is_conditional:
+                yield self.model_match(
+                    kept.run.place(kept.store, None),
+                    f"{kept.store.text!r} keeps a value of every step with its autograd graph",
+                    remedy="store `value.detach().cpu()`, or the numbers you need of it",
+                    severity=None if kept.is_trained else Severity.SUGGESTION,
+                )
 
     def _from_outputs(self, put: Put, names: frozenset[str], who: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         if put.keeps(names) and not is_emptied(put.store, put.function, index):

@@ -10,6 +10,7 @@ from esper_agents.review.blocks import BlockKind
 from esper_agents.review.frameworks import repeats_as_training_step
 from esper_agents.review.kept_losses import components, losses_in_loops, losses_of_steps, names_read, was_detached
 from esper_agents.review.meters import adds_up
+from esper_agents.review.model.kept_graphs import kept_graphs
 from esper_agents.review.names import dotted
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.values import graphs_in, keeps_graph, without_gradients
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
@@ -79,6 +81,16 @@ class LossKeptWithGraph(Rule):
                 losses = _returned(function)
                 known = losses | _aliases(function, losses)
                 yield from self._gathered(function, function.block, known, losses, index)
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield stores of losses that were sent backward and are kept with their graph."""
+        for kept in kept_graphs(index):
+            if kept.is_loss:
+                yield self.model_match(
+                    kept.run.site(kept.store, kept.loop),
+                    f"{kept.store.text!r} keeps the autograd graph of the loss of every step",
+                    remedy=_REMEDY,
+                )
 
     def _handed_to_meters(self, loop: Block, losses: Collection[str], index: ProjectIndex) -> Iterator[RuleMatch]:
         for call in loop.function.calls:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.activations import Activated, Activation, first_argument
+from esper_agents.review.called_losses import called_loss, calls_of_losses
 from esper_agents.review.endings import activation_of
-from esper_agents.review.index import resolve
-from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 
 if TYPE_CHECKING:
@@ -19,16 +17,6 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
-_LOSSES = {
-    "torch.nn.functional.cross_entropy": "cross_entropy",
-    "torch.nn.functional.binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
-    "torch.nn.functional.nll_loss": "nll_loss",
-    "torch.nn.functional.kl_div": "kl_div",
-    "torch.nn.CrossEntropyLoss": "cross_entropy",
-    "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-    "torch.nn.NLLLoss": "nll_loss",
-    "torch.nn.KLDivLoss": "kl_div",
-}
 # What each loss does to what it is given, and which activation before it is one too many.
 _WRONG = {
     ("cross_entropy", Activation.SOFTMAX): Severity.CRITICAL,
@@ -43,7 +31,6 @@ _WRONG = {
     ("kl_div", Activation.SIGMOID): Severity.CRITICAL,
 }
 _OF_LOGARITHMS = frozenset({"nll_loss", "kl_div"})
-_MODULES = frozenset({tail_of(loss) for loss in _LOSSES if tail_of(loss)[0].isupper()})
 
 
 class SoftmaxBeforeLoss(Rule):
@@ -89,9 +76,9 @@ class SoftmaxBeforeLoss(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield each loss whose input went through an activation that is one too many."""
-        for call in _loss_calls(file, index):
+        for call in calls_of_losses(file, index):
             scores = first_argument(call)
-            loss = _loss_called(call, index)
+            loss, _ = called_loss(call, index)
             found = activation_of(scores, call.function, call.line, index) if scores is not None and loss else None
             if found is not None and (severity := _WRONG.get((loss, found.activation))) is not None:
                 yield self._found(call, loss, found, severity)
@@ -110,41 +97,3 @@ class SoftmaxBeforeLoss(Rule):
             basis=SEEN if here else FOLLOWED,
             severity=severity,
         )
-
-
-def _loss_calls(file: FileTables, index: ProjectIndex) -> Iterator[Call]:
-    names = index.once("names of losses", lambda: _names_of_losses(index))
-    for tail in sorted({tail_of(name) for name in _LOSSES} | names):
-        yield from file.calls_ending(tail)
-
-
-def _names_of_losses(index: ProjectIndex) -> frozenset[str]:
-    """Return the last names of what loss modules are assigned or handed to anywhere."""
-    found = {"criterion", "loss_fn", "loss_func", "loss_function"}
-    for file in index.files.values():
-        for function in file.functions if any(file.calls_ending(*_MODULES)) else ():
-            for target, assignments in function.assignments.items():
-                if any(
-                    isinstance(assignment.value, ast.Call) and _is_loss_module(assignment.value)
-                    for assignment in assignments
-                ):
-                    found.add(tail_of(target))
-    return frozenset(found)
-
-
-def _is_loss_module(value: ast.Call) -> bool:
-    return tail_of(dotted(value.func)) in _MODULES
-
-
-def _loss_called(call: Call, index: ProjectIndex) -> str:
-    """Return which loss a call computes; empty where it is none, or cannot be told."""
-    name = call.name.removesuffix("()")
-    if name in _LOSSES:
-        is_constructor = tail_of(name)[0].isupper() and not call.name.endswith("()")
-        return "" if is_constructor else _LOSSES[name]
-    made = [
-        _LOSSES.get(resolve(dotted(origin.value.func), origin.function), "")
-        for origin in index.origins(call.node.func, call.function, call.line)
-        if isinstance(origin.value, ast.Call)
-    ]
-    return made[0] if made and len(set(made)) == 1 else ""

@@ -34,16 +34,19 @@ class BaseRevision:
 
 
 @contextmanager
-def base_revision(root: Path, revision: str, target: str) -> Iterator[BaseRevision | None]:
+def base_revision(root: Path, revision: str, target: str, baseline: str) -> Iterator[BaseRevision | None]:
     """Yield the project at a revision, in a temporary folder; None for an empty revision.
+
+    If the baseline is a harness that the revision lacks, it is that of the project.
 
     Args:
         root: The project's folder.
         revision: Git revision.
         target: Target whose changes since then are recorded.
+        baseline: Target that is taken from the revision.
 
     Raises:
-        UsageError: There is no such revision.
+        UsageError: There is no such revision, or the harness cannot be copied.
         EvidenceError: git cannot read it.
     """
     if not revision:
@@ -51,9 +54,11 @@ def base_revision(root: Path, revision: str, target: str) -> Iterator[BaseRevisi
         return
     from esper_agents.git.changed_files import changed
     from esper_agents.git.revisions import checkout
+    from esper_agents.torchlab.harness import copy_harness
 
     with TemporaryDirectory(prefix="esper-base-", ignore_cleanup_errors=True) as folder:
         found = checkout(root, revision, Path(folder) / "project")
+        copy_harness(root, found.root, baseline.rpartition(":")[0])
         file = target.rpartition(":")[0]
         differ = changed(root, found.commit, target_file=file if file.endswith(".py") else None, apart_from=[PUBLISHED])
         yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)

@@ -15,6 +15,7 @@ from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
 from esper_agents.torchlab.compare.result import (
     CandidateFailure,
     ComparisonMeasurements,
+    ComparisonOutcome,
     ComparisonResult,
     StatedTolerances,
 )
@@ -51,7 +52,8 @@ class ComparisonRequest:
         allow: Allowed differences: `strides`, `waiting`.
         metric: User's metric for outputs, instead of the numeric tolerance.
         seed: Seed of every random choice.
-        has_extras: Whether to measure memory and graphs of both arms too; they decide nothing.
+        has_extras: Whether to measure memory and graphs of both arms too, if B is faster as claimed or the effort is
+            thorough; they decide nothing.
         is_timed_anyway: Whether different results do not end the comparison.
         tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
@@ -121,7 +123,7 @@ def compare(
         "kind": "compare",
         "started_at": started_at,
         "duration_ns": time.monotonic_ns() - started_ns,
-        "environment": environment,
+        "environment": {**environment, **lab.packages_not_run()},
         "sandbox": lab.choice.described(),
         "arms": {"baseline": baseline.target.described(), "candidate": candidate.target.described()},
         "request": question.described(),
@@ -242,7 +244,9 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
                 tell=tell,
                 is_stateless=correctness.is_stateless,
             )
-    if question.has_extras:
+    # They say what a speedup costs; without one, there is nothing to weigh.
+    is_wanted = question.effort is Effort.THOROUGH or judge(measured).outcome is ComparisonOutcome.FASTER
+    if question.has_extras and is_wanted:
         return replace(measured, beside=secondary_metrics(lab, arms, train=training, tell=tell))
     return measured
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +12,7 @@ from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.compare.measure import Referee
 from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
+from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker.compare.result import (
     EquivalenceCheck,
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 # Maximum runs of the baseline on inputs one ulp away; ends earlier once the referee needs no more.
 _MOST_SHIFTED = 6
 _MOST_BUDGET_S = 10.0
+# A step of the candidate may take as long as this many runs of the baseline through all steps, and at least this long:
+# its first call may import and run a compiler.
+_MOST_RUNS, _LEAST_SILENCE_S = 25.0, 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +122,14 @@ class Correctness:
         if summary.needs_compiler:
             # Otherwise each of the processes below would import it separately.
             self._lab.warm("observe")
-        seen = [("plan", planned)]
+        seen, baseline_s = [("plan", planned)], 0.0
         for number, (role, arm, more) in enumerate(_RUNS):
             tell(_WORDS[role], 0.1 + 0.2 * number)
             try:
-                seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,)))))
+                begun = time.monotonic()
+                limit_s = self._longest_step_s(baseline_s) if arm == 1 else None
+                seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,), silence_s=limit_s))))
+                baseline_s = max(baseline_s, time.monotonic() - begun)
             except WorkerError as error:
                 if arm == 1:
                     first = self._last_step or "its first call"
@@ -134,6 +142,11 @@ class Correctness:
             self._readings = self._read(self._metric, dict(seen))
         self._seen_files = dict(seen)
         return self._judged(seen, planned, tell)
+
+    def _longest_step_s(self, baseline_s: float) -> float:
+        """Return the time limit of one step of the candidate; a longer limit of the lab lengthens it in proportion."""
+        share = max(1.0, self._lab.settings.timeout_s / LabSettings().timeout_s)
+        return share * max(_LEAST_SILENCE_S, _MOST_RUNS * baseline_s)
 
     def _read(self, metric: OutputMetric, seen: dict[str, int]) -> JsonObject:
         files = (seen["plan"], seen["baseline"], seen["candidate"])
@@ -208,13 +221,21 @@ class Correctness:
         answer = self._referee.ask("referee", request, files=tuple(each for _, each in seen))
         return answer.read(EquivalenceJudgement)
 
-    def _seen(self, arm: int, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> WorkerReply:
+    def _seen(
+        self,
+        arm: int,
+        job: str,
+        request: JsonObject,
+        *,
+        files: tuple[int, ...] = (),
+        silence_s: float | None = None,
+    ) -> WorkerReply:
         self._last_step = ""
         side = self._arms[arm]
         label = ("baseline", "candidate")[arm]
         with self._lab.worker(root=side.root, device=side.target.device, label=label) as worker:
             worker.load(side.target)
-            return worker.ask(job, request, files=files, tell=self._step)
+            return worker.ask(job, request, files=files, silence_s=silence_s, tell=self._step)
 
     def _step(self, what: str, _fraction: float) -> None:
         self._last_step = what
@@ -229,7 +250,7 @@ _RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("baseline", 0, {}),
     ("again", 0, {}),
     ("reference", 0, {"precision": "float64", "distinct": True}),
-    ("candidate", 1, {}),
+    ("candidate", 1, {"needs_memory": True}),
 )
 _WORDS = {
     "baseline": "running the baseline",

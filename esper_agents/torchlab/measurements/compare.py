@@ -58,7 +58,7 @@ _NUMBERED = re.compile(
     r"plain \d+(?: once more)?|call \d+ of \d+ in a row|\d+ calls in a row|a timed call .*|as at first, at the end"
     r"|the same numbers in new tensors"
 )
-_MOST_REASONS, _MOST_KINDS, _MOST_UNTESTED = 12, 6, 4
+_MOST_REASONS, _MOST_KINDS, _MOST_UNTESTED, _MOST_NOTES = 12, 6, 4, 3
 _CLOCKS = ("the process's own clock", "the parent's clock", "the kernel's processor time")
 _STYLES = {
     ComparisonOutcome.FASTER: "bold green",
@@ -208,7 +208,7 @@ class CompareOptions:
 @contextmanager
 def prepared(root: Path, target: str, options: CompareOptions) -> Iterator[PreparedOptions]:
     """Yield the options with the project at the revision of the baseline, if one is named."""
-    with base_revision(root, options.base, target) as found:
+    with base_revision(root, options.base, target, options.baseline or target) as found:
         if found is None:
             yield PreparedOptions(options)
         else:
@@ -290,6 +290,8 @@ def _rows(result: ComparisonResult, subject: ReportSubject) -> Iterator[tuple[st
             "compared on",
             f"{len(tested['inputs'])} kinds of input, such as {', '.join(tested['inputs'][-_MOST_KINDS:])}",
         )
+        if result.notes is not None and result.notes.notes:
+            yield "differs in", "; ".join(f"{each.variant}: {each.text}" for each in result.notes.notes[:_MOST_NOTES])
         yield "not tested", "; ".join(tested["not_tested"][:_MOST_UNTESTED]) or "what no input shows, such as a date"
     if result.tolerances is not None:
         yield "tolerance", str(result.tolerances)

@@ -11,7 +11,7 @@ from esper_agents.torchlab.memory.result import MemoryIssue, MemoryLimit
 
 if TYPE_CHECKING:
     from esper_agents.torchlab.memory.result import MemoryIssueType, MemoryResult
-    from esper_agents.torchlab.worker.memory.result import MemoryBlock
+    from esper_agents.torchlab.worker.memory.result import MemoryBlock, MemoryMaker
 
 # Share of a step's allocations below which waiting for the garbage collector does not matter.
 _LEAST_CYCLES = 0.05
@@ -31,7 +31,7 @@ def issue(result: MemoryResult) -> MemoryIssue:
     for find in (_failed, _limited, _leaking, _cyclic, _fragmented):
         if found := find(result):
             return found
-    block = _repeated(result)
+    block = (result.leak.kept_within if result.leak else None) or _repeated(result)
     return MemoryIssue("none", _nothing(result, block), repeats=block.count if block else 0)
 
 
@@ -126,7 +126,7 @@ def _unused(result: MemoryResult) -> int:
     return max(0, allocator.get("reserved_peak_bytes", 0) - allocator.get("allocated_peak_bytes", 0))
 
 
-def _nothing(result: MemoryResult, repeated: MemoryBlock | None) -> str:
+def _nothing(result: MemoryResult, repeated: MemoryBlock | MemoryMaker | None) -> str:
     leak = result.leak
     if leak is None:
         return "nothing fails; whether memory grows was not looked at"
@@ -137,6 +137,8 @@ def _nothing(result: MemoryResult, repeated: MemoryBlock | None) -> str:
     if repeated is None:
         return level
     kept = f"{repeated.count} results of {repeated.place} are alive at once within one step"
+    if repeated == leak.kept_within:
+        kept += f", until it ends ({bytes_text(repeated.bytes or 0)})"
     return f"{level}, but {kept}: measure more and fewer iterations of its loop to see whether they grow with it"
 
 

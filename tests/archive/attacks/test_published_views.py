@@ -51,7 +51,7 @@ def test_an_html_page_that_says_otherwise_is_found(judged, before, after):
 
 def test_an_html_page_of_another_layout_is_not_called_forged(judged):
     page = judged.view.with_suffix(".html")
-    page.write_text(page.read_text().replace("esper-agents, layout 1.", "esper-agents, layout 0."))
+    page.write_text(page.read_text().replace("esper-agents, layout 2.", "esper-agents, layout 0."))
     assert verify(page).exit_code == 4
     assert verify(judged.id).exit_code == 4
     assert run("certificates", "repair").exit_code == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 from certificate_samples import TRAIN, certificate, evidence, finding, source
@@ -9,6 +10,7 @@ from esper_agents.archive.verification.statement import CheckOutcome, SubjectSta
 from esper_agents.certificates.statement import statement
 from esper_agents.domain.finding import Location
 from esper_agents.errors import IntegrityError
+from esper_agents.git.commit_files import CommitFiles
 
 
 @pytest.fixture
@@ -141,3 +143,19 @@ def test_looking_again_writes_nothing(project):
     before = {path: path.stat().st_mtime_ns for path in project.rglob("*")}
     verify_subjects(judged(findings=(finding(),)), project)
     assert {path: path.stat().st_mtime_ns for path in project.rglob("*")} == before
+
+
+def test_files_of_a_commit_are_compared_instead_of_those_of_the_folder(project):
+    def git(*arguments):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(project), *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    (project / "examples" / "train.py").unlink()
+    (project / "examples" / "new.py").write_text("x = 1\n")
+    (kept,) = verify_subjects(judged(), project, CommitFiles(project, "HEAD"))
+    assert kept.state is SubjectState.VALID
+    (absent,) = verify_subjects(judged("examples/new.py"), project, CommitFiles(project, "HEAD"))
+    assert absent.state is SubjectState.MISSING

@@ -197,9 +197,17 @@ def test_a_proof_that_does_not_lead_to_the_log_fails(judged, elsewhere, home) ->
 
 
 def test_an_identifier_that_nobody_knows_makes_no_database(judged, elsewhere) -> None:
-    for name in ("crt_" + "0" * 32, "latest", "nonsense"):
+    for name in ("crt_" + "0" * 32, "nonsense"):
         with pytest.raises(NotFoundError):
             verify(name)
+    assert not elsewhere.exists()
+
+
+def test_without_an_archive_the_latest_is_a_published_one_and_no_database_is_made(judged, elsewhere) -> None:
+    found = verify("latest")
+    assert found.certificate.id == judged.id
+    # Its key is unknown there.
+    assert found.exit_code is ExitCode.UNDECIDED
     assert not elsewhere.exists()
 
 

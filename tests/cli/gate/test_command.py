@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from esper_agents.api import open_project
 from esper_agents.certificates.signing.signing_key import as_ssh, signing_key
 from esper_agents.domain.status import QuestionType, Status
-from esper_agents.errors import ExitCode, UsageError
+from esper_agents.errors import ExitCode, InputFileError, UsageError
 
 
 @pytest.fixture
@@ -219,3 +219,61 @@ def test_the_old_options_still_write_their_files(judged, tmp_path):
 def test_wrong_usage_is_said(judged, arguments, said):
     done = CliRunner().invoke(build(), ["gate", *arguments])
     assert said in str(done.exception)
+
+
+@pytest.fixture
+def judged_branch(make_project, git, monkeypatch):
+    """Return a project whose branch `fix` was judged while `main` is checked out, and the certificate."""
+    root = make_project({"train.py": "import torch\n"})
+    git(root, "switch", "-q", "-c", "fix")
+    (root / "train.py").write_text(SOUND, encoding="utf-8")
+    (root / "loss.py").write_text(FAULTY, encoding="utf-8")
+    git(root, "add", "train.py", "loss.py")
+    git(root, "commit", "-q", "-m", "two")
+    git(root, "switch", "-q", "main")
+    monkeypatch.chdir(root)
+
+    async def run():
+        async with open_project(root) as project:
+            task = project.tasks.create("can I merge fix into main?", diff="main...fix")
+            entry = (await (await project.tasks.submit(task)).run()).certificate
+            return await project.certificates.read(entry.id)
+
+    return root, asyncio.run(run())
+
+
+def test_a_branch_that_is_not_checked_out_is_gated_by_its_commit(judged_branch, git):
+    root, issued = judged_branch
+    assert issued.verdict.status is Status.NO_GO
+    found = {"loss.py": "against", "train.py": "against"}
+    assert gate("--diff", "main...fix") == (ExitCode.AGAINST, found)
+    assert gate("--diff", "main..fix", "loss.py") == (ExitCode.AGAINST, {"loss.py": "against"})
+    assert gate("--diff", "main...fix", "--fail-on", "never")[0] is ExitCode.DONE
+    assert gate("train.py") == (ExitCode.NOT_CURRENT, {"train.py": "not current"})
+    git(root, "switch", "-q", "fix")
+    (root / "loss.py").write_text(SOUND, encoding="utf-8")
+    git(root, "commit", "-q", "-a", "-m", "three")
+    git(root, "switch", "-q", "main")
+    assert gate("--diff", "main...fix")[1]["loss.py"] == "not current"
+    done = CliRunner().invoke(build(), ["gate", "--diff", "main...fix", "no/such"])
+    assert isinstance(done.exception, InputFileError)
+
+
+def test_a_certificate_of_a_commit_that_is_not_checked_out_names_it_and_is_verified_there(judged_branch, git):
+    root, issued = judged_branch
+    head = git(root, "rev-parse", "fix")
+
+    def verified(*arguments):
+        done = CliRunner().invoke(build(), ["certificates", "verify", "latest", *arguments])
+        return done.exit_code, done.stdout
+
+    code, text = verified()
+    assert code == ExitCode.NOT_CURRENT
+    assert f"covers commit {head[:12]}, which is not checked out; its files are unchanged there" in " ".join(
+        text.split()
+    )
+    command = text.splitlines()[-1].removeprefix("next: ")
+    assert command == f"esper certificates verify {issued.id} --rev {head[:12]}"
+    assert verified("--rev", "fix")[0] == ExitCode.DONE
+    assert verified("--rev", "main")[0] == ExitCode.NOT_CURRENT
+    assert isinstance(CliRunner().invoke(build(), ["certificates", "verify", "--rev", "no"]).exception, UsageError)

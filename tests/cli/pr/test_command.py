@@ -251,3 +251,16 @@ def test_fifty_thousand_changed_lines_are_one_comment_of_bounded_size(branch, ho
     (comment,) = host.comments
     assert len(comment["body"].encode()) <= 65_536
     assert "5500 critical" in comment["body"].replace(",", "")
+
+
+def test_a_harness_that_a_measurement_wrote_here_is_no_part_of_the_branch(branch, git):
+    place = branch({"new.py": "x = 1\n"})
+    harness = place.root / ".esper" / "harness" / "new_f.py"
+    harness.parent.mkdir(parents=True)
+    harness.write_text("x = 1\n")
+    shown = pr(place).stdout
+    assert "Not reviewed" not in shown
+    assert "1 of 1 changed file" in shown
+    git(place.root, "add", "-f", str(harness))
+    git(place.root, "commit", "-q", "-m", "harness")
+    assert "`.esper/harness/new_f.py`: a link, or excluded by its name or folder" in pr(place).stdout

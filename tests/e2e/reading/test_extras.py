@@ -18,6 +18,7 @@ WITHOUT = {
     ),
     Extra.FIX: (("review", "--fix", "train.py"),),
     Extra.TRACE: (("trace", "latest"),),
+    Extra.WEB: (("serve",), ("serve", "--allow-answers")),
 }
 WITH = (
     (("--help",), 0),

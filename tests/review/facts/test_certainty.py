@@ -89,6 +89,22 @@ def test_unpickling_must_change_only_if_the_data_come_from_outside(source, asses
     assert fact.assessment is assessment
 
 
+@pytest.mark.parametrize(("topic", "assessment"), [("security", SHOULD), ("untrusted files", MUST)])
+def test_unpickling_a_file_must_change_where_the_request_says_that_others_write_it(topic, assessment):
+    load = "import pickle\n\n\ndef load(file):\n    return pickle.load(file)\n"
+    (fact,) = facts("checkpoint-loads", topic, load)
+    assert fact.assessment is assessment
+
+
+def test_unpickling_what_the_class_pickled_itself_is_fine():
+    own = (
+        "import pickle\n\n\nclass Net:\n    def __init__(self, size):\n        self.kept = pickle.dumps(size)\n\n"
+        "    def size(self):\n        return pickle.loads(self.kept)\n"
+    )
+    assert not facts("checkpoint-loads", "untrusted files", own)
+    assert facts("checkpoint-loads", "untrusted files", own.replace("pickle.dumps(size)", "size"))
+
+
 def test_a_library_that_draws_is_told_on_an_assumption_and_its_self_test_not_at_all():
     draw = "import random\n\n\ndef jitter(x):\n    return x + random.random()\n"
     (fact,) = facts("random-sources", "reproducibility", draw)

@@ -61,6 +61,11 @@ def test_a_kept_graph_is_told_unless_another_backward_uses_it():
     assert Assessment.FINE in {each.assessment for each in twice}
 
 
+def test_a_graph_kept_for_the_next_loss_of_an_inner_loop_is_fine():
+    losses = "for name, part in model.losses(x): part.backward(retain_graph=True)"
+    assert [each.assessment for each in loop(after=losses)] == [Assessment.FINE]
+
+
 def test_a_hook_that_keeps_an_output_is_told_and_one_that_detaches_is_fine():
     text = (
         "kept = {}\n\n\ndef hook(module, given, output):\n    kept['x'] = output\n\n\n"

@@ -275,8 +275,15 @@ def test_equal_faults_are_one_reason_with_the_number_of_other_inputs():
     )
     found["checks"] = [
         {"check": "values", "variant": variant, "is_passed": False, "detail": text} for variant, text in texts
-    ] + [{"check": "dtype", "variant": "plain 1", "is_passed": False, "detail": "has dtype float32 and got float64"}]
+    ] + [
+        {
+            "check": "dtype",
+            "variant": "plain 1",
+            "is_passed": False,
+            "detail": "has dtype float32 in A and float64 in B",
+        }
+    ]
     assert judge(found)["because"] == [
         "values on plain 1: 3 of 9 are off, the worst at [1, 2]: 1.5 became -2e-07 (and on 1 other input)",
-        "dtype on plain 1: has dtype float32 and got float64",
+        "dtype on plain 1: has dtype float32 in A and float64 in B",
     ]

@@ -249,3 +249,29 @@ def test_an_effect_of_an_import_is_named_with_its_line_and_leaves_nothing(lab, f
     fix = f'put line {line} below `if __name__ == "__main__":`, so that the file can be imported'
     assert (caught.value.where, caught.value.remedy) == (f"{file}.py:{line}", fix)
     assert not list(lab.project.glob("*.txt"))
+
+
+def test_a_module_whose_package_needs_an_absent_package_is_run_and_every_report_says_so(tmp_path):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .attend import Attend\nimport absent_package\n")
+    (package / "attend.py").write_text(
+        "from torch import nn\n\n\nclass Attend(nn.Module):\n    def __init__(self, dim):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(dim, dim)\n\n    def forward(self, x):\n        return self.layer(x)\n"
+    )
+    said = ("without running pack/__init__.py, which raised ModuleNotFoundError: No module named 'absent_package'",)
+    schema = Draft202012Validator(json.loads(Path(reports.__file__).with_name("report.schema.json").read_text()))
+    with Lab(tmp_path, LabSettings(timeout_s=60)) as lab:
+        made = scaffold.run(lab, TargetSpec("pack/attend.py:Attend"), ScaffoldOptions(), None)
+        assert made.result["status"] == "runs"
+        assert made.packages_not_run == said
+        schema.validate(made.body)
+        recheck(made, tmp_path)
+        # The harness imports the package, too.
+        lab.begin_measurement()
+        harness = TargetSpec(made.result["runnable"])
+        again = watch.run(lab, harness, WatchOptions((LineRange("pack/attend.py", 10, 10),), calls=2), None)
+        assert again.packages_not_run == said
+        (tmp_path / "plain.py").write_text("import torch\n\n\ndef ones():\n    return torch.ones(2)\n")
+        lab.begin_measurement()
+        assert scaffold.run(lab, TargetSpec("plain.py:ones"), ScaffoldOptions(), None).packages_not_run == ()

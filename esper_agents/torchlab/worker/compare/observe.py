@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..process.out_of_memory import ran_out
 from ..results import described
 from ..target import module_state
 from . import background_work as aftermath
@@ -32,7 +33,8 @@ def observe(
         target: The baseline or the candidate.
         request: `files`: the descriptor of the plan; `scratch`: the scratch folder; `precision`: `float64` for a
             reference run; `jitter`: the seed of a run with rounding noise; `distinct`: of steps with the same
-            inputs and state run only the first, if the target keeps no state between calls.
+            inputs and state run only the first, if the target keeps no state between calls; `needs_memory`: end if the
+            first step runs out of memory.
         tell: Called before each step with its name, so that a hang can be located.
 
     Returns:
@@ -43,11 +45,15 @@ def observe(
     steps = list(enumerate(planned_steps(plan)))
     if request.get("distinct") and plan.about["is_stateless"]:
         steps = [(number, each) for number, each in steps if each.is_distinct]
-    seen = {}
+    seen: dict[str, Any] = {}
     for count, (number, step) in enumerate(steps):
         tell(step.name, count / len(steps))
         if _is_possible(step, stage.matching):
-            seen[str(number)] = described(stage.run(number, step))
+            ran = stage.run(number, step)
+            if request.get("needs_memory") and not seen and ran.raised is not None and ran_out(ran.raised.message):
+                # Every further step would fill the memory again.
+                raise MemoryError(ran.raised.message)
+            seen[str(number)] = described(ran)
     process = observed_process(target, stage.finish(), request["scratch"])
     parameters = stage.matching.described() if stage.matching is not None else None
     about = {"steps": seen, "parameters": parameters, **described(process)}

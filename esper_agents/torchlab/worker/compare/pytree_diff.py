@@ -183,14 +183,14 @@ def _runs(one: torch.Tensor | None, other: torch.Tensor | None) -> Runs | None:
 def _tree_text(one: _Json, other: _Json, path: str) -> str:
     """Return the difference of two container structures, in words; empty without one."""
     if one["kind"] != other["kind"]:
-        return f"{path} is a {_type_text(one)} and became a {_type_text(other)}"
+        return f"{path} is {_type_text(one)} in A and {_type_text(other)} in B"
     if "items" not in one:
         return ""
     if _short(one["type"]) != _short(other["type"]):
-        return f"{path} is a {one['type']} and became a {other['type']}"
+        return f"{path} is {_type_text(one)} in A and {_type_text(other)} in B"
     if len(one["items"]) != len(other["items"]) or one.get("keys") != other.get("keys"):
         ours, theirs = (each.get("keys", len(each["items"])) for each in (one, other))
-        return f"{path} has other parts: {ours!r:.80} became {theirs!r:.80}"
+        return f"{path} has the parts {ours!r:.80} in A and {theirs!r:.80} in B"
     keys = one.get("keys") or range(len(one["items"]))
     texts = (
         _tree_text(left, right, f"{path}[{key!r}]")
@@ -199,8 +199,12 @@ def _tree_text(one: _Json, other: _Json, path: str) -> str:
     return next(filter(None, texts), "")
 
 
+_KNOWN_TYPES = {"": "a tensor", "NoneType": "None"}
+
+
 def _type_text(node: _Json) -> str:
-    return str(node.get("type", "tensor"))
+    name = str(node.get("type", ""))
+    return _KNOWN_TYPES.get(name.rpartition(".")[2], f"of type {name.removeprefix('builtins.')}")
 
 
 def _short(name: str) -> str:
@@ -223,13 +227,13 @@ def _leaf_differences(one: _Json, other: _Json) -> Iterator[tuple[str, str]]:
     for name, keys in _SAID.items():
         for key in keys:
             if one.get(key) != other.get(key):
-                yield name, f"has {key} {one.get(key)} and got {other.get(key)}"
+                yield name, f"has {key} {one.get(key)} in A and {other.get(key)} in B"
     problem = one.get("problem") or other.get("problem")
     if problem:
         yield "comparable", f"cannot be compared: {problem}"
         return
     if one["shape"] == other["shape"] and _strides(one) != _strides(other):
-        yield "strides", f"has strides {one['stride']} and got {other['stride']}"
+        yield "strides", f"has strides {one['stride']} in A and {other['stride']} in B"
     if (one["is_conj"], one["is_neg"]) != (other["is_conj"], other["is_neg"]):
         yield "strides", "is conjugated or negated only when it is read"
 
@@ -243,11 +247,11 @@ def _strides(record: _Json) -> list[int]:
 
 def _scalar_differences(one: _Json, other: _Json) -> Iterator[tuple[str, str]]:
     if one["type"] != other["type"]:
-        yield "type", f"is a {one['type']} and became a {other['type']}"
+        yield "type", f"is {_type_text(one)} in A and {_type_text(other)} in B"
     elif one["kind"] == "opaque":
         yield "comparable", f"is a {one['type']}, which cannot be compared"
     elif one["type"] != "builtins.float" and one["value"] != other["value"]:
-        yield "values", f"is {one['value']!r:.60} and became {other['value']!r:.60}"
+        yield "values", f"is {one['value']!r:.60} in A and {other['value']!r:.60} in B"
 
 
 def _sharing(piece: Piece) -> list[int]:

@@ -243,8 +243,11 @@ class _Planner:
             ways.insert(0, ("requires_grad", partial(self._add, "requires_grad", "further", "plain 1", asks=True)))
         args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
         ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs)]
+        if self._asks:
+            self._plan.missing.append(MissingPart("second derivatives", "only first ones are compared"))
         if torch.get_num_threads() == 1:
             self._plan.missing.append(MissingPart("several threads", "torch has one thread here"))
+        self._plan.missing.append(MissingPart("an empty last dimension", "an input of yours with one tests it"))
         for name, add in ways:
             if time.monotonic() > ends:
                 self._plan.missing.append(MissingPart(name, "no time was left; --effort thorough tries it"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ..target.target import own_file
+from ..target.own_files import own_file
 from .result import DatasetLine
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 from ..target.input_spec import Inputs
-from ..target.target import LoadedTarget, own_file
+from ..target.own_files import own_file
+from ..target.target import LoadedTarget
 from .training_step import Stepper
 
 

@@ -29,6 +29,8 @@ _WARMUP_SHARE = 4
 # A retained number without a graph is smaller: it reaches a megabyte only after thousands of steps.
 _LEAST_BYTES = 256
 _MOST_MAKERS = 8
+# Results of one line in one step from which a loop makes them.
+_MANY = 8
 # Share of the free memory: faster growth is visible before it is used up.
 _LARGEST_SHARE = 0.25
 _Tell = Callable[[str, float], None]
@@ -126,6 +128,7 @@ def look(
         holders=holders,
         made_by=made_by,
         is_leak=is_growing and not (holders and holders[0].bound is not None),
+        kept_within=None if is_growing else _kept_within(watch, ran),
     )
     return LeakSearchResult(found, course.error)
 
@@ -181,6 +184,27 @@ def _grown(watch: StorageTracker, alive: list[Allocation], last: int) -> list[Al
         if number < len(before) and before[number].nbytes < each.nbytes:
             result.append(each)
     return result
+
+
+def _kept_within(watch: StorageTracker, step: int) -> MemoryMaker | None:
+    """Return the operation whose results in a step all live until its end: a loop in it keeps them.
+
+    Gradients do so as well, and are none of the loop's results; an optimizer may call the forward pass.
+    """
+    made = [each for each in watch.trace.blocks if each.step == step]
+    last = max((each.born for each in made), default=0)
+    phases = [each for each in watch.trace.phases if each.step == step and each.name != "backward"]
+    groups: dict[tuple[str, str, str], list[Allocation]] = {}
+    for each in made:
+        if each.place and any(phase.begin <= each.born < phase.end for phase in phases):
+            groups.setdefault((each.place, each.operation, each.module), []).append(each)
+    kept = [
+        block
+        for blocks in groups.values()
+        if len(blocks) >= _MANY and all(block.is_alive(last) for block in blocks)
+        for block in blocks
+    ]
+    return next(iter(_makers(kept)), None)
 
 
 def _makers(suspects: list[Allocation]) -> tuple[MemoryMaker, ...]:

@@ -198,6 +198,7 @@ class LeakSearch:
         holders: Objects that keep the memory.
         made_by: Operations that made it.
         is_leak: Whether it grows without a bound.
+        kept_within: Operation whose results in one step all stay until the step ends, as in a loop that keeps them.
     """
 
     steps: int
@@ -212,6 +213,7 @@ class LeakSearch:
     holders: tuple[MemoryHolder, ...]
     made_by: tuple[MemoryMaker, ...]
     is_leak: bool
+    kept_within: MemoryMaker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

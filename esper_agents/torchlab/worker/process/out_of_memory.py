@@ -10,8 +10,8 @@ _WANTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|[KMGT]iB)")
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def ran_out(error: BaseException) -> bool:
-    """Return whether an error is an out-of-memory error."""
+def ran_out(error: BaseException | str) -> bool:
+    """Return whether an error, or its message, is an out-of-memory error."""
     return isinstance(error, MemoryError) or _WORDS.search(str(error)) is not None
 
 

@@ -14,9 +14,11 @@ from typing import Any
 
 from ..jobs import MODULES
 from ..results import UserFrame, described
+from ..target.bare_packages import packages_not_run
 from ..target.input_spec import TargetError
+from ..target.own_files import own_file
 from ..target.result import LoadedSummary, RaisedDescription
-from ..target.target import LoadedTarget, load, own_file
+from ..target.target import LoadedTarget, load
 from . import confine
 from .channel import CHANNEL_LOST, Channel, ChannelError
 from .devices import bound
@@ -131,7 +133,7 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - any error of user code is a named outcome
             self._channel.send({"raised": described(self._describe(error))})
         else:
-            self._channel.send({"result": result}, made)
+            self._channel.send({"result": result, "packages_not_run": described(packages_not_run())}, made)
             for each in made:
                 os.close(each)
         finally:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .bare_packages import imported_without_packages
 from .input_spec import TargetError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def imported(root: str, where: str) -> ModuleType:
     """
     if not where.endswith(".py"):
         try:
-            return importlib.import_module(where)
+            return imported_without_packages(root, where, lambda: importlib.import_module(where))
         except ModuleNotFoundError as error:
             if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
                 raise TargetError(
@@ -85,10 +86,14 @@ def imported(root: str, where: str) -> ModuleType:
     dotted = _dotted(Path(root), path)
     if dotted is not None:
         # A file of a package is imported as a module of it, or its relative imports would fail.
-        return importlib.import_module(dotted)
+        return imported_without_packages(root, dotted, lambda: importlib.import_module(dotted))
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    return imported_without_packages(root, path.stem, lambda: _run_file(where, path))
+
+
+def _run_file(where: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{where!r} cannot be imported", "name a Python file")

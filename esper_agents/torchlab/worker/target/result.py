@@ -19,6 +19,14 @@ class LoadedSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class PackageNotRun:
+    """Package that was imported without its `__init__.py`: that file, and what it raised."""
+
+    file: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedDescription:
     """Exception in a measurement process.
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
-import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import FOLDER
 from ..process.devices import usable
 from .captured_calls import CapturedInputs
 from .input_spec import Inputs, Spec, TargetError
 from .lookup import find, refuse_required, required
+from .own_files import own_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 
 # Default names of the function that makes inputs.
 _INPUT_NAMES = ("get_inputs", "make_inputs", "example_inputs")
-_LIBRARIES = tuple(
-    os.path.realpath(each) + os.sep
-    for each in {*sysconfig.get_paths().values(), str(Path(torch.__file__).parent), FOLDER}
-    if each
-)
 
 
 @dataclass
@@ -75,19 +68,6 @@ class LoadedTarget:
     def in_project(self, filename: str) -> str | None:
         """Return a file's path relative to the project if it is the user's own, not torch's, Python's or ours."""
         return own_file(self.root, filename)
-
-
-def own_file(root: str, filename: str) -> str | None:
-    """Return a file's path relative to `root` if it is below it and in no library; None otherwise."""
-    if filename.startswith("<"):
-        return None
-    real = os.path.realpath(filename)
-    inside = os.path.realpath(root).rstrip(os.sep) + os.sep
-    if not real.startswith(inside) or any(
-        real.startswith(library) and len(library) > len(inside) for library in _LIBRARIES
-    ):
-        return None
-    return real[len(inside) :].replace(os.sep, "/")
 
 
 def seed_all(seed: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..profile.call_runner import Runner
 from ..results import UserFrame
 from ..target.input_spec import TargetError
-from ..target.target import own_file
+from ..target.own_files import own_file
 from .result import RaisedException, WatchedLine, WatchResult
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from esper_agents.cli.live_output import lines_of, preview_lines
-from esper_agents.cli.terminal import one_line, short
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.usage import Expense, expense_of
+from esper_agents.observing.event_lines import event_lines, preview_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,14 +19,16 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 # Indentation per level of consulted agents.
 _STEP = "> "
+# Characters of an ID that every command accepts instead of the whole.
+_SHORT = 12
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 # Durations below one second are printed in milliseconds.
 _LONG_MS = 1_000
 
 
-def timeline(found: SessionSummary, events: Sequence[Event]) -> list[Line]:
-    """Return the timeline of a session, as pairs of label and text."""
-    return [(label, one_line(text)) for label, text in (*_head(found, events), *_Story(events).lines(), *_end(events))]
+def session_timeline(found: SessionSummary, events: Sequence[Event]) -> list[Line]:
+    """Return the timeline of a session, as pairs of label and unescaped text."""
+    return [*_head(found, events), *_Story(events).lines(), *_end(events)]
 
 
 def _head(found: SessionSummary, events: Sequence[Event]) -> Iterator[Line]:
@@ -94,7 +95,7 @@ class _Story:
             "handed-off": self._handed_off,
             "concluded": self._concluded,
         }.get(event.kind)
-        return tell(event) if tell else lines_of(event, self._told)
+        return tell(event) if tell else event_lines(event, self._told)
 
     def _answered(self, _: Event) -> list[Line]:
         """Return nothing: an answer is printed with its question."""
@@ -119,13 +120,13 @@ class _Story:
             self._depth[event.frame] = self._depth[body["parent"]] + 1
             asker = self._agents.get(body["parent"], "")
             return [("consult", f"{asker} asks {name} at {body['parent']}.{body['parent_step']}: {body['question']}")]
-        return lines_of(event, self._told)
+        return event_lines(event, self._told)
 
     def _asked(self, event: Event) -> list[Line]:
         body, answer = event.body, self._answers.get(_of_call(event))
         label = "approval" if body["tool"] else "question"
         if answer is None:
-            return [(label, f"{body['text']} Not answered: {short(body['id'])}"), *preview_lines(body)]
+            return [(label, f"{body['text']} Not answered: {_short(body['id'])}"), *preview_lines(body)]
         took = span((_moment(answer.at) - _moment(event.at)).total_seconds())
         when = answer.at[:16].replace("T", " ")
         answered = f"Answered {answer.body['text']} by {answer.body['by']}, {when}, after {took}"
@@ -181,3 +182,8 @@ def span(seconds: float) -> str:
     if whole < _DAY_S:
         return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
     return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"
+
+
+def _short(identifier: str) -> str:
+    prefix, _, rest = identifier.partition("_")
+    return f"{prefix}_{rest[-_SHORT:]}" if rest else identifier

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from toys import calling, calls
 
-from esper_agents.cli.timeline import span, timeline
 from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff
 from esper_agents.domain.approval_scope import AnswerReach, ScopeKind
 from esper_agents.domain.evidence import Risk
+from esper_agents.observing.session_timeline import session_timeline, span
 
 pytestmark = pytest.mark.anyio
 
 
 async def told(opened, session_id):
-    return timeline(await opened.sessions.get(session_id), await opened.sessions.timeline(session_id))
+    return session_timeline(await opened.sessions.get(session_id), await opened.sessions.timeline(session_id))
 
 
 def labelled(lines, label):

@@ -1,0 +1,207 @@
+"""Bounded reads of an archive for pages: counts, sources, histories of findings, coverage, log."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esper_agents.api.service import Service
+from esper_agents.archive import store as archive
+from esper_agents.archive.search.filters import Filter
+from esper_agents.errors import EsperError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from esper_agents.api.project import OpenProject
+    from esper_agents.archive.certified_source import CertifiedSource
+    from esper_agents.archive.finding_history import FindingHistory
+    from esper_agents.archive.log_listing import LogPage
+    from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.value_counts import ValueCounts
+    from esper_agents.archive.verification.gate import GateResult
+    from esper_agents.certificates.views.html import Measurement
+    from esper_agents.certificates.views.view_model import CertificateView
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.storage.questions import StoredAnswer
+    from esper_agents.storage.store import Store
+
+_MOST_PARSED = 64
+_MOST_PER_FILE = 10
+_MOST_FILES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatePresentation:
+    """A certificate as pages show it.
+
+    Attributes:
+        view: Its parts, grouped and bounded.
+        measurements: Its measurements with their plots.
+        tone: Good, caution, open, bad, stop or plain; decides the colour of the status.
+    """
+
+    view: CertificateView
+    measurements: tuple[Measurement, ...]
+    tone: str
+
+
+class BrowsingService(Service):
+    """Bounded reads of an archive of any size, for pages and tables."""
+
+    def __init__(self, project: OpenProject) -> None:
+        """Belong to a project; use `OpenProject.browsing`."""
+        super().__init__(project)
+        self._parsed: OrderedDict[str, Certificate] = OrderedDict()
+        self._file = _file_identity(self._store.store.where)
+
+    def is_replaced(self) -> bool:
+        """Return whether the database file is another one than when the project was opened.
+
+        Raises:
+            StorageError: The file is missing.
+        """
+        where = self._store.store.where
+        now = _file_identity(where)
+        if self._file is not None and now is None:
+            raise StorageError(f"the database {where!r} is missing", remedy="restore it from a backup")
+        return now != self._file
+
+    async def counts(self, wanted: Filter | None = None) -> ValueCounts:
+        """Return the counts over the newest certificates that match a filter; see `value_counts`."""
+        from esper_agents.archive.value_counts import value_counts
+
+        return await self._store.run(value_counts, self._key, wanted or Filter())
+
+    async def presentation(self, certificate_id: str) -> CertificatePresentation:
+        """Return a certificate as pages show it.
+
+        Raises:
+            NotFoundError: The project has no such certificate.
+            IntegrityError: The bytes were modified.
+        """
+        from esper_agents.certificates.views.html import measurements_of, tone_of
+        from esper_agents.certificates.views.view_model import view_of
+
+        view = view_of(await self._project.certificates.record(certificate_id))
+        return CertificatePresentation(
+            view, measurements_of(view.certificate.evidence), tone_of(view.certificate.verdict)
+        )
+
+    async def sources(self, certificate: Certificate, paths: Collection[str]) -> dict[str, CertifiedSource]:
+        """Return files of a certificate with the bytes that were read; see `certified_sources`."""
+        from esper_agents.archive.certified_source import certified_sources
+
+        return await self._store.run_aside(lambda _: certified_sources(self._root, certificate, paths))
+
+    async def certificates_of(
+        self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE
+    ) -> dict[str, tuple[CertificateSummary, ...]]:
+        """Return the newest certificates that read each file, newest first.
+
+        Args:
+            paths: Paths relative to the project.
+            agent: Only certificates concluded by this agent.
+            most: Maximum number of certificates for each file.
+        """
+        listed = self._project.certificates.list
+        return {path: await listed(wanted=Filter(path=path, agent=agent), limit=most) for path in paths}
+
+    async def read_all(
+        self, entries: Sequence[CertificateSummary]
+    ) -> tuple[tuple[CertificateSummary, Certificate], ...]:
+        """Return the listed certificates as typed data; those that were modified are omitted."""
+        return tuple([(entry, read) for entry in entries if (read := await self._read(entry)) is not None])
+
+    async def finding_histories(self, path: str, entries: Sequence[CertificateSummary]) -> tuple[FindingHistory, ...]:
+        """Return the findings in a file over some of its certificates; see `finding_histories`."""
+        from esper_agents.archive.finding_history import finding_histories
+
+        return finding_histories(path, await self.read_all(entries))
+
+    async def coverage(self, paths: Sequence[str] = ()) -> GateResult:
+        """Return the coverage of files as the gate computes it, from the newest certificates of each file.
+
+        These are the newest of any agent, and the newest of each agent that the gate counts.
+
+        Args:
+            paths: Files, relative to the project; all files that the gate covers if empty.
+
+        Raises:
+            InputFileError: A path does not exist or contains no files to cover.
+        """
+        from esper_agents.archive.verification.gate import REVIEWERS, coverage_by
+
+        wanted = paths or await self.files()
+        # Those of other agents cover nothing, but one that was modified counts against its files.
+        by_agent = [await self.certificates_of(wanted, agent=agent) for agent in ("", *REVIEWERS)]
+        candidates = {entry.id: entry for by_path in by_agent for entries in by_path.values() for entry in entries}
+        places = [self._root / path for path in wanted]
+        return await coverage_by(tuple(candidates.values()), self._place, places)
+
+    async def coverage_state(self) -> object:
+        """Return a value that differs after a change of the archive, its log or the files of the project."""
+        files = await self.files()
+
+        def state(_: Store) -> tuple[object, ...]:
+            found = [os.stat(self._root / path) for path in files if os.path.exists(self._root / path)]  # noqa: PTH110, PTH116 - thousands
+            return files, tuple((each.st_mtime_ns, each.st_size) for each in found)
+
+        newest = await self._project.certificates.list(limit=1)
+        log = await self.log(limit=1)
+        return await self._store.run_aside(state), [each.id for each in newest], log.size
+
+    async def files(self) -> tuple[str, ...]:
+        """Return the Python files and notebooks of the project, sorted, relative to it."""
+        from esper_agents.review.discover import python_files
+
+        return await self._store.run_aside(lambda _: python_files(self._root, most=_MOST_FILES))
+
+    async def log(self, *, before: int | None = None, limit: int = 50) -> LogPage:
+        """Return the state of the project's transparency log and its newest entries; see `log_page`."""
+        from esper_agents.archive.log_listing import log_page
+
+        return await self._store.run(log_page, self._services.project, before=before, limit=limit)
+
+    async def answers(self, sessions: Sequence[str]) -> tuple[StoredAnswer, ...]:
+        """Return the answered questions of some sessions of the project, newest first, with who answered."""
+        from esper_agents.storage.questions import answered
+
+        def read(store: Store) -> tuple[StoredAnswer, ...]:
+            with store.reading() as connection:
+                return answered(connection, sessions)
+
+        return await self._store.run(read)
+
+    def key_names(self) -> Mapping[str, str]:
+        """Return the owners of the signing key and of the trusted keys, by fingerprint."""
+        from esper_agents.api.keys import list_keys
+
+        listing = list_keys(self._root)
+        own = (listing.own,) if listing.own else ()
+        return {key.key_id: key.name for key in (*listing.trusted, *own)}
+
+    async def _read(self, entry: CertificateSummary) -> Certificate | None:
+        from esper_agents.certificates.statement import parse
+
+        found = self._parsed.pop(entry.sha256, None)
+        if found is None:
+            try:
+                found = parse(await self._store.run(archive.read, entry.id))
+            except EsperError:
+                return None
+        self._parsed[entry.sha256] = found
+        while len(self._parsed) > _MOST_PARSED:
+            self._parsed.popitem(last=False)
+        return found
+
+
+def _file_identity(where: str) -> tuple[int, int] | None:
+    """Return device and inode of a database file; None if it is no file."""
+    try:
+        found = os.stat(where)  # noqa: PTH116 - a URL of a server is no path
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,1 @@
+"""Published certificates of a project, read as an archive; writes nothing into the project."""

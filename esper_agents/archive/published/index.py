@@ -1,0 +1,212 @@
+"""Index of published certificates in the data directory: a cache that can be deleted at any time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, Column, MetaData, String, Table, Text, delete, insert, select, text, update
+
+from esper_agents.archive import search_index
+from esper_agents.archive.published.combined import INDEX_FILE
+from esper_agents.archive.store import insert_certificate
+from esper_agents.domain.project import Project
+from esper_agents.errors import StorageError
+from esper_agents.storage.projects import note_project
+from esper_agents.storage.store import Store
+from esper_agents.storage.tables import certificate as table
+from esper_agents.storage.tables import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from esper_agents.domain.certificate import Certificate
+    from esper_agents.storage.store import Transaction
+
+_AT_ONCE = 500
+_metadata = MetaData()
+_file = Table(
+    "published_file",
+    _metadata,
+    Column("path", Text, primary_key=True),
+    Column("stamp", Text, nullable=False),
+    Column("standing", String(16), nullable=False),
+    Column("certificate_id", String(40), nullable=False, index=True),
+    Column("key_id", String(64), nullable=False),
+    Column("why", Text, nullable=False),
+)
+_setting = Table("published_setting", _metadata, Column("name", String(32), primary_key=True), Column("value", Text))
+
+_BY_DIGEST = text("CREATE INDEX IF NOT EXISTS ix_certificate_sha256 ON certificate (sha256)")
+
+
+class FileStanding(StrEnum):
+    """Standing of a published envelope."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+    REFUSED = "refused"
+    # Issued for another repository; this may change when commits are fetched.
+    FOREIGN = "foreign"
+
+
+# Certificates without a file. Certificates are in the index as those of three projects, of which two are listed.
+GONE = "gone"
+_PARTS = (FileStanding.TRUSTED, FileStanding.UNTRUSTED, GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """Published envelope as it was indexed.
+
+    Attributes:
+        path: Path relative to the project.
+        stamp: Size, times and inode of the file at that time.
+        standing: Standing of its certificate.
+        certificate_id: ID of the certificate; empty if it is not read as one.
+        key_id: Fingerprint of the key that the envelope names; empty if it is not an envelope.
+        why: Reason if it is not read as a certificate of the project.
+    """
+
+    path: str
+    stamp: str
+    standing: FileStanding
+    certificate_id: str = ""
+    key_id: str = ""
+    why: str = ""
+
+
+def open_index(home: Path) -> Store:
+    """Return the index of a project, created if it is missing or damaged.
+
+    Args:
+        home: Folder of the project in the data directory.
+    """
+    file = home / INDEX_FILE
+    with suppress(StorageError):
+        return _opened(file)
+    # A damaged cache is made again; if it cannot be used at all, the second attempt raises.
+    for suffix in ("", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+    return _opened(file)
+
+
+def _opened(file: Path) -> Store:
+    store = Store(URL.create("sqlite", database=str(file)))
+    try:
+        with store.writing() as transaction:
+            _metadata.create_all(transaction.connection)
+            transaction.connection.execute(_BY_DIGEST)
+            for part in _PARTS:
+                note_project(transaction, Project("", part, part, is_git=False))
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def setting(connection: Connection, name: str) -> str:
+    """Return a stored text of the index; empty if there is none."""
+    return str(connection.scalar(select(_setting.c.value).where(_setting.c.name == name)) or "")
+
+
+def keep_setting(connection: Connection, name: str, value: str) -> None:
+    """Store a text of the index."""
+    connection.execute(delete(_setting).where(_setting.c.name == name))
+    connection.execute(insert(_setting).values(name=name, value=value))
+
+
+def indexed_files(connection: Connection) -> dict[str, IndexedFile]:
+    """Return the indexed files by path."""
+    rows = connection.execute(select(_file)).all()
+    return {row.path: IndexedFile(row.path, row.stamp, FileStanding(row.standing), *row[3:]) for row in rows}
+
+
+def file_of(connection: Connection, certificate_id: str) -> IndexedFile | None:
+    """Return the file of an indexed certificate: one with a trusted signature first, then the first by path."""
+    shown = _file.c.standing.in_((FileStanding.TRUSTED, FileStanding.UNTRUSTED))
+    wanted = select(_file).where(_file.c.certificate_id == certificate_id, shown)
+    row = connection.execute(wanted.order_by(_file.c.standing, _file.c.path).limit(1)).one_or_none()
+    return None if row is None else IndexedFile(row.path, row.stamp, FileStanding(row.standing), *row[3:])
+
+
+def keep_files(connection: Connection, files: Iterable[IndexedFile]) -> None:
+    """Store files, each instead of the earlier one with its path."""
+    for file in files:
+        connection.execute(delete(_file).where(_file.c.path == file.path))
+        values = {name: getattr(file, name) for name in IndexedFile.__slots__}
+        connection.execute(insert(_file).values(values))
+
+
+def drop_files(connection: Connection, paths: Iterable[str]) -> None:
+    """Remove files that no longer exist."""
+    dropped = list(paths)
+    for start in range(0, len(dropped), _AT_ONCE):
+        connection.execute(delete(_file).where(_file.c.path.in_(dropped[start : start + _AT_ONCE])))
+
+
+def certificate_with(connection: Connection, sha256: str) -> str:
+    """Return the ID of the indexed certificate with a digest; empty if there is none."""
+    return str(connection.scalar(select(table.c.id).where(table.c.sha256 == sha256)) or "")
+
+
+def digest_of_certificate(connection: Connection, certificate_id: str) -> str:
+    """Return the digest of an indexed certificate; empty if there is none."""
+    return str(connection.scalar(select(table.c.sha256).where(table.c.id == certificate_id)) or "")
+
+
+def add_certificate(transaction: Transaction, certificate: Certificate, data: bytes) -> None:
+    """Index a certificate; `place_certificates` lists it."""
+    connection = transaction.connection
+    # The session is that of another machine; the foreign key needs its row.
+    known = connection.scalar(select(session.c.id).where(session.c.id == certificate.session))
+    if known is None:
+        connection.execute(insert(session).values(_session_row(certificate, transaction.at)))
+    insert_certificate(transaction, GONE, certificate, data, (f"{certificate.id}.md",))
+
+
+def remove_certificate(connection: Connection, certificate_id: str) -> None:
+    """Remove a certificate, so that another one with its ID can be indexed."""
+    row = connection.execute(select(table).where(table.c.id == certificate_id)).one()
+    search_index.remove(connection, row.position, search_index.issued_in(row))
+    connection.execute(delete(table).where(table.c.position == row.position))
+
+
+def place_certificates(connection: Connection, certificate_ids: Iterable[str]) -> None:
+    """List certificates as the standing of their files says: trusted, untrusted, or not at all."""
+    for certificate_id in certificate_ids:
+        file = file_of(connection, certificate_id)
+        part = GONE if file is None else file.standing
+        connection.execute(update(table).where(table.c.id == certificate_id).values(project_key=part))
+
+
+def digests_of_local(connection: Connection, certificate_ids: Iterable[str]) -> Mapping[str, str]:
+    """Return the digests of those certificates that a local archive contains, by ID."""
+    wanted, found = list(certificate_ids), dict[str, str]()
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = select(table.c.id, table.c.sha256).where(table.c.id.in_(wanted[start : start + _AT_ONCE]))
+        found |= {str(each.id): str(each.sha256) for each in connection.execute(some)}
+    return found
+
+
+def _session_row(certificate: Certificate, at: str) -> dict[str, object]:
+    return {
+        "id": certificate.session,
+        "project_key": GONE,
+        "request": "",
+        "created_at": at,
+        "state": "done",
+        "agent": certificate.agent,
+        "certificate_id": certificate.id,
+        "changed_at": at,
+        "owner": "",
+        "fence": 0,
+        "expires_ms": 0,
+        "attempts": 0,
+        "cancel_requested": False,
+    }

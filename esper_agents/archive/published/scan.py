@@ -1,0 +1,154 @@
+"""Find the published envelopes of a project; follows no link and reads no file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from esper_agents.certificates.views.file_names import agent_folder
+from esper_agents.domain.plain_text import plain
+from esper_agents.paths import PUBLISHED, RECORD_SUFFIX
+from esper_agents.storage.tables import certificate as table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.domain.project import Project
+    from esper_agents.storage.store import Store
+
+MOST_ENVELOPES = 100_000
+_AT_ONCE = 500
+CERTIFICATES = "certificates"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFile:
+    """Published file that is not read as a certificate.
+
+    Attributes:
+        path: Path relative to the project, as plain text.
+        why: Reason as text.
+    """
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeScan:
+    """Published envelopes of a project.
+
+    Attributes:
+        stamps: Size, times and inode of each regular file, by path relative to the project.
+        refused: Links, FIFOs, folders and unreadable folders instead of envelopes.
+    """
+
+    stamps: dict[str, str]
+    refused: tuple[RefusedFile, ...]
+
+
+def published_by_others(local: Store, project: Project) -> EnvelopeScan:
+    """Return the published envelopes of a project that its local archive did not publish.
+
+    Args:
+        local: The local archive.
+        project: The project.
+    """
+    found = scan_published(Path(project.root))
+    own = _published_here(local, project.key, {_view_of(path) for path in found.stamps}) if found.stamps else ()
+    kept = {
+        path: stamp for path, stamp in found.stamps.items() if not own or (_folder_of(path), _view_of(path)) not in own
+    }
+    return replace(found, stamps=kept)
+
+
+def scan_published(root: Path) -> EnvelopeScan:
+    """Return the published envelopes of a project, at most the first 100,000 by path."""
+    folder, refused = root / PUBLISHED, list[RefusedFile]()
+    if not folder.is_dir():
+        return EnvelopeScan({}, ())
+    if not folder.resolve().is_relative_to(root.resolve()):
+        return EnvelopeScan({}, (RefusedFile(PUBLISHED, "it leads out of the project"),))
+    names = [f"{agent}/{CERTIFICATES}/{name}" for agent, name in _envelopes(folder, refused)]
+    if len(names) > MOST_ENVELOPES:
+        why = f"{len(names)} envelopes; only the first {MOST_ENVELOPES:,} by path are read"
+        refused.append(RefusedFile(PUBLISHED, why))
+    found: dict[str, str] = {}
+    for name in nsmallest(MOST_ENVELOPES, names) if len(names) > MOST_ENVELOPES else sorted(names):
+        path = f"{PUBLISHED}/{name}"
+        try:
+            status = os.lstat(root / path)
+        except OSError as error:
+            refused.append(_refused(path, error.strerror or "cannot be read"))
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found[path] = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+        else:
+            refused.append(_refused(path, _kind(status.st_mode)))
+    return EnvelopeScan(found, tuple(refused))
+
+
+def _envelopes(folder: Path, refused: list[RefusedFile]) -> Iterator[tuple[str, str]]:
+    """Yield agent folder and name of each file that is named like an envelope."""
+    for agent in _listed(folder, folder, refused):
+        inner = folder / agent.name / CERTIFICATES
+        if agent.is_symlink() or inner.is_symlink():
+            refused.append(_refused(f"{PUBLISHED}/{agent.name}", "a symbolic link"))
+        elif inner.is_dir():
+            for entry in _listed(inner, folder, refused):
+                if not entry.name.endswith(RECORD_SUFFIX):
+                    continue
+                if os.fsencode(entry.name).isascii() and agent.name.isascii():
+                    yield agent.name, entry.name
+                else:
+                    refused.append(
+                        _refused(
+                            f"{PUBLISHED}/{agent.name}/{CERTIFICATES}/{entry.name}", "no certificate has such a name"
+                        )
+                    )
+
+
+def _listed(folder: Path, base: Path, refused: list[RefusedFile]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as error:
+        shown = f"{PUBLISHED}/{folder.relative_to(base).as_posix()}".removesuffix("/.")
+        refused.append(_refused(shown, error.strerror or "cannot be read"))
+        return []
+
+
+def _refused(path: str, why: str) -> RefusedFile:
+    return RefusedFile(plain(path), why.lower())
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+
+
+def _published_here(local: Store, project_key: str, names: set[str]) -> set[tuple[str, str]]:
+    """Return agent folder and name of the views, among the given names, that the local archive publishes."""
+    wanted, found = sorted(names), set[tuple[str, str]]()
+    with local.reading() as connection:
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = select(table.c.agent, table.c.view_name).where(
+                table.c.project_key == project_key, table.c.view_name.in_(wanted[start : start + _AT_ONCE])
+            )
+            found |= {(agent_folder(each.agent), str(each.view_name)) for each in connection.execute(some)}
+    return found
+
+
+def _view_of(path: str) -> str:
+    return PurePosixPath(path).name.removesuffix(RECORD_SUFFIX) + ".md"
+
+
+def _folder_of(path: str) -> str:
+    return PurePosixPath(path).parts[-3]

@@ -1,0 +1,1 @@
+"""Transfer of whole archives between databases and machines."""

@@ -1,0 +1,1 @@
+"""Pages of the archive, one module for each subject."""

@@ -1,0 +1,93 @@
+"""State of one server that its pages share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.errors import EsperError
+from esper_agents.web.rendering import page
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse
+
+    from esper_agents.api import GateResult, OpenProject
+    from esper_agents.web.access import Access
+    from esper_agents.web.served_project import ServedProject
+
+_FIRST_COVERAGE_S = 2.0
+# Signers that a user has trusted since are noticed after this time.
+_FRESH_S = 60.0
+
+
+@dataclass(slots=True)
+class ArchiveSite:
+    """State of one server.
+
+    Attributes:
+        served: The project.
+        access: Tokens of the server.
+        allows_answers: Whether questions of sessions can be answered from pages.
+        runs: Sessions that were answered from a page and run in this process.
+        streams: Number of open event streams.
+        problems: Reasons why sessions did not continue after an answer, by identifier.
+    """
+
+    served: ServedProject
+    access: Access
+    allows_answers: bool
+    runs: set[asyncio.Task[None]] = field(default_factory=set)
+    streams: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    _coverage: GateResult | None = None
+    _computing: asyncio.Task[GateResult] | None = None
+    _computed_s: float = float("-inf")
+    _computed_for: object = None
+
+    async def render(
+        self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """Return a page with the navigation, in which a section is marked."""
+        pending = await project.approvals.list()
+        shell = {"section": section, "project_name": project.root.name, "project_root": str(project.root)}
+        return page(template, status_code=status_code, site=self, pending=pending, **shell, **values)
+
+    async def coverage(self, project: OpenProject) -> tuple[GateResult | None, bool]:
+        """Return the latest known coverage of all files, and whether it is of the files as they are now.
+
+        It is computed in the background; None until the first result.
+        """
+        now, state = asyncio.get_running_loop().time(), await project.browsing.coverage_state()
+        is_fresh = state == self._computed_for and now - self._computed_s < _FRESH_S
+        if self._computing is None and not is_fresh:
+            self._computed_for = state
+            self._computing = asyncio.create_task(project.browsing.coverage())
+        if self._computing is not None:
+            await asyncio.wait({self._computing}, timeout=_FIRST_COVERAGE_S)
+            if self._computing.done():
+                done, self._computing = self._computing, None
+                self._coverage, self._computed_s = await done, asyncio.get_running_loop().time()
+        return self._coverage, self._computing is None
+
+    def run(self, project: OpenProject, session_id: str) -> None:
+        """Resume a session whose question was answered, in the background."""
+
+        async def resume() -> None:
+            # The answer is recorded whatever follows.
+            try:
+                session = await project.approvals.resume(session_id)
+                await session.run()
+            except EsperError as error:
+                self.problems[session_id] = error.problem
+
+        task = asyncio.create_task(resume())
+        self.runs.add(task)
+        task.add_done_callback(self.runs.discard)
+
+
+def site_of(request: Request) -> ArchiveSite:
+    """Return the site that a request is for."""
+    found: ArchiveSite = request.app.state.site
+    return found

@@ -1,0 +1,120 @@
+"""Two colleagues with clones of one repository: countersignatures and revocations reach the other by git alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+
+import pytest
+from clones import asked, git
+
+from esper_agents.api import export_key, open_project, trust_key, verify_archive, verify_certificate
+from esper_agents.certificates.check import CheckOutcome, combine_outcomes
+from esper_agents.errors import EvidenceError, ExitCode
+
+
+@pytest.fixture
+def bob(judged_project, tmp_path, monkeypatch, home):
+    """Return the clone of a colleague, and functions that work as the author and as the colleague."""
+    git(judged_project.root, "add", "-A")
+    git(judged_project.root, "commit", "-q", "-m", "certificates")
+    root = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(judged_project.root), str(root))
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "bob@example.org", "-f", tmp_path / "bob_ssh"], check=True
+    )
+
+    class People:
+        clone, ssh = root, tmp_path / "bob_ssh"
+
+        @staticmethod
+        def become(name):
+            monkeypatch.setenv("ESPER_HOME", str(home if name == "ann" else tmp_path / name))
+            return export_key(name=name)
+
+        @staticmethod
+        def share():
+            git(root, "add", "-A")
+            git(root, "commit", "-q", "-m", "notices")
+            git(judged_project.root, "pull", "-q", str(root), "HEAD")
+
+    return People
+
+
+def countersigned_by_bob(bob, ann_key):
+    bob_key = bob.become("bob")
+    trust_key(ann_key)
+    asked(bob.clone, lambda certificates: certificates.countersign("latest", bob.ssh, "read it"))
+    bob.share()
+    bob.become("ann")
+    return bob_key
+
+
+def test_a_colleague_countersigns_from_a_clone_and_the_author_sees_it_without_a_fault(bob, judged_project):
+    bob_key = countersigned_by_bob(bob, bob.become("ann"))
+    # Before the author trusts the colleague, the notice decides nothing.
+    found = asyncio.run(verify_certificate(judged_project.id, judged_project.root))
+    assert (found.exit_code, found.countersigned) == (ExitCode.DONE, ())
+    trust_key(bob_key)
+    trust_key(str(bob.ssh.with_suffix(".pub")), "bob-ssh")
+    found = asyncio.run(verify_certificate(judged_project.id, judged_project.root))
+    assert found.exit_code is ExitCode.DONE
+    (check,) = found.countersigned
+    assert (check.outcome, check.detail) == (CheckOutcome.HOLDS, "by bob-ssh, in another log")
+    asked(judged_project.root, lambda certificates: certificates.repair())
+    (check,) = asyncio.run(verify_certificate(judged_project.id, judged_project.root)).countersigned
+    assert check.detail == "by bob-ssh, at entry 1"
+    assert asyncio.run(verify_archive(judged_project.root)).exit_code is ExitCode.DONE
+
+
+def test_the_log_of_the_colleague_stays_sound(bob, judged_project):
+    countersigned_by_bob(bob, bob.become("ann"))
+    bob.become("bob")
+    verified = asyncio.run(verify_archive(bob.clone))
+    assert (verified.exit_code, verified.entries, verified.faults) == (ExitCode.DONE, 1, ())
+
+
+def test_an_untrusted_certificate_cannot_be_countersigned(bob):
+    bob.become("bob")
+    with pytest.raises(EvidenceError, match="not trusted"):
+        asked(bob.clone, lambda certificates: certificates.countersign("latest", bob.ssh, "looks fine"))
+
+
+def test_a_notice_of_a_key_that_signs_in_this_log_is_a_loss_as_before(bob, judged_project, tmp_path, monkeypatch):
+    """In a shared database both sign in one log: what it lacks there was lost."""
+    from judged import judge
+
+    shared = tmp_path / "shared.db"
+    monkeypatch.setenv("ESPER_DATABASE_URL", f"sqlite:///{shared}")
+    ann_key = bob.become("ann")
+    judge(judged_project.root)
+    bob_key = bob.become("bob")
+    trust_key(ann_key)
+    own = judge(judged_project.root)
+    shutil.copy(shared, tmp_path / "older.db")
+    asked(judged_project.root, lambda certificates: certificates.revoke(own.id, "the data set was mislabelled"))
+    shutil.copy(tmp_path / "older.db", shared)
+    for path in tmp_path.glob("shared.db-*"):
+        path.unlink()
+    bob.become("ann")
+    trust_key(bob_key)
+    found = asyncio.run(verify_certificate(own.id, judged_project.root))
+    assert combine_outcomes(*found.genuine) is CheckOutcome.FAILS
+    assert found.exit_code is ExitCode.TAMPERED
+
+
+def test_a_project_remains_open_while_it_reads_published_certificates(bob, judged_project):
+    ann_key = bob.become("ann")
+    bob.become("bob")
+
+    async def read_twice():
+        async with open_project(bob.clone) as project:
+            before = [each.is_trusted for each in await project.certificates.list()]
+            trust_key(ann_key)
+            # A trusted key is noticed once the index is compared again; a new folder time forces it.
+            (folder,) = bob.clone.glob("docs/ai/agents/*/certificates")
+            (folder / "note.txt").write_text("x")
+            return before, [each.is_trusted for each in await project.certificates.list()]
+
+    assert asyncio.run(read_twice()) == ([False], [True])
