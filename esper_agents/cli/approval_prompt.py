@@ -1,7 +1,9 @@
 """Prompt and screens for the questions of one turn: shown together, answered together or one by one."""
 
 from __future__ import annotations
-
+import asyncio
+import signal
+import sys
 from typing import TYPE_CHECKING
 
 from esper_agents.cli.answer_prompt import choice, commands, is_decision
@@ -64,7 +66,7 @@ async def ask_questions(project: OpenProject, session: str, questions: Sequence[
 
 async def _answer_together(project: OpenProject, questions: Sequence[UserQuestion]) -> bool:
     while (
-        said := _read(f"{_APPROVE} all, {_DENY} all, {_SESSION}: approve all for this session, {_EACH}")
+        said := await _read(f"{_APPROVE} all, {_DENY} all, {_SESSION}: approve all for this session, {_EACH}")
     ) is not None:
         if said == _EACH:
             return await _answer_each(project, questions, is_shown=False)
@@ -85,7 +87,7 @@ async def _answer_each(project: OpenProject, questions: Sequence[UserQuestion], 
             continue
         if not is_shown:
             say("question", f"{number}. {question.text}")
-        while (said := _read(_choices(question))) is not None:
+        while (said := await _read(_choices(question))) is not None:
             if await _record(project, question, *_parsed(question, said)):
                 break
         else:
@@ -122,16 +124,37 @@ def _choices(question: UserQuestion) -> str:
     return f"{_APPROVE}, {_DENY}, {_SESSION}: approve {question.tool} for this session{more}"
 
 
-def _read(choices: str) -> str | None:
-    """Return a line of input; None if the user ends the input."""
+async def _read(choices: str) -> str | None:
+    """Return a line of input; None if the user ends the input.
+
+    Raises:
+        KeyboardInterrupt: The user pressed Ctrl-C.
+    """
     if choices:
         echo(one_line(choices))
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+    has_line = loop.create_future()
+
+    def end_wait(is_line: bool) -> None:
+        if not has_line.done():
+            has_line.set_result(is_line)
+
+    # Not `input`: it misses a Ctrl-C that comes between its prompt and its read, and waits for ever.
+    loop.add_signal_handler(signal.SIGINT, end_wait, False)
+    loop.add_reader(stdin, end_wait, True)
+    sys.stdout.write("> ")
+    sys.stdout.flush()
     try:
-        # Nothing else runs meanwhile; a thread waiting for input would block Ctrl-C.
-        return input("> ").strip()
-    except EOFError:
+        if not await has_line:
+            raise KeyboardInterrupt
+        line = sys.stdin.readline()
+    finally:
+        loop.remove_reader(stdin)
+        loop.remove_signal_handler(signal.SIGINT)
+    if not line:
         echo()
         return None
+    return line.strip()
 
 
 async def _is_open(project: OpenProject, question: UserQuestion) -> bool:

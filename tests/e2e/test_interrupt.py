@@ -229,8 +229,13 @@ class Terminal:
         with suppress(OSError):  # what Linux answers once the other end is closed
             while more := os.read(self._fd, 4096):
                 self.shown += more.decode(errors="replace")
-        os.close(self._fd)
         return self.process.wait()
+
+    def end(self):
+        """End the command, if it still runs, and close the terminal."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
 
 
 @pytest.fixture
@@ -239,8 +244,7 @@ def terminal(slow):
     made = Terminal(slow.place.child("resume", env={"SLOW_AT": slow.folder, "TERM": "dumb"}))
     made.wait_for("> ")
     yield made
-    if made.process.poll() is None:
-        made.process.kill()
+    made.end()
 
 
 @pytest.mark.slow
