@@ -31,8 +31,8 @@ _MOST_OPTIONS = 12
 _MOST_CHARACTERS, _MOST_WORDS, _SHORTEST = 4_000, 60, 3
 _LONGEST_PROBLEM = 160
 _LEAST_SHARE = 1 / 3
-# A tensor or a number was computed; a function that returns nothing computes if its name says that it trains or runs.
-_COMPUTED = re.compile(r"\bTensor|\bfloat\b|\bint\b")
+# A tensor was computed; a function that returns something else computes if its name says that it trains or runs.
+_COMPUTED = re.compile(r"\bTensor")
 _RUNS = re.compile(
     r"(?:^|_)(?:train\w*|fit|run|step|epoch|main|update|evaluate|forward|backward)(?:_|$)", re.IGNORECASE
 )
@@ -241,8 +241,7 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
 
 def _is_computation(target: str, output: str) -> bool:
     """Return whether a call that returned such a result may be the code to measure."""
-    has_result = output != "NoneType"
-    return bool(_COMPUTED.search(output) if has_result else _RUNS.search(target.rpartition(":")[2]))
+    return bool(_COMPUTED.search(output) or _RUNS.search(target.rpartition(":")[2]))
 
 
 def missing_package(problem: str) -> str:

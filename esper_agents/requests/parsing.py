@@ -74,11 +74,15 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
     words = without_paths(prose)
     spoken = "\n".join((words, *(str(error) for error in errors)))
     materials = tuple(_materials(text, parts, has_trace=has_trace, has_error=bool(errors)))
-    topics = _topics(spoken)
     seen = observations(_without_errors(words, errors))
+    topics = _topics(_without(spoken, [each.text for each in seen if each.quantity is Quantity.LEARNING_RATE]))
+    topics = topics or _topics(spoken)
     # A version says what is used, and reports no problem.
     reported = [each for each in seen if each.quantity is not Quantity.VERSION]
-    wish, because = _wish(text, words, is_trouble=bool(errors or reported), has_topic=bool(topics))
+    is_trouble = bool(errors or reported) or any(
+        request_words()["topics"][each.name].get("is_trouble") for each in topics
+    )
+    wish, because = _wish(text, words, is_trouble=is_trouble, has_topic=bool(topics))
     names = find_project_names(root, prose, text) if root else ProjectNames()
     if wish is Wish.EXPLAIN and names.symbols:
         # A word such as `replay buffer` names a definition here, and no topic.

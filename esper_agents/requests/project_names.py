@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.request import FileReference, SymbolReference
+from esper_agents.requests.spoken_names import MOST_BYTES, MOST_FILES, spoken_names
 from esper_agents.requests.vocabulary import plain, request_words
 from esper_agents.review.discover import python_files
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-MOST_FILES = 20_000
-MOST_BYTES = 32_000_000
 _LARGEST_FILE = 2_000_000
 _MOST_PARSED = 40
 _MOST_NAMES = 24
@@ -82,7 +81,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
         whole: The request with them.
     """
     choices = _choices(prose)
-    spoken = _spoken_names(root, prose)
+    spoken = spoken_names(root, without_paths(prose))
     names = tuple(dict.fromkeys((*_names(prose), *(name for choice in choices for name in choice), *spoken)))
     if not (names or _PATH.search(whole) or _FOLDER.search(prose) or _MODULE.search(prose) or _has_file_word(prose)):
         return ProjectNames()
@@ -221,60 +220,6 @@ def _names(prose: str) -> tuple[str, ...]:
         for match in pattern.finditer(text)
     ]
     return tuple(dict.fromkeys(name for name in found if not name.startswith(("torch.", "nn.", "np."))))[:_MOST_NAMES]
-
-
-@cache
-def _after_question() -> re.Pattern[str]:
-    """Return the pattern of two or three words that an explanation is asked of: `how does the replay buffer`."""
-    words = "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in request_words()["files"]["about"])
-    mine = "|".join(map(re.escape, request_words()["files"]["mine"]))
-    return re.compile(rf"\b(?:{words})\s+(?:(?:{mine})\s+)?([A-Za-z]\w+(?:[ -][A-Za-z]\w+){{1,2}})", re.IGNORECASE)
-
-
-@cache
-def _training_of() -> re.Pattern[str]:
-    """Return the pattern of what is trained: `my encoder training`, `the encoder trainer`."""
-    words = request_words()["files"]
-    mine, training = ("|".join(map(re.escape, words[name])) for name in ("mine", "training"))
-    return re.compile(rf"\b(?:{mine})\s+(?P<name>[A-Za-z]\w+(?:[ -][A-Za-z]\w+)?)[ -]+(?:{training})\b", re.IGNORECASE)
-
-
-def _spoken_names(root: Path, prose: str) -> dict[str, str]:
-    """Return the identifiers of the project that words mean, with the words.
-
-    `replay buffer` means `ReplayBuffer`, and `my encoder training` means `EncoderTrainer` or `train_encoder`.
-    """
-    mentions: dict[str, str] = {}
-    for match in _training_of().finditer(without_paths(prose)):
-        for form in ("{}trainer", "{}training", "train{}"):
-            mentions[form.format(re.sub(r"[_ -]", "", match["name"]).lower())] = match.group()
-    for match in _after_question().finditer(without_paths(prose)):
-        words = re.split(r"[ -]", match.group(1))
-        for count in range(len(words), 1, -1):
-            mention = match.group(1)[: sum(map(len, words[:count])) + count - 1]
-            mentions.setdefault("".join(words[:count]).replace("_", "").lower(), mention)
-    if not mentions:
-        return {}
-    # Letters in a row may stand for words: no identifier is spelled in two ways by underscores in one project.
-    spellings = "|".join("_?".join(map(re.escape, word)) for word in mentions)
-    pattern = re.compile(
-        rf"^[ \t]*(?:class|(?:async )?def)[ \t]+({spellings})\b".encode(), re.IGNORECASE | re.MULTILINE
-    )
-    found: dict[str, str] = {}
-    read = 0
-    for path in python_files(root, most=MOST_FILES):
-        if read > MOST_BYTES or len(found) >= _MOST_NAMES:
-            break
-        try:
-            data = (root / path).read_bytes() if path.endswith(".py") else b""
-        except OSError:
-            continue
-        read += len(data)
-        for name in (each.group(1).decode() for each in pattern.finditer(data[:_LARGEST_FILE])):
-            found.setdefault(name, mentions[name.replace("_", "").lower()])
-    # The longest words that name something, as the others are a part of them.
-    longest = max(map(len, found.values()), default=0)
-    return {name: words for name, words in found.items() if len(words) == longest}
 
 
 @cache

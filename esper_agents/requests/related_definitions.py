@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from esper_agents.requests.project_names import MOST_FILES, definitions
+from esper_agents.requests.project_names import definitions
+from esper_agents.requests.spoken_names import MOST_FILES
 from esper_agents.review.discover import python_files
 
 if TYPE_CHECKING:

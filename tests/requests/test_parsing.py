@@ -306,6 +306,28 @@ def test_a_search_over_training_runs_is_told_from_questions_about_its_code(reque
     assert search_asked(request_, parse_request(request_)) == words
 
 
+@pytest.mark.parametrize(
+    ("request_", "symbols"),
+    [
+        ("nan in my flow (piecewise rational quadratic coupling) after 3000 its", ["PiecewiseRationalQuadraticCoupling"]),
+        ("why is rational quadratic slow", []),
+        ("the conv block is slow", ["ConvBlock"]),
+        ("i load data and train the model on it", []),
+        ("move it to device first", []),
+    ],
+)
+def test_words_in_a_row_mean_a_class_of_that_name_or_three_of_them_a_part_of_a_name(tmp_path, request_, symbols):
+    names = "class PiecewiseRationalQuadraticCoupling", "class ConvBlock", "def load_data()", "def to_device()"
+    others = (f"class RationalQuadratic{number}" for number in ("First", "Second", "Third", "Fourth"))
+    (tmp_path / "net.py").write_text("".join(f"{name}:\n    pass\n\n\n" for name in (*names, *others)))
+    assert [symbol.name for symbol in parse_request(request_, tmp_path).symbols] == symbols
+
+
+def test_a_learning_rate_that_a_request_reports_is_no_topic_beside_another():
+    assert [topic.name for topic in parse_request("loss goes nan, lr 1e-3").topics] == ["NaN or Inf"]
+    assert [topic.name for topic in parse_request("is lr 1e-3 right?").topics] == ["optimizer and schedule"]
+
+
 BUFFERS = (
     "class ConvTasNet:\n    pass\n\n\nclass ReplayBuffer:\n    def sample(self):\n        return 1\n\n\n"
     "def segment_tree():\n    return 2\n"
@@ -323,7 +345,7 @@ BUFFERS = (
         ("how does conv tasnet work", Wish.EXPLAIN, ["ConvTasNet"], []),
         ("how does segment_tree sum work", Wish.EXPLAIN, ["segment_tree"], []),
         ("explain the critic loss", Wish.EXPLAIN, [], ["reinforcement learning"]),
-        ("is the replay buffer wrong?", None, [], ["reinforcement learning"]),
+        ("is the replay buffer wrong?", None, ["ReplayBuffer"], ["reinforcement learning"]),
     ],
 )
 def test_a_topic_word_inside_the_name_of_a_definition_is_no_topic_of_an_explanation(

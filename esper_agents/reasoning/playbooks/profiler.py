@@ -44,7 +44,7 @@ _SPECIALISM = SpecialistProfile(
     measured=(("where the time of a step goes", "python -m cProfile -s cumulative {path}"),),
     why_measure="reading finds what can cost time; only a run tells which share it has",
     is_whole=True,
-    topics=("speed", "data loading", "torch.compile"),
+    topics=("speed", "idle device", "data loading", "torch.compile"),
 )
 _BROKEN = "graph-broken-here"
 _WEIGHTY_SHARE = 0.05

@@ -29,7 +29,7 @@ _SPECIALISM = SpecialistProfile(
     measured=(("whether one version is faster than another", "esper torch compare {path}:OLD {path}:NEW"),),
     why_measure="a speed-up that was not measured is none",
     is_whole=True,
-    topics=("speed", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
+    topics=("speed", "idle device", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
 )
 _FASTER = "faster as claimed"
 _WRONG, _NOT_FASTER = "wrong", "not as fast as claimed"

@@ -44,7 +44,7 @@ _SPECIALISM = SpecialistProfile(
     ),
     why_measure="an operation that takes two percent of a run is not worth any work",
     is_whole=True,
-    topics=("speed", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
+    topics=("speed", "idle device", "torch.compile", "mixed precision", "data loading", "memory", "memory growth"),
 )
 _BROKEN, _GROWS = "graph-broken-here", "memory-grows-here"
 _MOST_OPERATIONS = 3

@@ -41,7 +41,7 @@ class ParameterUpdates(FactQuery):
     """Loops over the parameters of an optimizer or of a moving average that launch kernels for each of them alone."""
 
     name = "parameter-updates"
-    topics = ("speed",)
+    topics = ("speed", "idle device")
     claim = "every parameter is updated by kernels of its own"
     refutes = False
     category = Category.PERFORMANCE

@@ -25,13 +25,15 @@ _FETCHES = ("item", "tolist", "cpu")
 _PRECISION = ("autocast", "set_float32_matmul_precision", "GradScaler", "bfloat16", "half")
 _PLUGINS = ("Trainer", "Accelerator", "Fabric", "initialize")
 _MOST, _LONGEST = 6, 50
+# A device that waits is not slow itself: arithmetic in full precision is not why.
+_WAITING = "idle device"
 
 
 class StepCosts(FactQuery):
     """What costs time in every training step: loader settings, host synchronisation, transfers, precision, compile."""
 
     name = "step-costs"
-    topics = ("speed",)
+    topics = ("speed", _WAITING)
     claim = "the step waits for the host or does work that it need not do"
     refutes = False
     category = Category.PERFORMANCE
@@ -51,15 +53,17 @@ class StepCosts(FactQuery):
     )
 
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
-        """Yield what costs time, and what is done well."""
+        """Yield what costs time, and what is done well; of a device that waits only what keeps it waiting."""
+        is_waiting = _WAITING in subject.topics
         for file in files:
             yield from self._loaders(file, index)
             yield from self._waits(file, index)
             yield from self._forward(file, index)
             yield from self._transfers(file, index)
-            yield from self._settings(file)
+            if not is_waiting:
+                yield from self._settings(file)
             yield from self._compiled(file)
-        yield from self._precision(files, index)
+        yield from self._precision(files, index, is_waiting=is_waiting)
 
     def _loaders(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield the settings of the data loaders."""
@@ -171,7 +175,7 @@ class StepCosts(FactQuery):
             given = ast.unparse(call.node.args[0]) if call.node.args else "the function below"
             yield self.fact(file, call.node, Assessment.FINE, f"`{given[:60]}` is compiled")
 
-    def _precision(self, files: Sequence[FileTables], index: ProjectIndex) -> Iterator[Fact]:
+    def _precision(self, files: Sequence[FileTables], index: ProjectIndex, *, is_waiting: bool) -> Iterator[Fact]:
         """Yield one line about matrix products in full precision and models that run without `torch.compile`."""
         if any(index.calls_ending(*_PLUGINS)):
             return
@@ -185,7 +189,7 @@ class StepCosts(FactQuery):
             return
         call = calls[0]
         flags = any("allow_tf32" in each.text or "fp32_precision" in each.text for each in index.files.values())
-        if not flags and not any(index.calls_ending(*_PRECISION)):
+        if not is_waiting and not flags and not any(index.calls_ending(*_PRECISION)):
             text = "no autocast and no TF32 setting in these files: the step computes in full float32"
             remedy = "`torch.set_float32_matmul_precision('high')`, or `with torch.autocast('cuda', torch.bfloat16):`"
             yield self.fact(call.function.file, call.node, Assessment.SHOULD_CHECK, text, remedy)
