@@ -36,6 +36,7 @@ def inspect_command(
     version: Annotated[
         list[str] | None, typer.Option("--version", metavar="VERSION", help="A version in question")
     ] = None,
+    size: Annotated[list[str] | None, typer.Option("--size", metavar="NAME=NUMBER", help="A size in question")] = None,
     query: Annotated[list[str] | None, typer.Option("--query", metavar="NAME", help="Run only this query")] = None,
     is_list: Annotated[bool, typer.Option("--list", help="List the queries with their topics")] = False,
     project: ProjectOption = HERE,
@@ -60,7 +61,7 @@ def inspect_command(
         raise UsageError("name a path and a topic", remedy="esper inspect train.py --topic security; --list lists them")
     from esper_agents.api import InspectionSubject, inspect_code
 
-    subject = InspectionSubject(tuple(topic or ()), wish, tuple(symbol or ()), tuple(version or ()))
+    subject = InspectionSubject(tuple(topic or ()), wish, tuple(symbol or ()), tuple(version or ()), tuple(size or ()))
     done = inspect_code(paths, subject, queries=query or (), project=None if project == HERE else project)
     if as_json:
         echo_json([asdict(each) for each in done.results])

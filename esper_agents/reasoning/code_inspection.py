@@ -11,6 +11,7 @@ from esper_agents.domain.evidence import INSPECT, CallOutcome, facts_of
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.request import Material, Quantity, Wish
 from esper_agents.reasoning.hypotheses import Hypothesis
+from esper_agents.requests.quantities import named_sizes
 from esper_agents.review.fact_query import Assessment, InspectionSubject
 from esper_agents.review.inspection import ClaimState, fact_queries
 
@@ -29,6 +30,7 @@ _SETTLED = {
 _WEIGHT = 0.7
 _UNSETTLED = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.OPEN)
 _MOST_FINE = 2
+_MOST_CHARACTERS = 4_000
 # Topics that the code decides, and no run.
 _READ_TOPICS = frozenset(("upgrade", "tests"))
 
@@ -59,6 +61,7 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
         "wish": str(subject.wish),
         "symbols": list(subject.symbols),
         "versions": list(subject.versions),
+        "sizes": [f"{words}={value}" for words, value in named_sizes(brief.task.request[:_MOST_CHARACTERS])],
     }
     return (ToolCall(INSPECT, {name: value for name, value in arguments.items() if value}),)
 

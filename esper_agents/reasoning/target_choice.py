@@ -214,9 +214,8 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
     if _SCAFFOLD not in {tool.name for tool in brief.tools}:
         return _unrunnable(brief, missing)
     tried: list[str] = []
-    # A measurement of code that the request is not about would answer another question.
-    least = max(map(_relevance, missing), default=0.0) * _LEAST_SHARE
-    for each in [each for each in missing if _relevance(each) >= least][:_MOST_SCAFFOLDED]:
+    missing = _asked_about(brief, missing)
+    for each in missing[:_MOST_SCAFFOLDED]:
         target = str(each["target"])
         given = yield CallTools((ToolCall(_SCAFFOLD, {"target": target}),))
         if isinstance(given, Refusal):
@@ -237,6 +236,14 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
         if package := missing_package(problem):
             return _uninstalled(brief, target, package)
     return _untried(brief, missing, tried) if tried else _unrunnable(brief, missing)
+
+
+def _asked_about(brief: Brief, missing: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the targets that the request is about: a measurement of others would answer another question."""
+    least = max(map(_relevance, missing), default=0.0) * _LEAST_SHARE
+    if least == 0 and brief.request and brief.request.symbols and any("relevance" in each for each in missing):
+        return []
+    return [each for each in missing if _relevance(each) >= least]
 
 
 def _is_computation(target: str, output: str) -> bool:

@@ -25,6 +25,14 @@ _CLAUSE = re.compile(r"[^.,;:!?\n]*(?:\.\d[^.,;:!?\n]*)*")
 _BEFORE = 24
 # Words after "since".
 _MOST_WORDS = 5
+# A number beside the words for what is counted; a factor of thousands or millions belongs to it.
+_SIZED = re.compile(
+    r"(?:(?P<label>[^\W\d]\w*(?:[ _-][^\W\d]\w*){0,2}?)(?P<sign>\s*[=:]\s*|\s+(?:of\s+|is\s+)?))?"
+    r"(?<![\w.])(?P<number>\d{1,12}(?:,\d{3}){0,3})(?P<factor>[kKM]\b)?(?!\w|\.\d|\s?%)"
+    r"(?:(?=[ -](?P<unit>[^\W\d]\w*(?:[ -][^\W\d]\w*)?)))?"
+)
+_FACTORS = {"k": 1_000, "m": 1_000_000}
+_MOST_SIZES, _LONGEST_SIZE = 8, 40
 _COUNTS = frozenset((Quantity.STEPS, Quantity.EPOCHS, Quantity.BATCH_SIZE, Quantity.DEVICES))
 
 
@@ -37,6 +45,33 @@ def observations(text: str) -> tuple[Observation, ...]:
     for begin, seen in _since(text, sorted(found)):
         found.setdefault(begin, (begin, seen))
     return tuple(found[begin][1] for begin in sorted(found))[:MOST_OBSERVATIONS]
+
+
+def named_sizes(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the sizes that a text names with their words, such as `("emb dim", 200)` and `("entities", 200000)`.
+
+    Steps, times, bytes and shares are no sizes; see `observations`.
+    """
+    labels = frozenset(request_words()["sizes"]["labels"])
+    found: dict[str, int] = {}
+    for match in islice(_SIZED.finditer(text), _MOST_READ):
+        label, unit = match["label"] or "", match["unit"] or ""
+        is_labelled = bool(label) and ("=" in match["sign"] or plain(label.split()[-1]) in labels)
+        words = _size_words(label if is_labelled else unit, labels if is_labelled else frozenset())
+        if words and not (unit and not is_labelled and _unit(unit.split()[0])):
+            value = int(match["number"].replace(",", "")) * _FACTORS.get((match["factor"] or "").lower(), 1)
+            found.setdefault(words, value)
+    return tuple(found.items())[:_MOST_SIZES]
+
+
+def _size_words(words: str, labels: frozenset[str]) -> str:
+    """Return the words that say what a size is of: of a label those from its last ordinary word on."""
+    table = request_words()["connectors"]
+    stops = frozenset((*table["stops"], *table["per"], *request_words()["languages"]["en"]))
+    parts = [plain(word) for word in re.split(r"[ -]", words)]
+    begin = max((n + 1 for n, word in enumerate(parts) if word in stops), default=0) if labels else 0
+    kept = parts[begin:] if labels else parts[: next((n for n, word in enumerate(parts) if word in stops), len(parts))]
+    return " ".join(kept)[:_LONGEST_SIZE]
 
 
 def constraints(text: str) -> tuple[RequestConstraint, ...]:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.request import SymbolReference
 
 _ROUNDS = 3
-_MOST_RELATED, _MOST_NAMES = 24, 40
+_MOST_RELATED, _MOST_NAMES = 40, 40
 # Shorter names are those of many things.
 _SHORTEST = 4
+_SHORTEST_METHOD, _MOST_IMPLEMENTATIONS = 10, 12
 
 
 def related_definitions(root: Path, symbols: Sequence[SymbolReference]) -> tuple[SymbolReference, ...]:
@@ -35,6 +36,7 @@ def related_definitions(root: Path, symbols: Sequence[SymbolReference]) -> tuple
     known = python_files(root, most=MOST_FILES)
     seen, recent = {(each.path, each.name) for each in symbols}, list(symbols)
     found: list[SymbolReference] = []
+    methods = list(_methods_used(root, symbols, known))
     for _ in range(_ROUNDS):
         names = [name for name in dict.fromkeys(_used(root, recent)) if len(name) >= _SHORTEST][:_MOST_NAMES]
         places = [each for each in definitions(root, names, known).values() if len(each) == 1]
@@ -43,7 +45,25 @@ def related_definitions(root: Path, symbols: Sequence[SymbolReference]) -> tuple
         found += recent
         if not recent or len(found) >= _MOST_RELATED:
             break
-    return tuple(found[:_MOST_RELATED])
+    return tuple((*found, *methods)[:_MOST_RELATED])
+
+
+def _methods_used(root: Path, symbols: Sequence[SymbolReference], known: Sequence[str]) -> Iterator[SymbolReference]:
+    """Yield the methods that named definitions call on objects, by names so long that they mean one interface.
+
+    An evaluator that calls `self.model.score_candidates(...)` is followed into each class that has the method.
+    """
+    called = {
+        call.func.attr
+        for symbol in symbols
+        for node, imported in _nodes(root, symbol)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if _last(call.func.value) not in imported and len(call.func.attr) >= _SHORTEST_METHOD
+    }
+    for places in definitions(root, sorted(called)[:_MOST_NAMES], known).values():
+        if len(places) <= _MOST_IMPLEMENTATIONS and all("." in each.name for each in places):
+            yield from places
 
 
 def _used(root: Path, symbols: Sequence[SymbolReference]) -> Iterator[str]:

@@ -76,12 +76,14 @@ class InspectionSubject:
         wish: What the answer is for; None if it was not said.
         symbols: Named definitions as `FILE.py:Qualified.name`.
         versions: Named versions, such as `2.6`, in the order of the request.
+        sizes: Named sizes, such as `emb dim=200`, in the order of the request.
     """
 
     topics: tuple[str, ...] = ()
     wish: Wish | None = None
     symbols: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 class FactQuery(ABC):

@@ -11,8 +11,10 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Severity
+from esper_agents.domain.request import Wish
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.review import facts as own_queries
+from esper_agents.review.call_paths import lines_run_with
 from esper_agents.review.catalogue import catalogue
 from esper_agents.review.discover import discover
 from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject, assess
@@ -210,6 +212,8 @@ def _inspected(
             for query in chosen
         ]
     )
+    if subject.wish is Wish.FIND_CAUSE and subject.symbols:
+        results = _run_with(results, lines_run_with(subject.symbols, index))
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
     vars(index).clear()
@@ -300,6 +304,20 @@ def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:
         for result in results
     )
     return tuple(replace(result, facts=tuple(facts)) for result, facts in zip(results, kept, strict=True))
+
+
+def _run_with(results: tuple[QueryResult, ...], lines: Mapping[str, set[int]] | None) -> tuple[QueryResult, ...]:
+    """Return results without the facts about code that does not run with the named definitions.
+
+    If no fault is left, the call that leads to the cause may not be in sight: then all facts count.
+    """
+    if lines is None:
+        return results
+    kept = tuple(
+        replace(result, facts=tuple(fact for fact in result.facts if fact.line in lines.get(fact.path, ())))
+        for result in results
+    )
+    return kept if any(fact.assessment in _FAULTS for result in kept for fact in result.facts) else results
 
 
 def _placed(fact: Fact, notebooks: Mapping[str, NotebookSource]) -> Fact:

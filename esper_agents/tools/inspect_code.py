@@ -33,6 +33,7 @@ def _rerun(arguments: JsonObject) -> str:
     words += [f"--wish={quote(str(arguments['wish']))}"] if arguments.get("wish") else []
     words += [f"--symbol={quote(str(each))}" for each in arguments.get("symbols") or ()]
     words += [f"--version={quote(str(each))}" for each in arguments.get("versions") or ()]
+    words += [f"--size={quote(str(each))}" for each in arguments.get("sizes") or ()]
     return " ".join((*words, "--", *(quote(str(each)) for each in arguments["paths"])))
 
 
@@ -45,6 +46,7 @@ async def inspect_code(
     wish: str = "",
     symbols: list[str] | None = None,
     versions: list[str] | None = None,
+    sizes: list[str] | None = None,
 ) -> ToolResult:
     """State line by line what Python files do about a topic: what must change, what is fine; without running them.
 
@@ -55,12 +57,15 @@ async def inspect_code(
         wish: What the answer is for, such as `explain` or `find-cause`.
         symbols: Definitions in question, as `FILE.py:Name`.
         versions: Versions in question, such as `2.6`.
+        sizes: Sizes in question, such as `batch size=256`.
     """
     try:
         wished = Wish(wish) if wish else None
     except ValueError as error:
         raise UsageError(f"no wish is named {wish!r}", remedy="use one of " + ", ".join(Wish)) from error
-    subject = InspectionSubject(tuple(topics or ()), wished, tuple(symbols or ()), tuple(versions or ()))
+    subject = InspectionSubject(
+        tuple(topics or ()), wished, tuple(symbols or ()), tuple(versions or ()), tuple(sizes or ())
+    )
     places = [context.inside(path) for path in paths]
     done = await asyncio.to_thread(inspect, context.root, places, subject)
     return ToolResult(summary_of(done), _output(done), claims=tuple(_claims(done)), examined=done.examined)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,6 +40,7 @@ _NO_INPUTS = frozenset(
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NOT_PRODUCT = re.compile(r"(?:^|/)(?:tests?|examples?|benchmarks?|docs|scripts)/|(?:^|/)(?:test_|conftest)")
+_ARRAYS = frozenset(("torch", "numpy", "jax", "einops"))
 _CALLABLE = re.compile(r"\b(?:Callable|Step)\b")
 
 
@@ -196,7 +198,9 @@ class _File:
         return Runnable(self.path, name, node.lineno, kind, needs, uses, computes)
 
     def _computes(self, node: ast.stmt, seen: frozenset[str]) -> bool:
-        """Return whether a function contains arithmetic, or calls what may compute."""
+        """Return whether a function contains arithmetic, or calls what may compute with arrays."""
+        arguments = node.args if isinstance(node, ast.FunctionDef) else None
+        given = {each.arg for each in (*arguments.posonlyargs, *arguments.args)} if arguments else set()
         for each in ast.walk(node):
             if isinstance(each, ast.BinOp | ast.AugAssign):
                 return True
@@ -205,9 +209,16 @@ class _File:
                 own = self.functions.get(name)
                 if name in seen or (own is None and hasattr(builtins, name)):
                     continue
-                if own is None or self._computes(own, seen | {name}):
+                is_of_arrays = self._is_of_arrays(root_name(each.func), given)
+                if is_of_arrays if own is None else self._computes(own, seen | {name}):
                     return True
         return False
+
+    def _is_of_arrays(self, name: str, given: set[str]) -> bool:
+        """Return whether a call may compute: of a library of arrays, another file, or a method of an argument."""
+        if name in self.aliases:
+            return self.aliases[name].split(".")[0] not in sys.stdlib_module_names
+        return name in given and any(each.split(".")[0] in _ARRAYS for each in self.aliases.values())
 
     def _may_be_run(self, node: ast.FunctionDef) -> bool:
         decorators = {root_name(each) for each in node.decorator_list}

@@ -186,6 +186,14 @@ def test_code_that_the_request_is_not_about_and_code_that_computes_nothing_are_n
     assert "m.py:A: it returns DataLoader, so that it is not the code to measure; m.py:B: ValueError: no" in gap.what
 
 
+def test_no_target_is_run_that_has_nothing_to_do_with_the_code_that_the_request_names():
+    missing = [{**entry("paths.py:is_inside", needs=["inputs: x"]), "relevance": "0"}]
+    request = ParsedRequest(symbols=(SymbolReference("Evaluator", "Evaluator", "m.py", 1, 2),))
+    gap, tried = scaffolds(report((), (), missing), request=request)
+    assert tried == []
+    assert gap.what.startswith("what to run: a function without arguments")
+
+
 def test_the_words_of_the_request_decide_between_targets_that_run():
     ready = [{**entry("m.py:A"), "relevance": "1"}, {**entry("m.py:B"), "relevance": "2.5"}]
     target = chosen(report((), ready))

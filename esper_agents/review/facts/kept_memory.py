@@ -12,11 +12,12 @@ from esper_agents.review.growing import is_short
 from esper_agents.review.hooks import forward_hooks
 from esper_agents.review.hot import hot_around, is_rare
 from esper_agents.review.magnitudes import operand
-from esper_agents.review.models import forward_calls
+from esper_agents.review.models import forward_calls, gradients_off_around
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
 from esper_agents.review.stores import is_emptied, is_made_in
+from esper_agents.review.tables import Purpose
 from esper_agents.review.values import without_gradients
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _GROWTH, _PEAK = "memory growth", "memory"
 _STORING = ("append", "extend", "appendleft", "add")
 _NUMBERS = frozenset({"item", "tolist", "numpy", "float", "int", "len", "str", "round", "time", "format", "bool"})
 _LETTING_GO = frozenset({"detach", "detach_", "data"})
+_TRAINING = frozenset({"backward", "manual_backward", "grad", ".step"})
+_EVALUATING = pattern(r"^_?(?:eval|evaluate|validate|validation|predict|infer|inference|test|score)(?:_|$)")
 _CACHES = ("functools.lru_cache", "functools.cache")
 _MOST_FINE = 3
 # Layers of torch that consist of several.
@@ -58,7 +61,13 @@ class KeptMemory(FactQuery):
     )
 
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
-        """Yield what keeps memory and what does not."""
+        """Yield what keeps memory; of growth also what does not."""
+        is_growth = _GROWTH in subject.topics or not subject.topics
+        for fact in self._find(files, index, subject):
+            if is_growth or fact.assessment is not Assessment.FINE:
+                yield fact
+
+    def _find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         is_peak = _PEAK in subject.topics or not subject.topics
         for file in files:
             yield from self._stores(file, index)
@@ -194,6 +203,15 @@ class KeptMemory(FactQuery):
         for call in calls[:_MOST_FINE]:
             text = f"`{call.path}(...)` runs without gradients here: no graph is kept"
             yield self.fact(file, call.node, Assessment.FINE, text)
+        for function in file.functions:
+            needless = _needless_graph(function, index)
+            if needless is not None:
+                text = (
+                    f"`{needless.path}(...)` records a graph, and nothing in `{function.qualname}` calls backward: "
+                    "each round holds all that its operations save"
+                )
+                remedy = f"`with torch.no_grad():` around the loop, or `@torch.no_grad()` on `{function.name}`"
+                yield self.fact(file, needless.node, Assessment.SHOULD_CHECK, text, remedy)
 
     def _peaks(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield what makes the peak of a step high."""
@@ -222,6 +240,25 @@ class KeptMemory(FactQuery):
         for call in file.calls_ending("empty_cache"):
             text = "`empty_cache()` frees no tensor that something still holds; it does not cure growth"
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
+
+
+def _needless_graph(function: Function, index: ProjectIndex) -> Call | None:
+    """Return the first call by which a function that evaluates runs layers of a model with gradients, in a loop."""
+    if not _EVALUATING.search(function.name) or function.file.purpose is Purpose.TEST:
+        return None
+    callers = [call.block for call in index.callers(function)]
+    is_off_outside = bool(callers) and all(gradients_off_around(block, index) for block in callers)
+    if is_off_outside or index.reached(function) & _TRAINING:
+        return None
+    for call in function.calls:
+        if call.block.loop is None or call.receiver in {"", "self"} or gradients_off_around(call.block, index):
+            continue
+        methods = [each for each in index.functions.get(call.tail, ()) if each.owner is not None]
+        is_of_model = any(each.owner is not None and index.is_module(each.owner) for each in methods)
+        has_result = not isinstance(call.parent, ast.Expr) and bool(call.node.args)
+        if is_of_model and has_result and not any(gradients_off_around(each.block, index) for each in methods):
+            return call
+    return None
 
 
 def _is_of_blocks(made: Assignment, over: str, owner: Class) -> bool:

@@ -1,0 +1,71 @@
+"""Which code runs with named definitions: what they call, what calls them, and the rest of their classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.review.models import callers_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import FileTables, Function
+
+# A name so long means one interface, however many classes have it.
+_SHORTEST_METHOD = 10
+
+
+def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set[int]] | None:
+    """Return the lines, by file, that run with named definitions; None if none of them is known.
+
+    Args:
+        symbols: Definitions as `FILE.py:Qualified.name`.
+        index: Facts about all files of the project.
+    """
+    named = {symbol for symbol in symbols if ":" in symbol}
+    roots = [function for file in index.files.values() for function in file.functions if _is_of(function, named)]
+    if not roots:
+        return None
+    run: dict[Function, None] = {}
+    for root in dict.fromkeys((*roots, *_inherited(roots, index))):
+        for around in callers_around(root, index):
+            run |= dict.fromkeys(index.closure(around))
+    for method in tuple(_implementations(run, index)):
+        run |= dict.fromkeys(index.closure(method))
+    lines: dict[str, set[int]] = {}
+    for function in run:
+        lines.setdefault(function.file.path, set()).update(_lines(function))
+    for file in index.files.values():
+        lines.setdefault(file.path, set()).update(_lines_of_module(file))
+    return lines
+
+
+def _is_of(function: Function, named: set[str]) -> bool:
+    place = f"{function.file.path}:{function.qualname}"
+    return any(place == symbol or place.startswith(f"{symbol}.") for symbol in named)
+
+
+def _inherited(roots: Sequence[Function], index: ProjectIndex) -> Iterator[Function]:
+    for owner in dict.fromkeys(root.owner for root in roots if root.owner is not None):
+        for base in index.lineage(owner).classes:
+            yield from base.methods.values()
+
+
+def _implementations(run: Iterable[Function], index: ProjectIndex) -> Iterator[Function]:
+    """Yield the methods that functions call on objects by a name of one interface, of every class that has it."""
+    names = {call.tail for function in run for call in function.calls if call.receiver}
+    for name in names:
+        if len(name) >= _SHORTEST_METHOD:
+            yield from (each for each in index.functions.get(name, ()) if each.owner is not None)
+
+
+def _lines(function: Function) -> range:
+    first = int(getattr(function.node, "lineno", 1))
+    return range(first, int(getattr(function.node, "end_lineno", None) or first) + 1)
+
+
+def _lines_of_module(file: FileTables) -> set[int]:
+    """Return the lines outside of functions: settings that hold for all code of the file."""
+    inside = {line for function in file.functions if function.outer is not None for line in _lines(function)}
+    return set(range(1, len(file.lines) + 1)) - inside
