@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from esper_agents.api.current_user import person
 from esper_agents.api.service import Service
-from esper_agents.certificates.policy.question_type import change_asked, kind_of, kinds_text
+from esper_agents.certificates.policy.question_type import KindOfQuestion, change_asked, kind_of, kinds_text
 from esper_agents.domain.codec import carried
 from esper_agents.domain.memory import ACTION
 from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.reasoner_names import CLAUDE, REASONER
 from esper_agents.domain.relation import Relation, RelationKind
-from esper_agents.domain.request import Material, ParsedRequest
+from esper_agents.domain.request import Material, ParsedRequest, Wish
 from esper_agents.domain.session import SessionState, Submission
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task, is_about
@@ -132,6 +132,10 @@ class TaskService(Service):
         asked = kind_of(prose_of(request).strip() or _ABOUT_ERROR)
         if asked.kind is QuestionType.APPROVAL and self._has_trace(request) and _ASKS_FOR_CAUSE.search(asked.because):
             asked = kind_of(_ABOUT_ERROR)
+        parsed = self.parse(request)
+        if asked.kind is QuestionType.RECOMMENDATION and parsed.wish is Wish.FIND_CAUSE:
+            # "Slower than before, why?" asks for no choice.
+            asked = KindOfQuestion(QuestionType.ADVICE, parsed.wish_because)
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         if not diff:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.asked_findings import FINDS_INPUTS, findings_asked_about, is_measurement
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import EarlierFinding, Finding
     from esper_agents.domain.verdict import AppliedPolicyRule
 
@@ -29,7 +29,6 @@ _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
 # A statement about what a change removed or what a test refuted outranks one of the same severity.
 _FIRST_RULES = ("ESP702", "ESP703", "TEST")
-_MEASURES, _FINDS_TARGETS, _FINDS_INPUTS = "torch-", "torch-targets", "torch-scaffold"
 _DRAFTS_TEST = "torch-test"
 # Policy rules about evidence that is missing, and not about evidence that there is.
 _MISSING = frozenset(
@@ -70,7 +69,7 @@ _OPENING = {
 
 def answer_of(certificate: Certificate) -> Answer:
     """Return the answer of a certificate; a pure function of its record."""
-    ordered = tuple(sorted(certificate.findings, key=_weight))
+    ordered = tuple(sorted(findings_asked_about(certificate), key=_weight))
     deciding = _deciding(certificate, ordered)
     model = _model(certificate)
     return Answer(
@@ -213,7 +212,7 @@ def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
 def _decision(certificate: Certificate) -> str:
     """Return the opening word of a verdict and what it rests on."""
     verdict = certificate.verdict
-    has_run = tests_told(certificate.evidence) or any(map(_is_measurement, certificate.evidence))
+    has_run = tests_told(certificate.evidence) or any(map(is_measurement, certificate.evidence))
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
     opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
     stated = _stated(certificate)
@@ -318,9 +317,9 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
 
 
 def _measured(certificate: Certificate) -> Iterator[str]:
-    measured = [each for each in certificate.evidence if _is_measurement(each)]
+    measured = [each for each in certificate.evidence if is_measurement(each)]
     # A search for inputs tells something only if nothing else was run.
-    shown = [each for each in measured if each.tool != _FINDS_INPUTS] or measured
+    shown = [each for each in measured if each.tool != FINDS_INPUTS] or measured
     yield from (each.summary for each in shown)
 
 
@@ -335,8 +334,11 @@ def _draft(certificate: Certificate) -> tuple[str, ...]:
 
 def _before(certificate: Certificate) -> Iterator[str]:
     """Yield what became of earlier findings, by certificate and state; those that were not checked are counted."""
-    for name in dict.fromkeys(each.certificate for each in certificate.earlier):
-        found = [each for each in certificate.earlier if each.certificate == name]
+    asked = {finding.claim.fingerprint for finding in findings_asked_about(certificate)}
+    beside = {finding.claim.fingerprint for finding in certificate.findings} - asked
+    earlier = [each for each in certificate.earlier if each.fingerprint not in beside]
+    for name in dict.fromkeys(each.certificate for each in earlier):
+        found = [each for each in earlier if each.certificate == name]
         told = []
         for state in EarlierState:
             if of_state := [each for each in found if each.state is state]:
@@ -348,13 +350,6 @@ def _before(certificate: Certificate) -> Iterator[str]:
 def _named_earlier(findings: list[EarlierFinding]) -> str:
     more = f" and {len(findings) - _MOST_EARLIER} more" if len(findings) > _MOST_EARLIER else ""
     return ", ".join(_cut(finding.text, _LONGEST_EARLIER) for finding in findings[:_MOST_EARLIER]) + more
-
-
-def _is_measurement(evidence: Evidence) -> bool:
-    is_of_lab = evidence.tool.startswith(_MEASURES) and evidence.tool != _FINDS_TARGETS
-    # A search for arguments that found none has run nothing.
-    is_run = evidence.tool != _FINDS_INPUTS or bool(evidence.output.get("runnable"))
-    return is_of_lab and is_run and evidence.outcome is CallOutcome.COMPLETED
 
 
 def _unknown(certificate: Certificate) -> Iterator[str]:

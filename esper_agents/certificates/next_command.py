@@ -5,6 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.asked_findings import findings_asked_about
 from esper_agents.certificates.suggested_command import is_complete, suggested_command
 from esper_agents.domain.evidence import coverage_rows, is_test_run
 from esper_agents.domain.reproduction import REPRODUCE
@@ -49,7 +50,7 @@ def _closing_command(issued: Certificate) -> str:
     commands = [command for each in ordered if (command := suggested_command(each.command))]
     if commands:
         return next(filter(is_complete, commands), commands[0])
-    if issued.findings:
+    if findings_asked_about(issued):
         return f"{_again(issued)} # after fixing the findings"
     return f"esper why {issued.id}" if issued.verdict.stance is not Stance.FOR else ""
 

@@ -17,6 +17,8 @@ _TESTS, _REVIEW = "run-tests", "static-review"
 EDITS, FORM = "edits", "form"
 _FILES_NAMED = 3
 
+# As `domain.request.Wish` is recorded.
+_FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
 
 
@@ -285,3 +287,14 @@ def facts_of(evidence: Iterable[Evidence]) -> tuple[RecordedFact, ...]:
         for fact in query["facts"]
     )
     return tuple(dict.fromkeys(found))
+
+
+def places_asked_about(evidence: Iterable[Evidence]) -> frozenset[str] | None:
+    """Return the places, as `FILE:LINE`, of the facts about the cause that was asked for; None if none was looked for.
+
+    Other findings are beside the question.
+    """
+    asked = [each for each in evidence if each.tool == INSPECT and each.arguments.get("wish") == _FIND_CAUSE]
+    if not any(each.outcome is CallOutcome.COMPLETED and each.arguments.get("topics") for each in asked):
+        return None
+    return frozenset(fact.place for fact in facts_of(asked))

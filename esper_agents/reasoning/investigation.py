@@ -12,7 +12,7 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.request import ConstraintKind
+from esper_agents.domain.request import ConstraintKind, Wish
 from esper_agents.domain.status import QuestionType
 from esper_agents.reasoning.code_inspection import hypotheses_of, is_decided_by_reading, is_of_other_topics
 from esper_agents.reasoning.finding_ownership import REVIEWER, failures, named
@@ -66,7 +66,8 @@ def speed_claim(brief: Brief, asked: MeasurementRequest) -> HandOff | None:
 
     Advice about speed certifies nothing, so every agent may give it.
     """
-    judges = brief.task.kind is not QuestionType.ADVICE
+    is_cause = brief.request is not None and brief.request.wish is Wish.FIND_CAUSE
+    judges = brief.task.kind is not QuestionType.ADVICE and not is_cause
     if not (asked.speed_up and judges and ENGINEER in brief.agents and brief.agent.name != ENGINEER):
         return None
     if any(each.receiver == ENGINEER for each in brief.chain):

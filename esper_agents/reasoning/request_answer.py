@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.evidence import places_asked_about
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.request import ConstraintKind, Quantity, Wish
@@ -52,12 +53,19 @@ def by_relevance(brief: Brief, findings: Iterable[Finding]) -> tuple[Finding, ..
     return tuple(sorted(findings, key=lambda finding: _distance(request, finding.claim)))
 
 
+def at_places(findings: Iterable[Finding], places: frozenset[str] | None) -> tuple[Finding, ...]:
+    """Return the findings at places, as `FILE:LINE`; all of them if there are no places."""
+    at = "{0.path}:{0.line}".format
+    return tuple(each for each in findings if places is None or at(each.claim.location) in places)
+
+
 def is_asked_about(brief: Brief, finding: Finding) -> bool:
     """Return whether a request for advice is about a finding; a request without a topic is about all of them."""
     request = brief.request
     if request is None or not request.topics or brief.task.kind is not QuestionType.ADVICE:
         return True
-    return _distance(request, finding.claim) < _UNRELATED
+    places = places_asked_about(brief.evidence)
+    return _distance(request, finding.claim) < _UNRELATED and bool(at_places([finding], places))
 
 
 def answer(
@@ -77,8 +85,10 @@ def answer(
     request = brief.request
     if request is None:
         return ""
+    inspected = tuple(inspected)
+    places = places_asked_about(inspected) if brief.task.kind is QuestionType.ADVICE else None
     ordered = by_relevance(brief, findings)
-    relevant = [finding for finding in ordered if _distance(request, finding.claim) < _UNRELATED]
+    relevant = [each for each in at_places(ordered, places) if _distance(request, each.claim) < _UNRELATED]
     if facts := told(inspected):
         # What the code does about the topics says more than where it names them.
         lead = f"{_capital(_subject(request))}: {facts}" if _subject(request) else facts

@@ -89,6 +89,8 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         topics = _topics("\n".join((_without(words, names.mentions), *(str(error) for error in errors))))
     if names.is_choice and (because == NO_WISH or wish is Wish.PLAN):
         wish, because = Wish.COMPARE, "it names two definitions to choose from"
+    if wish is Wish.COMPARE and _is_slower(because) and not names.is_choice and len(names.symbols + names.files) < 2:  # noqa: PLR2004
+        wish, because = Wish.FIND_CAUSE, "it reports that something is slower"
     return ParsedRequest(
         wish=wish,
         wish_because=because,
@@ -221,6 +223,10 @@ def _wish(request: str, words: str, *, is_trouble: bool, has_topic: bool) -> tup
     if is_reported:
         return Wish.FIND_CAUSE, "it reports a problem"
     return (Wish.FIND_CAUSE, "it contains an error") if is_trouble else (Wish.JUDGE, NO_WISH)
+
+
+def _is_slower(words: str) -> bool:
+    return words.casefold() in request_words()["connectors"]["slower"]
 
 
 def _topics(spoken: str) -> tuple[RequestTopic, ...]:

@@ -67,7 +67,8 @@ def named_sizes(text: str) -> tuple[tuple[str, int], ...]:
 def _size_words(words: str, labels: frozenset[str]) -> str:
     """Return the words that say what a size is of: of a label those from its last ordinary word on."""
     table = request_words()["connectors"]
-    stops = frozenset((*table["stops"], *table["per"], *request_words()["languages"]["en"]))
+    known = (*table["stops"], *table["per"], *table["than"], *request_words()["languages"]["en"])
+    stops = frozenset(known)
     parts = [plain(word) for word in re.split(r"[ -]", words)]
     begin = max((n + 1 for n, word in enumerate(parts) if word in stops), default=0) if labels else 0
     kept = parts[begin:] if labels else parts[: next((n for n, word in enumerate(parts) if word in stops), len(parts))]

@@ -73,10 +73,14 @@ def _used(root: Path, symbols: Sequence[SymbolReference]) -> Iterator[str]:
         if isinstance(node, ast.ClassDef):
             yield from (_last(base) for base in node.bases)
     for node, imported in nodes:
-        for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
-            of_module = isinstance(call.func, ast.Attribute) and _last(call.func.value) in imported
-            if of_module or isinstance(call.func, ast.Name):
-                yield _last(call.func)
+        for each in ast.walk(node):
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+                yield each.func.id
+            # What is imported may be called later by another name.
+            elif isinstance(each, ast.Attribute) and _last(each.value) in imported:
+                yield each.attr
+            elif isinstance(each, ast.Name) and each.id in imported:
+                yield each.id
 
 
 def _last(node: ast.expr) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.review.models import callers_around
+from esper_agents.review.names import dotted, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import FileTables, Function
+    from esper_agents.review.tables import Class, FileTables, Function
 
 # A name so long means one interface, however many classes have it.
 _SHORTEST_METHOD = 10
+_ROUNDS = 2
 
 
 def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set[int]] | None:
@@ -31,10 +34,13 @@ def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set
     for root in dict.fromkeys((*roots, *_inherited(roots, index))):
         for around in callers_around(root, index):
             run |= dict.fromkeys(index.closure(around))
-    for method in tuple(_implementations(run, index)):
-        run |= dict.fromkeys(index.closure(method))
+    for _ in range(_ROUNDS):
+        more = [each for each in (*_implementations(run, index), *_referred(run, index)) if each not in run]
+        for function in more:
+            run |= dict.fromkeys(index.closure(function))
+    siblings = _siblings(roots, index)
     lines: dict[str, set[int]] = {}
-    for function in run:
+    for function in (each for each in run if each.owner not in siblings):
         lines.setdefault(function.file.path, set()).update(_lines(function))
     for file in index.files.values():
         lines.setdefault(file.path, set()).update(_lines_of_module(file))
@@ -52,12 +58,38 @@ def _inherited(roots: Sequence[Function], index: ProjectIndex) -> Iterator[Funct
             yield from base.methods.values()
 
 
+def _siblings(roots: Sequence[Function], index: ProjectIndex) -> frozenset[Class]:
+    """Return the classes that share a base with a named class: what they override does not run with it."""
+    named = {root.owner for root in roots if root.owner is not None}
+    own = {base for owner in named for base in index.lineage(owner).classes}
+    classes = {each for file in index.files.values() for each in file.classes if each not in own}
+    return frozenset(
+        each
+        for each in classes
+        if own & set(index.lineage(each).classes) and not named & set(index.lineage(each).classes)
+    )
+
+
 def _implementations(run: Iterable[Function], index: ProjectIndex) -> Iterator[Function]:
     """Yield the methods that functions call on objects by a name of one interface, of every class that has it."""
     names = {call.tail for function in run for call in function.calls if call.receiver}
     for name in names:
         if len(name) >= _SHORTEST_METHOD:
             yield from (each for each in index.functions.get(name, ()) if each.owner is not None)
+
+
+def _referred(run: Iterable[Function], index: ProjectIndex) -> Iterator[Function]:
+    """Yield the functions that others name without calling them, as `step = ops.fused_step` before `step(x)`."""
+    names = {
+        tail_of(dotted(node))
+        for function in run
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    for name in names:
+        found = index.functions.get(name, ()) if len(name) >= _SHORTEST_METHOD else ()
+        if len(found) == 1 and found[0].owner is None:
+            yield found[0]
 
 
 def _lines(function: Function) -> range:

@@ -213,7 +213,13 @@ def _inspected(
         ]
     )
     if subject.wish is Wish.FIND_CAUSE and subject.symbols:
-        results = _run_with(results, lines_run_with(subject.symbols, index))
+        lines_run = lines_run_with(subject.symbols, index)
+        if lines_run is not None:
+            results = _run_with(results, lines_run)
+            by_rule = {
+                code: [claim for claim in claims if claim.location.line in lines_run.get(claim.location.path, ())]
+                for code, claims in by_rule.items()
+            }
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
     vars(index).clear()
@@ -306,18 +312,12 @@ def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:
     return tuple(replace(result, facts=tuple(facts)) for result, facts in zip(results, kept, strict=True))
 
 
-def _run_with(results: tuple[QueryResult, ...], lines: Mapping[str, set[int]] | None) -> tuple[QueryResult, ...]:
-    """Return results without the facts about code that does not run with the named definitions.
-
-    If no fault is left, the call that leads to the cause may not be in sight: then all facts count.
-    """
-    if lines is None:
-        return results
-    kept = tuple(
+def _run_with(results: tuple[QueryResult, ...], lines: Mapping[str, set[int]]) -> tuple[QueryResult, ...]:
+    """Return results without the facts about code that does not run with the named definitions."""
+    return tuple(
         replace(result, facts=tuple(fact for fact in result.facts if fact.line in lines.get(fact.path, ())))
         for result in results
     )
-    return kept if any(fact.assessment in _FAULTS for result in kept for fact in result.facts) else results
 
 
 def _placed(fact: Fact, notebooks: Mapping[str, NotebookSource]) -> Fact:

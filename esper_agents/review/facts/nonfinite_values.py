@@ -53,15 +53,15 @@ class NonfiniteValues(FactQuery):
         """Yield the candidates by kind of operation."""
         for file in files:
             if file.imports_torch:
-                yield from self._ranges(file, index)
+                yield from self._ranges(file, index, is_narrow=bool(subject.symbols))
                 yield from self._exponentials(file, index)
                 yield from self._where(file, index)
                 yield from self._masks(file, index)
                 yield from self._half(file, index)
             yield from self._optimisation(file, index)
 
-    def _ranges(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
-        """Yield functions with a limited range; the guarded ones as fine."""
+    def _ranges(self, file: FileTables, index: ProjectIndex, *, is_narrow: bool) -> Iterator[Fact]:
+        """Yield functions with a limited range; the guarded ones as fine; of named definitions every unguarded one."""
         fine = 0
         for call in file.calls_ending(
             "log", "log2", "log10", "sqrt", "rsqrt", "acos", "asin", "acosh", "atanh", "logit"
@@ -79,6 +79,12 @@ class NonfiniteValues(FactQuery):
                 text = f"`{_short(call.node)}`: {beyond}an infinite gradient at 1 and -1"
                 remedy = f"`eps = torch.finfo(x.dtype).eps`, then `{call.tail}(x.clamp(-1 + eps, 1 - eps))`"
                 yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+            elif not guard and is_narrow and call.tail in {"log", "log2", "log10", "sqrt"}:
+                is_floored = isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _NONNEGATIVE
+                at_zero = "infinite in its gradient at 0" if call.tail == "sqrt" else "minus infinity at 0"
+                below = "" if is_floored else " and NaN below"
+                text = f"`{_short(call.node)}` is {at_zero}{below}; nothing in sight keeps the argument above 0"
+                yield self.fact(file, call.node, Assessment.OPEN, text)
             elif not guard and call.tail in {"acosh", "atanh", "logit", "rsqrt"}:
                 text = f"`{_short(call.node)}` is infinite or NaN at the edge of its range, and nothing here guards it"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
