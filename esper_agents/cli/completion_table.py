@@ -119,6 +119,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--wish": "judge|find-cause|compare|explain|plan|measure|write|",
             "--symbol": "text",
             "--version": "text",
+            "--size": "text",
             "--query": "text",
             "--list": "",
             "--project": "text",

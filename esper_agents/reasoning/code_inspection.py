@@ -28,7 +28,8 @@ _SETTLED = {
     ClaimState.REFUTED: AssumptionState.REFUTED,
 }
 _WEIGHT = 0.7
-_UNSETTLED = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.OPEN)
+_FAULTS = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK)
+_UNSETTLED = (*_FAULTS, Assessment.OPEN)
 _MOST_FINE = 2
 _MOST_CHARACTERS = 4_000
 # Topics that the code decides, and no run.
@@ -137,6 +138,10 @@ def told(evidence: Iterable[Evidence]) -> str:
         sentences.append(f"no line of the files that were read explains it. Checked and fine: {shown}{more}.")
     elif assessed := _counted(counts):
         sentences.append(f"{assessed}.")
+        # Without a fault the candidates are the answer.
+        if counts[Assessment.OPEN] and not any(counts[each] for each in _FAULTS):
+            candidates = [f"{each.place} {each.text}" for each in facts if each.assessment == Assessment.OPEN]
+            sentences.append(f"First to look at: {'; '.join(candidates[:_MOST_FINE])}.")
     elif described := [each for each in facts if each.assessment == Assessment.DESCRIPTION]:
         sentences.append(f"{described[0].place}: {described[0].text}.")
     if refuted := _refuted(evidence):

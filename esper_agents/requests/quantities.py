@@ -56,7 +56,7 @@ def named_sizes(text: str) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for match in islice(_SIZED.finditer(text), _MOST_READ):
         label, unit = match["label"] or "", match["unit"] or ""
-        is_labelled = bool(label) and ("=" in match["sign"] or plain(label.split()[-1]) in labels)
+        is_labelled = bool(label) and ("=" in match["sign"] or plain(re.split(r"[ _-]", label)[-1]) in labels)
         words = _size_words(label if is_labelled else unit, labels if is_labelled else frozenset())
         if words and not (unit and not is_labelled and _unit(unit.split()[0])):
             value = int(match["number"].replace(",", "")) * _FACTORS.get((match["factor"] or "").lower(), 1)

@@ -190,6 +190,26 @@ def test_findings_beside_the_request_neither_lead_nor_decide():
     assert (answer.because, len(answer.also)) == ((), 1)
 
 
+def inspected(*places, wish="find-cause"):
+    """Return the evidence of an inspection with facts at places."""
+    facts = [
+        {"assessment": "must change", "path": path, "line": line, "text": "grows", "remedy": "", "rule": ""}
+        for path, line in places
+    ]
+    output = {"queries": [{"name": "kept-memory", "facts": facts}]}
+    return evidence(9, tool="inspect-code", output=output, arguments={"wish": wish, "topics": ["memory"]})
+
+
+def test_where_a_cause_was_looked_for_only_findings_at_its_places_are_in_the_answer():
+    other, own = finding(), critical()
+    place = own.claim.location.path, own.claim.location.line
+    assert place != (other.claim.location.path, other.claim.location.line)
+    looked = answer_of(advice("It grows.", findings=(other, own), evidence=(inspected(place),)))
+    assert [each.place for each in (*looked.because, *looked.also)] == [str(own.claim.location)]
+    read = answer_of(advice("It grows.", findings=(other, own), evidence=(inspected(place, wish="judge"),)))
+    assert len((*read.because, *read.also)) == 2
+
+
 def test_what_two_agents_say_alike_is_said_once():
     assert answer_of(advice("It grows. It grows. It leaks.")).text == "It grows. It leaks."
 

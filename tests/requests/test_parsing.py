@@ -309,7 +309,10 @@ def test_a_search_over_training_runs_is_told_from_questions_about_its_code(reque
 @pytest.mark.parametrize(
     ("request_", "symbols"),
     [
-        ("nan in my flow (piecewise rational quadratic coupling) after 3000 its", ["PiecewiseRationalQuadraticCoupling"]),
+        (
+            "nan in my flow (piecewise rational quadratic coupling) after 3000 its",
+            ["PiecewiseRationalQuadraticCoupling"],
+        ),
         ("why is rational quadratic slow", []),
         ("the conv block is slow", ["ConvBlock"]),
         ("i load data and train the model on it", []),

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from esper_agents.domain.request import Wish
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.review.fact_query import Assessment, InspectionSubject
 from esper_agents.review.inspection import ClaimState, inspect, inspect_sources
@@ -72,3 +73,23 @@ def test_unknown_topics_and_queries_are_refused():
         inspect_sources({"a.py": SAFE}, InspectionSubject(topics=("weather",)))
     with pytest.raises(NotFoundError):
         inspect_sources({"a.py": SAFE}, LOADS, names=["no-such-query"])
+
+
+SPLINES = (
+    "import torch\n\n\ndef rational_spline(x):\n    return torch.sqrt(x)\n\n\nclass Base(torch.nn.Module):\n"
+    "    def forward(self, x):\n        return self.transform_one(x)\n\n\nclass Spline(Base):\n"
+    "    def transform_one(self, x):\n        step = rational_spline\n        return step(x)\n\n\n"
+    "class Sibling(Base):\n"
+    "    def transform_one(self, x):\n        return torch.acos(x)\n\n\n"
+    "def unrelated(x):\n    return torch.acos(x)\n"
+)
+
+
+def test_a_cause_is_looked_for_in_the_code_that_runs_with_what_the_request_names():
+    asked = InspectionSubject(("NaN or Inf",), Wish.FIND_CAUSE, ("a.py:Spline",))
+    done = inspect_sources({"a.py": SPLINES}, asked)
+    texts = [fact.text for result in done.results for fact in result.facts]
+    assert [text for text in texts if "acos" in text] == []
+    assert [text for text in texts if "torch.sqrt(x)" in text]
+    everything = inspect_sources({"a.py": SPLINES}, InspectionSubject(("NaN or Inf",), Wish.FIND_CAUSE))
+    assert len([fact for result in everything.results for fact in result.facts if "acos" in fact.text]) == 2

@@ -166,7 +166,7 @@ def _named(name: str, sizes: Mapping[str, int]) -> int | None:
     is_batch = "".join(words) in _BATCH
     content = [word for word in words if word not in _FORMAL]
     for stated, value in sizes.items():
-        spoken = stated.split()
+        spoken = stated.replace("_", " ").split()
         if is_batch and spoken[0] in {"batch", "bs", "batchsize"}:
             return value
         if content and all(any(_means(word, each) for each in spoken) for word in content):

@@ -102,3 +102,38 @@ def test_a_detached_value_written_into_a_buffer_is_fine():
     )
     done = inspect_sources({"queue.py": source}, InspectionSubject(("memory growth",)), names=["kept-memory"])
     assert [(fact.line, fact.assessment) for fact in done.results[0].facts] == [(9, Assessment.FINE)]
+
+
+EVALUATOR = """\
+import torch
+
+
+class Scorer(torch.nn.Module):
+    def score_all(self, batch):
+        return self.layer(batch)
+
+
+class Evaluator:
+    {decorator}
+    def evaluate(self, loader):
+        ranks = []
+        for batch in loader:
+            {context}
+                ranks.append(self.model.score_all(batch).argsort().tolist())
+        return ranks
+"""
+
+
+def test_an_evaluation_that_records_a_graph_is_told_and_one_without_gradients_is_not():
+    recording = facts(EVALUATOR.format(decorator="", context="if True:"), "memory")
+    assert [(each.assessment, "records a graph" in each.text) for each in recording] == [
+        (Assessment.SHOULD_CHECK, True)
+    ]
+    assert facts(EVALUATOR.format(decorator="", context="with torch.no_grad():"), "memory") == ()
+    assert facts(EVALUATOR.format(decorator="@torch.no_grad()", context="if True:"), "memory") == ()
+
+
+def test_what_keeps_no_graph_is_told_of_growth_and_not_of_a_peak():
+    text = LOOP.format(before="losses = []", backward="", after="losses.append(loss.item())")
+    assert [each.assessment for each in facts(text)] == [Assessment.FINE]
+    assert facts(text, "memory") == ()
