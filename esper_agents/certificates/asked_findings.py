@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.evidence import CallOutcome, places_asked_about
+from esper_agents.domain.evidence import CallOutcome, faults_asked_about
 from esper_agents.domain.finding import Standing
 from esper_agents.domain.status import QuestionType
 
@@ -20,17 +20,17 @@ _MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 def findings_asked_about(certificate: Certificate) -> tuple[Finding, ...]:
     """Return the findings that the request is about; all of them unless an inspection looked for a cause.
 
-    Then those at its places count, those of a measurement, and those of a model.
+    Then the faults that it found count, those of a measurement, and those of a model.
     """
     is_advice = certificate.verdict.kind is QuestionType.ADVICE
-    places = places_asked_about(certificate.evidence) if is_advice else None
-    if places is None:
+    faults = faults_asked_about(certificate.evidence) if is_advice else None
+    if faults is None:
         return certificate.findings
     measured = {each.id for each in certificate.evidence if is_measurement(each)}
     return tuple(
         each
         for each in certificate.findings
-        if f"{each.claim.location.path}:{each.claim.location.line}" in places
+        if (f"{each.claim.location.path}:{each.claim.location.line}", each.claim.rule) in faults
         or each.standing is not Standing.RECORDED
         or measured & set(each.evidence)
     )

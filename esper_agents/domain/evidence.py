@@ -289,12 +289,12 @@ def facts_of(evidence: Iterable[Evidence]) -> tuple[RecordedFact, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def places_asked_about(evidence: Iterable[Evidence]) -> frozenset[str] | None:
-    """Return the places, as `FILE:LINE`, of the facts about the cause that was asked for; None if none was looked for.
+def faults_asked_about(evidence: Iterable[Evidence]) -> frozenset[tuple[str, str]] | None:
+    """Return the faults of the cause that was asked for, as `FILE:LINE` and rule or query; None if none was looked for.
 
     Other findings are beside the question.
     """
     asked = [each for each in evidence if each.tool == INSPECT and each.arguments.get("wish") == _FIND_CAUSE]
     if not any(each.outcome is CallOutcome.COMPLETED and each.arguments.get("topics") for each in asked):
         return None
-    return frozenset(fact.place for fact in facts_of(asked))
+    return frozenset((fact.place, fact.rule or fact.query) for fact in facts_of(asked))

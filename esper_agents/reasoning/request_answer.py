@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.evidence import places_asked_about
+from esper_agents.domain.evidence import faults_asked_about
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.request import ConstraintKind, Quantity, Wish
@@ -53,10 +53,10 @@ def by_relevance(brief: Brief, findings: Iterable[Finding]) -> tuple[Finding, ..
     return tuple(sorted(findings, key=lambda finding: _distance(request, finding.claim)))
 
 
-def at_places(findings: Iterable[Finding], places: frozenset[str] | None) -> tuple[Finding, ...]:
-    """Return the findings at places, as `FILE:LINE`; all of them if there are no places."""
+def of_faults(findings: Iterable[Finding], faults: frozenset[tuple[str, str]] | None) -> tuple[Finding, ...]:
+    """Return the findings that are faults, given as `FILE:LINE` and rule; all of them if there are none given."""
     at = "{0.path}:{0.line}".format
-    return tuple(each for each in findings if places is None or at(each.claim.location) in places)
+    return tuple(each for each in findings if faults is None or (at(each.claim.location), each.claim.rule) in faults)
 
 
 def is_asked_about(brief: Brief, finding: Finding) -> bool:
@@ -64,8 +64,8 @@ def is_asked_about(brief: Brief, finding: Finding) -> bool:
     request = brief.request
     if request is None or not request.topics or brief.task.kind is not QuestionType.ADVICE:
         return True
-    places = places_asked_about(brief.evidence)
-    return _distance(request, finding.claim) < _UNRELATED and bool(at_places([finding], places))
+    faults = faults_asked_about(brief.evidence)
+    return _distance(request, finding.claim) < _UNRELATED and bool(of_faults([finding], faults))
 
 
 def answer(
@@ -86,9 +86,9 @@ def answer(
     if request is None:
         return ""
     inspected = tuple(inspected)
-    places = places_asked_about(inspected) if brief.task.kind is QuestionType.ADVICE else None
+    faults = faults_asked_about(inspected) if brief.task.kind is QuestionType.ADVICE else None
     ordered = by_relevance(brief, findings)
-    relevant = [each for each in at_places(ordered, places) if _distance(request, each.claim) < _UNRELATED]
+    relevant = [each for each in of_faults(ordered, faults) if _distance(request, each.claim) < _UNRELATED]
     if facts := told(inspected):
         # What the code does about the topics says more than where it names them.
         lead = f"{_capital(_subject(request))}: {facts}" if _subject(request) else facts

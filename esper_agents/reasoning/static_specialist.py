@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import CallTools, Conclude, HandOff, RiskAssessment, ToolCall
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import places_asked_about
+from esper_agents.domain.evidence import faults_asked_about
 from esper_agents.domain.finding import counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.reasoning.code_inspection import (
@@ -19,7 +19,7 @@ from esper_agents.reasoning.code_inspection import (
 )
 from esper_agents.reasoning.finding_ownership import failures, my_part, named, owner
 from esper_agents.reasoning.hypotheses import ranked
-from esper_agents.reasoning.request_answer import answer, at_places, by_relevance, request_searches
+from esper_agents.reasoning.request_answer import answer, by_relevance, of_faults, request_searches
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -120,7 +120,7 @@ def look(
     stated = tuple(finding for report in inspected for finding in report.findings)
     # A rule's finding keeps the evidence of the review that reported it.
     known = {each.claim.fingerprint: each for each in (*stated, *mine)}
-    mine = at_places(mine, places_asked_about(report.evidence for report in inspected)) if not my_part(brief) else mine
+    mine = of_faults(mine, faults_asked_about(report.evidence for report in inspected)) if not my_part(brief) else mine
     mine = by_relevance(
         brief, [known[mark] for mark in dict.fromkeys(each.claim.fingerprint for each in (*mine, *stated))]
     )

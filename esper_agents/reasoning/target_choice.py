@@ -124,7 +124,7 @@ def choose(
             missing = [{"target": each, "kind": one["kind"], "needs": one["needs"]} for each in one["targets"]]
             return (yield from _scaffolded(brief, missing))
         return (yield from _among(brief, asked, one["targets"], kind=one["kind"], because="you named it"))
-    ready = list(output["runnable"])
+    ready = _asked_about(brief, output["runnable"])
     for kind in kinds:
         of_kind = [each for each in ready if each["kind"] == kind]
         outermost = _outermost(of_kind)
@@ -240,9 +240,12 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
 
 def _asked_about(brief: Brief, missing: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the targets that the request is about: a measurement of others would answer another question."""
+    request = brief.request
+    if request and request.symbols and any("relevance" in each for each in missing):
+        files = {symbol.path for symbol in request.symbols}
+        named = {f"{each.path}:{each.name.partition('.')[0]}" for each in (*request.symbols, *request.related)}
+        missing = [each for each in missing if each["target"] in named or each["target"].rpartition(":")[0] in files]
     least = max(map(_relevance, missing), default=0.0) * _LEAST_SHARE
-    if least == 0 and brief.request and brief.request.symbols and any("relevance" in each for each in missing):
-        return []
     return [each for each in missing if _relevance(each) >= least]
 
 

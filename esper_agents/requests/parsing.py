@@ -242,6 +242,8 @@ def _topics(spoken: str) -> tuple[RequestTopic, ...]:
     for name, whole in ((name, table["part_of"]) for name, table in tables.items() if "part_of" in table):
         if name in words:
             words[name].update(words.pop(whole, {}))
+    if any(tables[name].get("is_trouble") for name in words):
+        words = {name: found for name, found in words.items() if not tables[name].get("is_setting")}
     ordered = sorted(words, key=lambda name: -len(words[name]))[:MOST_TOPICS]
     return tuple(
         RequestTopic(name, tuple(words[name]), tuple(tables[name]["rules"]), tuple(tables[name]["searches"]))

@@ -35,7 +35,8 @@ def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set
         for around in callers_around(root, index):
             run |= dict.fromkeys(index.closure(around))
     for _ in range(_ROUNDS):
-        more = [each for each in (*_implementations(run, index), *_referred(run, index)) if each not in run]
+        found = (*_implementations(run, index), *_referred(run, index), *_of_parts(run, index))
+        more = [each for each in found if each not in run]
         for function in more:
             run |= dict.fromkeys(index.closure(function))
     siblings = _siblings(roots, index)
@@ -80,16 +81,29 @@ def _implementations(run: Iterable[Function], index: ProjectIndex) -> Iterator[F
 
 def _referred(run: Iterable[Function], index: ProjectIndex) -> Iterator[Function]:
     """Yield the functions that others name without calling them, as `step = ops.fused_step` before `step(x)`."""
-    names = {
+    for name in _names(run):
+        found = index.functions.get(name, ()) if len(name) >= _SHORTEST_METHOD else ()
+        if len(found) == 1 and found[0].owner is None:
+            yield found[0]
+
+
+def _of_parts(run: Iterable[Function], index: ProjectIndex) -> Iterator[Function]:
+    """Yield the methods of the classes that functions name: their objects are parts of what runs."""
+    names = _names(run)
+    for file in index.files.values():
+        for owner in file.classes:
+            if owner.name in names:
+                for base in index.lineage(owner).classes:
+                    yield from base.methods.values()
+
+
+def _names(run: Iterable[Function]) -> set[str]:
+    return {
         tail_of(dotted(node))
         for function in run
         for node in ast.walk(function.node)
         if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    for name in names:
-        found = index.functions.get(name, ()) if len(name) >= _SHORTEST_METHOD else ()
-        if len(found) == 1 and found[0].owner is None:
-            yield found[0]
 
 
 def _lines(function: Function) -> range:

@@ -193,8 +193,8 @@ def test_findings_beside_the_request_neither_lead_nor_decide():
 def inspected(*places, wish="find-cause"):
     """Return the evidence of an inspection with facts at places."""
     facts = [
-        {"assessment": "must change", "path": path, "line": line, "text": "grows", "remedy": "", "rule": ""}
-        for path, line in places
+        {"assessment": "must change", "path": path, "line": line, "text": "grows", "remedy": "", "rule": rule}
+        for path, line, rule in places
     ]
     output = {"queries": [{"name": "kept-memory", "facts": facts}]}
     return evidence(9, tool="inspect-code", output=output, arguments={"wish": wish, "topics": ["memory"]})
@@ -202,8 +202,8 @@ def inspected(*places, wish="find-cause"):
 
 def test_where_a_cause_was_looked_for_only_findings_at_its_places_are_in_the_answer():
     other, own = finding(), critical()
-    place = own.claim.location.path, own.claim.location.line
-    assert place != (other.claim.location.path, other.claim.location.line)
+    place = own.claim.location.path, own.claim.location.line, own.claim.rule
+    assert place != (other.claim.location.path, other.claim.location.line, other.claim.rule)
     looked = answer_of(advice("It grows.", findings=(other, own), evidence=(inspected(place),)))
     assert [each.place for each in (*looked.because, *looked.also)] == [str(own.claim.location)]
     read = answer_of(advice("It grows.", findings=(other, own), evidence=(inspected(place, wish="judge"),)))

@@ -331,6 +331,19 @@ def test_a_learning_rate_that_a_request_reports_is_no_topic_beside_another():
     assert [topic.name for topic in parse_request("is lr 1e-3 right?").topics] == ["optimizer and schedule"]
 
 
+def test_where_trouble_happens_is_no_topic_beside_the_trouble():
+    topics = [topic.name for topic in parse_request("gpu memory grows every episode with my DQN agent").topics]
+    assert topics == ["memory growth"]
+    assert [topic.name for topic in parse_request("is my DQN target right?").topics] == ["reinforcement learning"]
+
+
+@pytest.mark.parametrize(
+    "words", ["sampling takes forever", "training is slow", "my gpu is idle", "das ist sehr langsam"]
+)
+def test_a_complaint_without_a_question_asks_for_the_cause(words):
+    assert parse_request(words).wish is Wish.FIND_CAUSE
+
+
 BUFFERS = (
     "class ConvTasNet:\n    pass\n\n\nclass ReplayBuffer:\n    def sample(self):\n        return 1\n\n\n"
     "def segment_tree():\n    return 2\n"

@@ -20,6 +20,7 @@ _GROWTH, _PEAK = "memory growth", "memory"
 _ADDING = frozenset({"append", "appendleft", "extend", "add", "put", "insert", "setdefault"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard", "get_nowait"})
 _CONTAINERS = frozenset({"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Queue", "Counter"})
+_SMALL = 10_000
 _BOUNDS = ("maxlen", "maxsize", "max_size", "max_len", "capacity", "size", "limit")
 
 
@@ -57,10 +58,10 @@ class ClassStores(FactQuery):
                     yield from self._store(owner, path, assignments)
 
     def _store(self, owner: Class, path: str, assignments: Sequence[Assignment]) -> Iterator[Fact]:
-        adding = [each for each in _added(owner, path) if each.name != "__init__"]
-        if not adding or _removes(owner, path):
-            return
         made = assignments[0]
+        adding = [each for each in _added(owner, path, made.value) if each.name != "__init__"]
+        if not adding or made.block.function.name != "__init__" or _removes(owner, path):
+            return
         method = f"{owner.name}.{adding[0].name}"
         bound = _bound(made.value)
         file = made.block.function.file
@@ -79,7 +80,8 @@ class ClassStores(FactQuery):
         else:
             known = f" (default {ast.unparse(default)})" if default is not None else ""
             text = f"`{path}` keeps up to `{shown}`{known} entries, one of each `{method}`"
-            yield self.fact(file, made.statement, Assessment.OPEN, text)
+            is_small = isinstance(bound, ast.Constant) and isinstance(bound.value, int) and bound.value <= _SMALL
+            yield self.fact(file, made.statement, Assessment.FINE if is_small else Assessment.OPEN, text)
 
 
 def _is_container(made: Assignment, index: ProjectIndex) -> bool:
@@ -95,10 +97,14 @@ def _is_container(made: Assignment, index: ProjectIndex) -> bool:
             return False
 
 
-def _added(owner: Class, path: str) -> Iterator[Function]:
+def _added(owner: Class, path: str, made: ast.expr) -> Iterator[Function]:
+    """Yield the methods that add to a container; an item that is set adds only to a dictionary."""
+    is_mapping = isinstance(made, ast.Dict) or (
+        isinstance(made, ast.Call) and tail_of(dotted(made.func)) in {"dict", "defaultdict", "OrderedDict"}
+    )
     for method in owner.methods.values():
         is_called = any(call.receiver == path and call.tail in _ADDING for call in method.calls)
-        if is_called or f"{path}[]" in method.assignments:
+        if is_called or (is_mapping and f"{path}[]" in method.assignments):
             yield method
 
 

@@ -25,6 +25,7 @@ _FETCHES = ("item", "tolist", "cpu")
 _PRECISION = ("autocast", "set_float32_matmul_precision", "GradScaler", "bfloat16", "half")
 _PLUGINS = ("Trainer", "Accelerator", "Fabric", "initialize")
 _MOST, _LONGEST = 6, 50
+_SIZES = (".shape", ".size(", "len(")
 # A device that waits is not slow itself: arithmetic in full precision is not why.
 _WAITING = "idle device"
 
@@ -63,6 +64,8 @@ class StepCosts(FactQuery):
             if not is_waiting:
                 yield from self._settings(file)
             yield from self._compiled(file)
+            if subject.symbols:
+                yield from self._one_after_another(file, index)
         yield from self._precision(files, index, is_waiting=is_waiting)
 
     def _loaders(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
@@ -175,6 +178,29 @@ class StepCosts(FactQuery):
             given = ast.unparse(call.node.args[0]) if call.node.args else "the function below"
             yield self.fact(file, call.node, Assessment.FINE, f"`{given[:60]}` is compiled")
 
+    def _one_after_another(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
+        """Yield loops over a size of a tensor in which each round runs a network: rounds that wait for one another."""
+        for function in file.functions:
+            for block in function.blocks:
+                loop = block.node
+                if not isinstance(loop, ast.For) or dotted(loop.iter) != "range()" or hot_around(block, index):
+                    continue
+                limits = [
+                    ast.unparse(origin.value)
+                    for given in getattr(loop.iter, "args", ())
+                    for origin in index.origins(given, function, loop.lineno)
+                ]
+                run = next(
+                    (each for each in function.calls if each.block is block and _runs_network(each, index)), None
+                )
+                if run is not None and any(size in limit for limit in limits for size in _SIZES):
+                    shown = ast.unparse(loop.iter)
+                    text = (
+                        f"`{run.path}(...)` runs once in each round of `{shown}`: as many passes as the size, in turn"
+                    )
+                    remedy = "compute all rounds in one pass if they do not depend on each other, else expect this time"
+                    yield self.fact(file, loop, Assessment.SHOULD_CHECK, text, remedy)
+
     def _precision(self, files: Sequence[FileTables], index: ProjectIndex, *, is_waiting: bool) -> Iterator[Fact]:
         """Yield one line about matrix products in full precision and models that run without `torch.compile`."""
         if any(index.calls_ending(*_PLUGINS)):
@@ -197,6 +223,14 @@ class StepCosts(FactQuery):
         if not is_compiled:
             text = "nothing in these files is compiled: each operation of the step is launched alone"
             yield self.fact(call.function.file, call.node, Assessment.OPEN, text, "try `model = torch.compile(model)`")
+
+
+def _runs_network(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call runs a part of its object that is no method of it, or a module."""
+    owner = call.function.owner
+    if owner is None or not index.is_module(owner) or not call.path.startswith("self.") or call.path.count(".") > 1:
+        return False
+    return index.method(owner, call.tail) is None
 
 
 def _is_hot(call: Call, index: ProjectIndex) -> bool:

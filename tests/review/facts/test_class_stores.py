@@ -26,7 +26,7 @@ def told(made, default="None", more=""):
         ("[]", "None", "should check", "nothing in `Buffer` removes one"),
         ("deque(maxlen=capacity)", "None", "should check", "whose default is None: then it keeps all of them"),
         ("deque([], capacity)", "1000", "open", "keeps up to `capacity` (default 1000) entries"),
-        ("deque(maxlen=4)", "None", "open", "keeps up to `4` entries"),
+        ("deque(maxlen=4)", "None", "fine", "keeps up to `4` entries"),
     ],
 )
 def test_what_bounds_a_container_is_told_with_its_default(made, default, assessment, words):
@@ -51,3 +51,9 @@ def test_a_container_that_is_emptied_or_cut_is_not_told(more):
 def test_a_container_that_a_file_replaces_is_not_emptied_by_that():
     more = "\n    def load(self, file):\n        self.memory = read(file)\n"
     assert len(told("[]", more=more)) == 1
+
+
+def test_an_item_that_is_set_adds_to_a_dictionary_and_not_to_a_list():
+    more = "\n    def put(self, key, item):\n        self.other[key] = item\n"
+    assert len(told("deque(maxlen=2)\n        self.other = {}", more=more)) == 2
+    assert len(told("deque(maxlen=2)\n        self.other = [None] * 8", more=more)) == 1

@@ -97,3 +97,18 @@ def test_no_line_is_called_slow_and_fine_in_one_answer():
     faults = {Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK}
     assert told[9] & faults
     assert not [line for line, found in told.items() if Assessment.FINE in found and found & faults]
+
+
+FLOW = (
+    "import torch\n\n\nclass Flow(torch.nn.Module):\n    def __init__(self, net):\n        super().__init__()\n"
+    "        self.net = net\n\n    def inverse(self, x):\n        out = torch.zeros_like(x)\n"
+    "        for _ in range({limit}):\n            out = x - self.net(out)\n        return out\n"
+)
+
+
+def test_a_network_that_runs_once_for_each_feature_in_turn_is_told_of_a_named_class():
+    asked = InspectionSubject(("speed",), symbols=("a.py:Flow",))
+    for limit, number in (("x.shape[1]", 1), ("4", 0)):
+        done = inspect_sources({"a.py": FLOW.format(limit=limit)}, asked, names=["step-costs"])
+        told = [fact.text for fact in done.results[0].facts if "runs once in each round" in fact.text]
+        assert len(told) == number
