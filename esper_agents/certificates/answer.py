@@ -58,6 +58,11 @@ STANDINGS = {
     Standing.LOCATED: "said by a model, located in the code, not confirmed by a rule, a run or a test",
     Standing.UNVERIFIED: "said by a model, unverified",
 }
+# A line about an edit: its place and its text, which ends before its reach and before the old line.
+_EDIT = re.compile(r"\S+:\d+  (?P<text>.+)", re.DOTALL)
+_AFTERWARDS = re.compile(r"; | \(line \d+ before: ")
+_ADDITIONS = ("adds ", "new file ")
+_SHOWN = 2
 _OPENING = {
     Stance.FOR: "Yes",
     Stance.CONDITIONAL: "Yes, under conditions",
@@ -201,6 +206,8 @@ def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
     if certificate.verdict.kind in _DECIDED and REPRODUCE not in certificate.task.options:
         return _decision(certificate)
     text = _sentences(certificate)
+    if changed := _edited(certificate):
+        return f"{changed} {text}"
     if _is_beside(certificate):
         return text
     if facts_of(certificate.evidence):
@@ -217,7 +224,19 @@ def _decision(certificate: Certificate) -> str:
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
     opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
     stated = _stated(certificate)
-    return f"{opening}: {_extent(certificate)}.{f' {stated}' if stated else ''}"
+    more = " ".join(filter(None, (stated, _edited(certificate))))
+    return f"{opening}: {_extent(certificate)}.{f' {more}' if more else ''}"
+
+
+def _edited(certificate: Certificate) -> str:
+    """Return in how many places a change alters what the code does, with the first ones; empty if no line says it."""
+    told = change_told(certificate.evidence) if certificate.task.change else ()
+    edits = [each for each in told if (found := _EDIT.match(each)) and not found.group("text").startswith(_ADDITIONS)]
+    if not edits:
+        return ""
+    shown = "; ".join(" ".join(_cut(_AFTERWARDS.split(each)[0], _LONGEST_SENTENCE).split()) for each in edits[:_SHOWN])
+    more = f" ({len(edits) - _SHOWN} more)" if len(edits) > _SHOWN else ""
+    return f"The change alters what the code does in {number_of(len(edits), 'place')}: {shown}{more}."
 
 
 def _opening_of_reading(certificate: Certificate) -> str:
