@@ -70,6 +70,7 @@ _DECIDES = {
     "pos_weight": "positive samples weigh differently",
     "label_smoothing": "the target of the loss differs",
     "dtype": "the computation runs in another type",
+    "copy": "whether writes in place reach the original differs",
     "device": "the result is on another device",
     "non_blocking": "the copy may still run when it is read",
     "shuffle": "the order of the samples differs",
