@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
-from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told
+from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told, was_inspected
 from esper_agents.domain.finding import UNCONFIRMED, Confidence, EarlierState, Severity, Standing, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.reproduction import REPRODUCE
@@ -210,7 +210,7 @@ def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
         return f"{changed} {text}"
     if _is_beside(certificate):
         return text
-    if facts_of(certificate.evidence):
+    if was_inspected(certificate.evidence):
         return text or f"{_extent(certificate)}."
     if ordered and not any(str(each.claim.location) in text for each in ordered[:_MOST_SENTENCES]):
         text = " ".join((_lead(ordered[0]), *_split(certificate)[: _MOST_SENTENCES - 1]))
@@ -301,12 +301,15 @@ def contradicts(text: str, stance: Stance) -> bool:
 
 def _stated(certificate: Certificate) -> str:
     """Return what an inspection says about the topics of the request, as the summary begins; empty without one."""
-    if not facts_of(certificate.evidence) or _model(certificate):
+    if not was_inspected(certificate.evidence) or _model(certificate):
         return ""
     own = certificate.summary.removeprefix(f"{certificate.agent}: ").strip()
-    first = _SENTENCE_END.split(own)[0]
+    first, *others = _SENTENCE_END.split(own)
     # Without a topic in front, the numbers repeat those of the findings.
-    return _cut(first, _LONGEST_SENTENCE) if ": " in first else ""
+    if ": " not in first:
+        return ""
+    weightiest = [each for each in others[:1] if each.startswith("First: ")]
+    return " ".join(_cut(each, _LONGEST_SENTENCE) for each in (first, *weightiest))
 
 
 def _capitalised(sentence: str) -> str:

@@ -120,11 +120,11 @@ def gaps_of(reports: Iterable[ToolReport]) -> Iterator[InformationGap]:
 
 
 def told(evidence: Iterable[Evidence]) -> str:
-    """Return the facts of inspections in one or two sentences; empty if there are none."""
+    """Return the facts of inspections in one or two sentences, or what they did not find; empty without inspections."""
     evidence = tuple(evidence)
     facts = facts_of(evidence)
     if not facts:
-        return ""
+        return _nothing(evidence)
     counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
     sentences = []
     fine = [fact for fact in facts if fact.assessment == Assessment.FINE]
@@ -139,6 +139,18 @@ def told(evidence: Iterable[Evidence]) -> str:
     if refuted := _refuted(evidence):
         sentences.append(f"Refuted for the code read: {'; '.join(refuted)}.")
     return " ".join(sentences)
+
+
+def _nothing(evidence: Sequence[Evidence]) -> str:
+    """Return the claims that no line supports; empty if no query has one, or one failed."""
+    done = list(_inspected(evidence))
+    queries = [query for each in done for query in each.output["queries"]]
+    claims = list(dict.fromkeys(query["claim"] for query in queries if query["claim"]))
+    if not claims or any(query["problem"] for query in queries):
+        return ""
+    files = max(int(each.output.get("files", 0)) for each in done)
+    read = f"the {files} files that were read" if files != 1 else "the file that was read"
+    return f"no line of {read} shows that {', or that '.join(claims)}."
 
 
 def _counted(counts: dict[Assessment, int]) -> str:

@@ -14,6 +14,7 @@ from esper_agents.domain.finding import Category, Confidence, Diagnostic, Severi
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.review import facts as own_queries
 from esper_agents.review.catalogue import catalogue
+from esper_agents.review.definition_text import named_definition
 from esper_agents.review.discover import discover
 from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject, assess
 from esper_agents.review.index import ProjectIndex
@@ -22,11 +23,11 @@ from esper_agents.review.parsing import tables_of
 from esper_agents.review.parts import size_of
 from esper_agents.review.project_context import MOST_CONTEXT_BYTES, project_sources
 from esper_agents.review.source import Unreadable, from_bytes, read
-from esper_agents.review.tables import Purpose
+from esper_agents.review.tables import Class, Purpose
 from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from esper_agents.domain.evidence import SourceFile
@@ -204,12 +205,11 @@ def _inspected(
     asked = _of_program([each.tables for each in reviewed if each.tables.path in own])
     by_rule = _by_rule(reviewed, chosen, settings, {each.path for each in asked})
     notebooks = {each.tables.path: each.notebook for each in reviewed if each.notebook is not None}
-    results = _consistent(
-        [
-            _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
-            for query in chosen
-        ]
-    )
+    found = [
+        _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
+        for query in chosen
+    ]
+    results = _consistent(_of_names(found, chosen, index, subject))
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
     vars(index).clear()
@@ -221,7 +221,7 @@ def _inspected(
         unreadable=tuple(unreadable),
         lines=lines,
         context_files=len(reviewed) - len(examined) - len(beside),
-        diagnostics=tuple(claim for code in sorted(by_rule) for claim in by_rule[code]),
+        diagnostics=tuple(_stated(by_rule, found, results)),
     )
 
 
@@ -281,6 +281,44 @@ def _result(
         unseen=query.unseen,
         problem=problem,
     )
+
+
+def _of_names(
+    results: Sequence[QueryResult], chosen: Sequence[FactQuery], index: ProjectIndex, subject: InspectionSubject
+) -> list[QueryResult]:
+    """Return results of which those that follow names have only the facts in what named definitions run, if any."""
+    named = [found for symbol in subject.symbols if (found := named_definition(symbol, index)) is not None]
+    own = [one for each in named for one in (each.methods.values() if isinstance(each, Class) else (each,))]
+    reached = {each: None for one in own for each in index.closure(one)}
+    inside = {
+        (each.file.path, line)
+        for each in reached
+        for call in each.calls
+        for line in range(call.line, (call.node.end_lineno or call.line) + 1)
+    }
+    following = {query.name for query in chosen if query.follows_names}
+    kept = {
+        result.name: tuple(fact for fact in result.facts if (fact.path, fact.line) in inside)
+        for result in results
+        if result.name in following
+    }
+    if not any(kept.values()):
+        return list(results)
+    return [replace(result, facts=kept.get(result.name, result.facts)) for result in results]
+
+
+def _stated(
+    by_rule: Mapping[str, Sequence[Diagnostic]], found: Sequence[QueryResult], results: Sequence[QueryResult]
+) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of rules without those whose facts belong to no named definition."""
+    before, after = (
+        {(fact.rule, fact.path, fact.line) for result in each for fact in result.facts} for each in (found, results)
+    )
+    for code in sorted(by_rule):
+        for claim in by_rule[code]:
+            mark = (claim.rule, claim.location.path, claim.location.line)
+            if mark in after or mark not in before:
+                yield claim
 
 
 def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:

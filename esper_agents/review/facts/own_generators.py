@@ -29,6 +29,7 @@ class OwnGenerators(FactQuery):
 
     name = "own-generators"
     topics = ("reproducibility",)
+    follows_names = True
     category = Category.SILENT_CORRECTNESS
     bad = (
         "import torch\n\n\ndef crop(image, seed):\n    generator = torch.Generator().manual_seed(seed)\n"
