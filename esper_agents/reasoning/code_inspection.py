@@ -133,7 +133,11 @@ def told(evidence: Iterable[Evidence]) -> str:
         more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
         sentences.append(f"no line of the files that were read explains it. Checked and fine: {shown}{more}.")
     elif assessed := _counted(counts):
-        sentences.append(f"{assessed}.")
+        opened = [fact for fact in facts if fact.assessment == Assessment.OPEN]
+        # If nothing weighs more, what is open is the answer.
+        is_first = len(opened) == sum(counts[each] for each in _UNSETTLED)
+        shown = f". First: {opened[0].place} {opened[0].text}" if opened and is_first else ""
+        sentences.append(f"{assessed}{shown}.")
     elif described := [each for each in facts if each.assessment == Assessment.DESCRIPTION]:
         sentences.append(f"{described[0].place}: {described[0].text}.")
     if refuted := _refuted(evidence):

@@ -96,6 +96,17 @@ def test_files_of_others_are_a_topic_only_beside_security(words, topics):
     assert [topic.name for topic in parse_request(words).topics] == topics
 
 
+@pytest.mark.parametrize(
+    ("words", "topics"),
+    [
+        ("ddp hangs, we use the memory bank", {"distributed training"}),
+        ("ddp runs out of memory, we use the memory bank", {"distributed training", "memory"}),
+    ],
+)
+def test_a_word_with_another_meaning_in_a_phrase_names_no_topic(words, topics):
+    assert {topic.name for topic in parse_request(words).topics} == topics
+
+
 def test_words_of_paths_links_and_code_name_no_topic():
     text = "look at eval/memory.py and https://example.org/nan\n```\ntorch.compile(model)\n```"
     assert parse_request(text).topics == ()

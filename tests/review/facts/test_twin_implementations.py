@@ -91,3 +91,37 @@ def test_the_places_that_call_both_are_told_at_their_definitions():
             "`fast_attn` is like `attn` (model.py:1), with the same arguments; this one is not called in these files",
         ),
     ]
+
+
+GATHERS = {
+    "utils.py": (
+        "import torch\nimport torch.distributed as dist\n\n\n@torch.no_grad()\ndef concat_gather(x):\n"
+        '    """Return what all ranks have."""\n    parts = []\n'
+        "    dist.all_gather(parts, x)\n    return torch.cat(parts)\n"
+    ),
+    "layers.py": (
+        "import torch\n\n\nclass Gather(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, steps=3):\n"
+        "        return make(x)\n\n    @staticmethod\n"
+        "    def backward(ctx, *grads):\n        return grads[0]\n\n\n"
+        "def gather(x, steps=3):\n    return Gather.apply(x, steps)\n"
+    ),
+}
+
+
+def test_named_functions_in_different_files_are_told_by_gradient_parameters_and_result():
+    found = [
+        fact for fact in facts(GATHERS, "utils.py:concat_gather", "layers.py:gather") if len(fact.definitions) == 1
+    ]
+    one = next(fact.text for fact in found if "runs under" in fact.text)
+    other = next(fact.text for fact in found if "has its gradient" in fact.text)
+    assert 'is described as "Return what all ranks have"' in one
+    assert "so that no gradient flows through it" in one
+    assert "alone calls `torch.distributed.all_gather`, `torch.cat`" in one
+    assert "from the `backward` of `Gather` (line 10)" in other
+    assert "does not read its parameter `steps` (layers.py:6)" in other
+
+
+def test_properties_that_both_have_are_not_told_as_a_difference():
+    source = SCAN + "\n\ndef fast_scan(x, factor):\n    return x * factor\n"
+    found = facts({"a.py": source}, "a.py:scan", "a.py:fast_scan")
+    assert all("returns" not in fact.text for fact in found)
