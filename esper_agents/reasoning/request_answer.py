@@ -85,8 +85,8 @@ def answer(
         worst = sorted(relevant, key=lambda finding: _urgency(request, finding))
         is_other = bool(worst) and _urgency(request, worst[0])[0]
         label = f"Not about {request.topics[0].name}" if is_other else "First"
-        # Who asks for an explanation of no topic did not ask what is wrong.
-        is_plain = request.wish is Wish.EXPLAIN and not request.topics
+        # Who asks for an explanation did not ask what is wrong, unless that is its topic.
+        is_plain = request.wish is Wish.EXPLAIN and (is_other or not request.topics)
         sentences = [lead, f"{label}: {_shown(worst)}." if worst and not is_plain else ""]
     else:
         verdict = _verdict(request, relevant, len(ordered))

@@ -233,6 +233,12 @@ def test_files_are_named_by_path_words_or_definition(project, words, paths):
     assert parse_request(words, project).paths == paths
 
 
+def test_a_plain_word_after_that_calls_is_a_definition_of_the_project(tmp_path):
+    (tmp_path / "ode.py").write_text("def odeint(y):\n    return y\n")
+    parsed = parse_request("can i export a model that calls odeint here?", tmp_path)
+    assert [str(each) for each in parsed.symbols] == ["odeint (ode.py:1)"]
+
+
 def test_a_definition_has_its_place_and_an_ambiguous_one_is_listed(project):
     parsed = parse_request("why do Trainer.fit and `forward` differ?", project)
     assert [(symbol.name, symbol.path, symbol.line, symbol.last_line) for symbol in parsed.symbols] == [

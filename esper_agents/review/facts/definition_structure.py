@@ -50,6 +50,9 @@ _RANDOM = frozenset(
 _BOOKKEEPING = frozenset({"requires_grad_", "__init__"})
 
 
+_FORWARD = "forward"
+
+
 class DefinitionStructure(FactQuery):
     """What a class or function is made of, its data flow step by step, what it returns, changes, and who calls it."""
 
@@ -71,6 +74,7 @@ class DefinitionStructure(FactQuery):
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         """Yield the structure of the named definitions, or of the main ones of the files."""
         named = [found for symbol in subject.symbols if (found := named_definition(symbol, index)) is not None]
+        named += _forwards(named)
         owners = {each.owner for each in named if isinstance(each, Function)}
         whole = [each for each in named if each not in owners][:_MOST_DEFINITIONS]
         for each in named:
@@ -86,6 +90,14 @@ class DefinitionStructure(FactQuery):
                 yield from _with_uses(each, index, most) if len(whole) == 1 else _structure(each, index, most)
         for file in files[:_MOST_DEFINITIONS] if not named else ():
             yield from _of_file(file, index, _MOST_LINES // min(len(files), _MOST_DEFINITIONS))
+
+
+def _forwards(named: Sequence[Class | Function]) -> list[Class | Function]:
+    """Return the `forward` of each autograd function whose `backward` alone is named: the one explains the other."""
+    backward = [each for each in named if isinstance(each, Function) and each.name == "backward" and each.owner]
+    owners = [each.owner for each in backward if each.owner is not None]
+    forwards = [owner.methods[_FORWARD] for owner in owners if _FORWARD in owner.methods]
+    return [each for each in forwards if each not in named]
 
 
 def _with_uses(found: Class | Function, index: ProjectIndex, most: int) -> Iterator[Fact]:

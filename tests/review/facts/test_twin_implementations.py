@@ -100,7 +100,8 @@ GATHERS = {
         "    dist.all_gather(parts, x)\n    return torch.cat(parts)\n"
     ),
     "layers.py": (
-        "import torch\n\n\nclass Gather(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, steps=3):\n"
+        "import torch\n\n\nclass Gather(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x, steps=3):\n"
         "        return make(x)\n\n    @staticmethod\n"
         "    def backward(ctx, *grads):\n        return grads[0]\n\n\n"
         "def gather(x, steps=3):\n    return Gather.apply(x, steps)\n"
