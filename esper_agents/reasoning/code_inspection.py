@@ -119,8 +119,13 @@ def gaps_of(reports: Iterable[ToolReport]) -> Iterator[InformationGap]:
                 yield InformationGap(f"what the query {each['name']} would have said", each["problem"], evidence.rerun)
 
 
-def told(evidence: Iterable[Evidence]) -> str:
-    """Return the facts of inspections in one or two sentences, or what they did not find; empty without inspections."""
+def told(evidence: Iterable[Evidence], wish: Wish | None = None) -> str:
+    """Return the facts of inspections in one or two sentences, or what they did not find; empty without inspections.
+
+    Args:
+        evidence: Evidence with the inspections.
+        wish: What the answer is for.
+    """
     evidence = tuple(evidence)
     facts = facts_of(evidence)
     if not facts:
@@ -128,10 +133,12 @@ def told(evidence: Iterable[Evidence]) -> str:
     counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
     sentences = []
     fine = [fact for fact in facts if fact.assessment == Assessment.FINE]
+    explains = wish in {None, Wish.FIND_CAUSE}
     if fine and not any(counts[each] for each in _UNSETTLED):
         shown = "; ".join(f"{each.place} {each.text}" for each in fine[:_MOST_FINE])
         more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
-        sentences.append(f"no line of the files that were read explains it. Checked and fine: {shown}{more}.")
+        lead = "no line of the files that were read explains it. Checked and fine" if explains else "checked and fine"
+        sentences.append(f"{lead}: {shown}{more}.")
     elif assessed := _counted(counts):
         opened = [fact for fact in facts if fact.assessment == Assessment.OPEN]
         # If nothing weighs more, what is open is the answer.

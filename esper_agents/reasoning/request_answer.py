@@ -79,7 +79,7 @@ def answer(
         return ""
     ordered = by_relevance(brief, findings)
     relevant = [finding for finding in ordered if _distance(request, finding.claim) < _UNRELATED]
-    if facts := told(inspected):
+    if facts := told(inspected, request.wish):
         # What the code does about the topics says more than where it names them.
         lead = f"{_capital(_subject(request))}: {facts}" if _subject(request) else facts
         worst = sorted(relevant, key=lambda finding: _urgency(request, finding))

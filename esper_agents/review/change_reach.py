@@ -93,16 +93,19 @@ class ChangeReach:
 
     def _written(self, path: str, function: Function, line: int) -> str:
         """Return where something is changed in place of which the change removes a copy."""
-        owner = function.owner
+        owner, shown = function.owner, path
+        find = _writes
+        if held := _held(function, path, line):
+            find, path, shown = _writes_to_elements, held, f"{path}` in `{held}"
         is_attribute = path.startswith("self.") and owner is not None
         functions = list(owner.methods.values()) if is_attribute and owner is not None else [function]
-        lines = sorted({each for one in functions for each in _writes(one, path) if is_attribute or each >= line})
+        lines = sorted({each for one in functions for each in find(one, path) if is_attribute or each >= line})
         if not lines:
             return ""
         more = f" and {len(lines) - _MOST_PLACES} more" if len(lines) > _MOST_PLACES else ""
         where = f"{', '.join(f'{function.file.path}:{each}' for each in lines[:_MOST_PLACES])}{more}"
         caller = ", so the object of the caller changes" if path in function.parameters else ""
-        return f"`{path}` is changed in place at {where}{caller}"
+        return f"`{shown}` is changed in place at {where}{caller}"
 
     def _uses(self, edit: DescribedEdit, function: Function) -> Iterator[str]:
         """Yield where a local value that the change sets is used."""
@@ -178,3 +181,39 @@ def _writes(function: Function, path: str) -> Iterator[int]:
         is_change = call.tail in _CHANGES_DATA or (call.tail.endswith("_") and not call.tail.endswith("__"))
         if call.receiver == path and is_change:
             yield call.line
+
+
+def _writes_to_elements(function: Function, path: str) -> Iterator[int]:
+    """Yield the lines of a function that change the elements of a list in place; a new element changes none."""
+    for loop in ast.walk(function.node):
+        name = _element(loop, path) if isinstance(loop, ast.For) else ""
+        if not name or not isinstance(loop, ast.For):
+            continue
+        for call in function.calls:
+            is_inside = loop.lineno <= call.line <= (loop.end_lineno or loop.lineno)
+            is_in_place = call.tail.endswith("_") and not call.tail.endswith("__")
+            if is_inside and is_in_place and call.receiver in {name, f"{name}.data"}:
+                yield call.line
+
+
+def _held(function: Function, path: str, line: int) -> str:
+    """Return the attribute whose list a comprehension fills with what a path names; empty without one."""
+    for assigned in (each for held in function.assignments.values() for each in held):
+        value, last = assigned.value, assigned.statement.end_lineno or assigned.statement.lineno
+        if not (isinstance(value, ast.ListComp) and assigned.statement.lineno <= line <= last):
+            continue
+        if any(isinstance(each.target, ast.Name) and each.target.id == path for each in value.generators):
+            return assigned.target
+    return ""
+
+
+def _element(loop: ast.For, path: str) -> str:
+    """Return the variable of a loop that takes the elements of a list, also beside others in `zip`."""
+    if dotted(loop.iter) == path and isinstance(loop.target, ast.Name):
+        return loop.target.id
+    match loop.iter, loop.target:
+        case ast.Call(func=ast.Name(id="zip"), args=lists), ast.Tuple(elts=names):
+            pairs = zip(lists, names, strict=False)
+            return next((name.id for each, name in pairs if dotted(each) == path and isinstance(name, ast.Name)), "")
+        case _:
+            return ""

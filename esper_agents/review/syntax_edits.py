@@ -180,6 +180,11 @@ def _differences(  # noqa: C901, PLR0912 - one case for each kind of expression
             yield from _dicts(old, new)
         case (ast.JoinedStr() | ast.Constant(value=str()), ast.JoinedStr() | ast.Constant(value=str())):
             yield SyntaxEdit(_instead(old, new, subject).text, is_message=True)
+        case (
+            ast.ListComp() | ast.GeneratorExp() | ast.SetComp(),
+            ast.ListComp() | ast.GeneratorExp() | ast.SetComp(),
+        ) if type(old) is type(new) and list(map(ast.dump, old.generators)) == list(map(ast.dump, new.generators)):
+            yield from compare_expressions(old.elt, new.elt)
         case (ast.IfExp(), ast.IfExp()):
             parts = ((old.test, new.test, "the condition"), (old.body, new.body, ""), (old.orelse, new.orelse, ""))
             for one, other, name in parts:

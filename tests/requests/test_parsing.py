@@ -351,3 +351,10 @@ def test_a_topic_word_inside_the_name_of_a_definition_is_no_topic_of_an_explanat
     assert wish in {None, parsed.wish}
     assert [symbol.name for symbol in parsed.symbols] == symbols
     assert [topic.name for topic in parsed.topics] == topics
+
+
+def test_a_particle_is_no_method_of_a_named_class(tmp_path):
+    source = "class Average:\n    def update(self):\n        pass\n\n    def to(self, device):\n        pass\n"
+    (tmp_path / "ema.py").write_text(source)
+    parsed = parse_request("explain `Average` and its update, what happens to the decay", tmp_path)
+    assert {each.name for each in parsed.symbols} == {"Average", "Average.update"}

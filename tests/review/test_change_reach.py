@@ -96,3 +96,26 @@ def test_an_edit_names_where_its_function_is_called_or_its_class_is_used(tmp_pat
 def test_the_calls_of_a_function_are_named_once(tmp_path):
     texts = changed(tmp_path, "values.sum(dims) * factor", "values.mean(dims) / factor")
     assert sum("`smooth` is called at" in text for text in texts) == 1
+
+
+AVERAGE = dedent("""\
+    class Average:
+        def __init__(self, parameters):
+            self.shadow = [p.clone().detach() for p in parameters]
+
+        def update(self, parameters):
+            for shadow, p in zip(self.shadow, parameters):
+                shadow.sub_(0.1 * (shadow - p))
+
+        def load(self, state):
+            for i, each in enumerate(state):
+                self.shadow[i] = each
+    """)
+
+
+def test_a_lost_copy_in_a_list_names_the_writes_to_its_elements_and_not_new_elements(tmp_path):
+    before, after = ([from_bytes(text.encode(), "ema.py")] for text in (AVERAGE, AVERAGE.replace(".clone()", "")))
+    found = review_change(tmp_path, before, after, paths=["ema.py"])
+    (claim,) = found.report.claims
+    assert claim.message.endswith("`p` in `self.shadow` is changed in place at ema.py:7")
+    assert not found.description.edits

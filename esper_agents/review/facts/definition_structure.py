@@ -80,7 +80,7 @@ class DefinitionStructure(FactQuery):
         for each in named:
             if isinstance(each, Class) and each in owners:
                 # The named methods are described below.
-                yield described(each.file, each.node.lineno, _class_head(each, index))
+                yield described(each.file, each.node.lineno, _class_head(each, index, has_entry=False))
                 yield from list(_parts(each, index))[:1]
                 yield from (
                     fact for one in whole[:1] if isinstance(one, Function) for fact in default_settings(each, one)
@@ -177,8 +177,8 @@ def _structure(found: Class | Function, index: ProjectIndex, most: int) -> Itera
     yield from effects
 
 
-def _class_head(owner: Class, index: ProjectIndex) -> str:
-    """Return what a class is, in one line."""
+def _class_head(owner: Class, index: ProjectIndex, *, has_entry: bool = True) -> str:
+    """Return what a class is, in one line, with the method by which it is used unless others are asked about."""
     bases = listed([ast.unparse(base) for base in owner.node.bases], most=3)
     layers = [path for path, each in attributes_of(owner) if is_layer(each, index)]
     weights = [path for path, each in attributes_of(owner) if _is_parameter(each)]
@@ -192,8 +192,8 @@ def _class_head(owner: Class, index: ProjectIndex) -> str:
         public = [method for method in owner.methods if not method.startswith("_")]
         has = [f"methods {listed(public)}"] if len(public) > 1 else []
     called = inherited_entry(owner, index) or main_method(owner, index)
-    entry = f"; used by `{signature_of(called)}`" if called is not None else ""
-    if called is not None and called.owner is not None and called.owner is not owner:
+    entry = f"; used by `{signature_of(called)}`" if called is not None and has_entry else ""
+    if entry and called is not None and called.owner is not None and called.owner is not owner:
         entry += f" of `{called.owner.name}`"
     if purpose := purpose_of_node(owner.node):
         return f"{kind}: {purpose}{entry}"

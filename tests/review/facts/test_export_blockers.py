@@ -84,7 +84,8 @@ def test_a_named_function_is_followed_into_the_loop_that_runs_until_a_value_is_r
     source = (
         "class Solver:\n    def integrate(self, t):\n        while t > self.state.end:\n            self.step(t)\n"
         "        while self.count < len(t):\n            self.count += 1\n        return self.state\n\n\n"
-        "SOLVERS = {'one': Solver}\n\n\ndef solve(t, name):\n    solver = SOLVERS[name]()\n    return solver.integrate(t)\n"
+        "SOLVERS = {'one': Solver}\n\n\ndef solve(t, name):\n"
+        "    solver = SOLVERS[name]()\n    return solver.integrate(t)\n"
     )
     subject = InspectionSubject(("export",), symbols=("a.py:solve",))
     done = inspect_sources({"a.py": source}, subject, names=["export-blockers"])
