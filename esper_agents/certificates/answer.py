@@ -61,7 +61,7 @@ STANDINGS = {
 # A line about an edit: its place and its text, which ends before its reach and before the old line.
 _EDIT = re.compile(r"\S+:\d+  (?P<text>.+)", re.DOTALL)
 _AFTERWARDS = re.compile(r"; | \(line \d+ before: ")
-_ADDITIONS = ("adds ", "new file ")
+_ADDITION = re.compile(r"^adds |^new file |` (?:and \d+ more statements? )?moved into `")
 _SHOWN = 2
 _OPENING = {
     Stance.FOR: "Yes",
@@ -231,7 +231,7 @@ def _decision(certificate: Certificate) -> str:
 def _edited(certificate: Certificate) -> str:
     """Return in how many places a change alters what the code does, with the first ones; empty if no line says it."""
     told = change_told(certificate.evidence) if certificate.task.change else ()
-    edits = [each for each in told if (found := _EDIT.match(each)) and not found.group("text").startswith(_ADDITIONS)]
+    edits = [each for each in told if (found := _EDIT.match(each)) and not _ADDITION.search(found.group("text"))]
     if not edits:
         return ""
     shown = "; ".join(" ".join(_cut(_AFTERWARDS.split(each)[0], _LONGEST_SENTENCE).split()) for each in edits[:_SHOWN])

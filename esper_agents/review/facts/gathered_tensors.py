@@ -89,7 +89,7 @@ class GatheredTensors(FactQuery):
         yield self.problem(file, call.node, text, remedy, assumption="a batch differs in size between ranks")
 
     def _switch(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
-        """Yield an object whose class can work over all ranks, and is not told to."""
+        """Yield an object whose class can work over all ranks, and does not by default."""
         if not call.tail[:1].isupper():
             return
         made = index.class_called(call.node, call.function)
