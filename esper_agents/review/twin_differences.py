@@ -34,7 +34,8 @@ def differences(one: Class | Function, other: Class | Function, index: ProjectIn
         calls = _calls(each, index) - _calls(other if each is one else one, index)
         ordered = [name for name in _ordered_calls(each, index) if name in calls][:_MOST_CALLS]
         parts += [f"alone calls {', '.join(f'`{name}`' for name in ordered)}"] if ordered else []
-        found[each] = "; ".join(parts)
+        wraps = _wraps(each, other if each is one else one, index)
+        found[each] = "; ".join((wraps, *parts) if wraps else parts)
     return found
 
 
@@ -61,6 +62,35 @@ def _properties(found: Class | Function, index: ProjectIndex) -> Iterator[tuple[
     results = [ast.unparse(each.value) for each, _ in run[-1].returns if each.value is not None]
     short = results[-1] if results and len(results[-1]) <= _LONGEST else ""
     yield "result", f"returns `{short}`" if short else ""
+
+
+def _wraps(found: Class | Function, other: Class | Function, index: ProjectIndex) -> str:
+    """Return with which settings a function calls the other one, and what each decides there; empty if it does not."""
+    if not isinstance(found, Function) or not isinstance(other, Function):
+        return ""
+    for call in found.calls:
+        if other not in index.callees(call):
+            continue
+        given = [each for each in call.node.keywords if each.arg and isinstance(each.value, ast.Constant)]
+        arms = [text for each in given if (text := _arms(other, each.arg or ""))]
+        settings = ", ".join(f"{each.arg}={ast.unparse(each.value)}" for each in given)
+        with_them = f" with `{settings}`" if settings else ""
+        return "; ".join((f"calls `{other.name}`{with_them}", *arms))
+    return ""
+
+
+def _arms(function: Function, parameter: str) -> str:
+    """Return what a function runs depending on a parameter alone."""
+    for node in walk(function.node):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == parameter and node.orelse:
+            shown = [" ".join(ast.unparse(each).split())[:_LONGEST] for each in (node.body[0], _main(node.orelse))]
+            return f"there, `{parameter}` decides between `{shown[0]}` and `{shown[1]}` (line {node.lineno})"
+    return ""
+
+
+def _main(arm: list[ast.stmt]) -> ast.stmt:
+    """Return the first statement of an arm that is a call and nothing else; without one, its first."""
+    return next((each for each in arm if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)), arm[0])
 
 
 def _entry(found: Class | Function, index: ProjectIndex) -> Function | None:

@@ -126,3 +126,17 @@ def test_properties_that_both_have_are_not_told_as_a_difference():
     source = SCAN + "\n\ndef fast_scan(x, factor):\n    return x * factor\n"
     found = facts({"a.py": source}, "a.py:scan", "a.py:fast_scan")
     assert all("returns" not in fact.text for fact in found)
+
+
+def test_a_function_that_calls_the_other_is_told_by_the_settings_and_what_they_decide():
+    source = (
+        "def gather(x, with_grad=False):\n    if with_grad:\n        parts = functional(x)\n    else:\n"
+        "        parts = [x]\n        plain(parts, x)\n    return parts\n\n\n"
+        "def gather_with_grad(x):\n    return gather(x, with_grad=True)\n"
+    )
+    found = facts({"a.py": source}, "a.py:gather", "a.py:gather_with_grad")
+    (text,) = [fact.text for fact in found if "decides" in fact.text]
+    assert text.startswith(
+        "`gather_with_grad` calls `gather` with `with_grad=True`; there, `with_grad` decides between"
+    )
+    assert "`parts = functional(x)` and `plain(parts, x)` (line 2)" in text
