@@ -172,9 +172,7 @@ class ExportBlockers(FactQuery):
             test = block.node.test
             if not asks_a_tensor(test, function):
                 text = f"`while {ast.unparse(test)[:50]}` runs as often as these values say: export cannot trace it"
-                remedy = (
-                    "run a fixed number of rounds in the exported model, or `torch.while_loop`; leave the loop outside"
-                )
+                remedy = "run a fixed number of rounds, use `torch.while_loop`, or keep the loop outside the export"
                 yield self.problem(file, test, text, remedy, assumption="these values are tensors")
             return
         if not isinstance(block.node, ast.For) or _is_guarded(block):
