@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.asked_findings import FINDS_INPUTS, findings_asked_about, is_measurement
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
-from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told
+from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told, was_inspected
 from esper_agents.domain.finding import UNCONFIRMED, Confidence, EarlierState, Severity, Standing, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.reproduction import REPRODUCE
@@ -57,6 +57,11 @@ STANDINGS = {
     Standing.LOCATED: "said by a model, located in the code, not confirmed by a rule, a run or a test",
     Standing.UNVERIFIED: "said by a model, unverified",
 }
+# A line about an edit: its place and its text, which ends before its reach and before the old line.
+_EDIT = re.compile(r"\S+:\d+  (?P<text>.+)", re.DOTALL)
+_AFTERWARDS = re.compile(r"; | \(line \d+ before: ")
+_ADDITION = re.compile(r"^adds |^new file |` (?:and \d+ more statements? )?moved into `")
+_SHOWN = 2
 _OPENING = {
     Stance.FOR: "Yes",
     Stance.CONDITIONAL: "Yes, under conditions",
@@ -200,9 +205,11 @@ def _text(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
     if certificate.verdict.kind in _DECIDED and REPRODUCE not in certificate.task.options:
         return _decision(certificate)
     text = _sentences(certificate)
+    if changed := _edited(certificate):
+        return f"{changed} {text}"
     if _is_beside(certificate):
         return text
-    if facts_of(certificate.evidence):
+    if was_inspected(certificate.evidence):
         return text or f"{_extent(certificate)}."
     if ordered and not any(str(each.claim.location) in text for each in ordered[:_MOST_SENTENCES]):
         text = " ".join((_lead(ordered[0]), *_split(certificate)[: _MOST_SENTENCES - 1]))
@@ -216,7 +223,19 @@ def _decision(certificate: Certificate) -> str:
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
     opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
     stated = _stated(certificate)
-    return f"{opening}: {_extent(certificate)}.{f' {stated}' if stated else ''}"
+    more = " ".join(filter(None, (stated, _edited(certificate))))
+    return f"{opening}: {_extent(certificate)}.{f' {more}' if more else ''}"
+
+
+def _edited(certificate: Certificate) -> str:
+    """Return in how many places a change alters what the code does, with the first ones; empty if no line says it."""
+    told = change_told(certificate.evidence) if certificate.task.change else ()
+    edits = [each for each in told if (found := _EDIT.match(each)) and not _ADDITION.search(found.group("text"))]
+    if not edits:
+        return ""
+    shown = "; ".join(" ".join(_cut(_AFTERWARDS.split(each)[0], _LONGEST_SENTENCE).split()) for each in edits[:_SHOWN])
+    more = f" ({len(edits) - _SHOWN} more)" if len(edits) > _SHOWN else ""
+    return f"The change alters what the code does in {number_of(len(edits), 'place')}: {shown}{more}."
 
 
 def _opening_of_reading(certificate: Certificate) -> str:
@@ -281,12 +300,15 @@ def contradicts(text: str, stance: Stance) -> bool:
 
 def _stated(certificate: Certificate) -> str:
     """Return what an inspection says about the topics of the request, as the summary begins; empty without one."""
-    if not facts_of(certificate.evidence) or _model(certificate):
+    if not was_inspected(certificate.evidence) or _model(certificate):
         return ""
     own = certificate.summary.removeprefix(f"{certificate.agent}: ").strip()
-    first = _SENTENCE_END.split(own)[0]
+    first, *others = _SENTENCE_END.split(own)
     # Without a topic in front, the numbers repeat those of the findings.
-    return _cut(first, _LONGEST_SENTENCE) if ": " in first else ""
+    if ": " not in first:
+        return ""
+    weightiest = [each for each in others[:1] if each.startswith("First: ")]
+    return " ".join(_cut(each, _LONGEST_SENTENCE) for each in (first, *weightiest))
 
 
 def _capitalised(sentence: str) -> str:

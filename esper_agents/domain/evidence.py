@@ -270,6 +270,11 @@ class RecordedFact:
     query: str
 
 
+def was_inspected(evidence: Iterable[Evidence]) -> bool:
+    """Return whether an inspection was completed, whether or not it found facts."""
+    return any(each.tool == INSPECT and each.outcome is CallOutcome.COMPLETED for each in evidence)
+
+
 def facts_of(evidence: Iterable[Evidence]) -> tuple[RecordedFact, ...]:
     """Return the facts that completed inspections found, without repetitions."""
     done = (each for each in evidence if each.tool == INSPECT and each.outcome is CallOutcome.COMPLETED)

@@ -35,6 +35,7 @@ _COMPARE, _SCAFFOLD = "torch-compare", "torch-scaffold"
 _ERROR, _REGULAR = "error", "regular inputs"
 _MOST_PAIRS, _MOST_DIFFERENCES, _SHORTEST = 3, 2, 3
 _LONGEST, _LONGEST_INPUTS = 160, 120
+_CALLED = re.compile(r"^`[^`]+` (?:is called|is used|is not called)")
 _FILE = re.compile(r"\S+\.py\S*")
 # On a few numbers, the cost of a call hides that of its work.
 _BATCH = 128
@@ -194,6 +195,7 @@ def compare_alternatives(
     measured = [each for each in done if each.measured is not None]
     facts = _facts(seen.others)
     parts = [_result(each) if each.measured is not None else _side_by_side(each, facts, seen.mine) for each in done]
+    parts += [by_code for each in measured if (by_code := _by_code(each.pair, facts))]
     if synthetic := next((each for each in measured if each.is_synthetic), None):
         shown = f" ({synthetic.inputs})" if synthetic.inputs else ""
         parts.append(f"The program chose the inputs{shown}: at other sizes the ratio can differ.")
@@ -383,7 +385,18 @@ def _side_by_side(done: PairComparison, facts: Sequence[JsonObject], findings: S
         )
     baseline, candidate = done.pair.names
     lead = f"`{candidate}` and `{baseline}` were not compared by a run: {done.problem}."
+    if by_code := _by_code(done.pair, facts):
+        return f"{by_code} {lead}"
     return f"{lead} {'; '.join(sides)}." if sides else lead
+
+
+def _by_code(pair_: AlternativePair, facts: Sequence[JsonObject]) -> str:
+    """Return what the code shows of the one and not of the other; empty if it shows nothing."""
+    targets = (pair_.baseline, pair_.candidate)
+    # The first facts of a pair say where it is; those about one definition that follow say what it does alone.
+    told = [str(fact["text"]) for target in targets for fact in facts if list(fact.get("definitions", ())) == [target]]
+    different = [each for each in told if not _CALLED.search(each)]
+    return f"By the code, {'; '.join(different)}." if different else ""
 
 
 def _hypotheses(done: PairComparison) -> Iterator[Hypothesis]:

@@ -123,19 +123,26 @@ def gaps_of(reports: Iterable[ToolReport]) -> Iterator[InformationGap]:
                 yield InformationGap(f"what the query {each['name']} would have said", each["problem"], evidence.rerun)
 
 
-def told(evidence: Iterable[Evidence]) -> str:
-    """Return the facts of inspections in one or two sentences; empty if there are none."""
+def told(evidence: Iterable[Evidence], wish: Wish | None = None) -> str:
+    """Return the facts of inspections in one or two sentences, or what they did not find; empty without inspections.
+
+    Args:
+        evidence: Evidence with the inspections.
+        wish: What the answer is for.
+    """
     evidence = tuple(evidence)
     facts = facts_of(evidence)
     if not facts:
-        return ""
+        return _nothing(evidence)
     counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
     sentences = []
     fine = [fact for fact in facts if fact.assessment == Assessment.FINE]
+    explains = wish in {None, Wish.FIND_CAUSE}
     if fine and not any(counts[each] for each in _UNSETTLED):
         shown = "; ".join(f"{each.place} {each.text}" for each in fine[:_MOST_FINE])
         more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
-        sentences.append(f"no line of the files that were read explains it. Checked and fine: {shown}{more}.")
+        lead = "no line of the files that were read explains it. Checked and fine" if explains else "checked and fine"
+        sentences.append(f"{lead}: {shown}{more}.")
     elif assessed := _counted(counts):
         sentences.append(f"{assessed}.")
         # Without a fault the candidates are the answer.
@@ -147,6 +154,18 @@ def told(evidence: Iterable[Evidence]) -> str:
     if refuted := _refuted(evidence):
         sentences.append(f"Refuted for the code read: {'; '.join(refuted)}.")
     return " ".join(sentences)
+
+
+def _nothing(evidence: Sequence[Evidence]) -> str:
+    """Return the claims that no line supports; empty if no query has one, or one failed."""
+    done = list(_inspected(evidence))
+    queries = [query for each in done for query in each.output["queries"]]
+    claims = list(dict.fromkeys(query["claim"] for query in queries if query["claim"]))
+    if not claims or any(query["problem"] for query in queries):
+        return ""
+    files = max(int(each.output.get("files", 0)) for each in done)
+    read = f"the {files} files that were read" if files != 1 else "the file that was read"
+    return f"no line of {read} shows that {', or that '.join(claims)}."
 
 
 def _counted(counts: dict[Assessment, int]) -> str:

@@ -201,6 +201,11 @@ def _topic_words() -> PhraseTable:
 
 
 @cache
+def _other_meanings() -> PhraseTable:
+    return PhraseTable(request_words()["other_meanings"])
+
+
+@cache
 def _time_words() -> PhraseTable:
     topics = request_words()["topics"]
     return PhraseTable({name: topic["words_beside"] for name, topic in topics.items() if "words_beside" in topic})
@@ -232,7 +237,10 @@ def _is_slower(words: str) -> bool:
 def _topics(spoken: str) -> tuple[RequestTopic, ...]:
     """Return the topics with the most words first, at most four."""
     words: dict[str, dict[str, None]] = {}
+    others = _other_meanings().matches(spoken)
     for match in _topic_words().matches(spoken):
+        if any(each.group == match.group and each.begin <= match.begin < each.end for each in others):
+            continue
         words.setdefault(match.group, {}).setdefault(" ".join(spoken[match.begin : match.end].split()))
     tables: Mapping[str, Mapping[str, Any]] = request_words()["topics"]
     for match in _time_words().matches(spoken):

@@ -44,6 +44,10 @@ _CALLED = re.compile(r"(?<![\w./\\])([A-Za-z_]\w*(?:\.\w+)*)\(")
 _BARE = re.compile(
     r"(?<![\w./\\`-])((?:[A-Za-z]\w*_\w+|[A-Z]+[a-z0-9]+[A-Z]\w*)(?:\.\w+)*|[A-Z]\w*(?:\.[A-Za-z_]\w*)+)(?![\w/\\`-])(?!\s?=[^=])"
 )
+# Words of any sentence that methods are called, too.
+_PARTICLES = frozenset(
+    ("to", "all", "any", "as", "at", "by", "is", "it", "of", "on", "or", "not", "in", "for", "with", "from")
+)
 # A capitalized word inside a sentence, which may be the name of a class.
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )([A-Z][A-Za-z0-9]{2,})(?![\w/\\`-]|\.\w)")
 
@@ -282,7 +286,7 @@ def definitions(root: Path, names: Sequence[str], known: Sequence[str]) -> dict[
 
 def _methods(root: Path, named: Sequence[SymbolReference], prose: str) -> Iterator[SymbolReference]:
     """Yield the methods of a named class that a word of the request means: `when does EMA update` is `EMA.update`."""
-    words = {each.lower() for each in re.findall(r"[A-Za-z]\w+", prose)}
+    words = {each.lower() for each in re.findall(r"[A-Za-z]\w+", prose)} - _PARTICLES
     words |= {word.removesuffix(end) for word in words for end in ("s", "d", "ed", "ing") if word.endswith(end)}
     owners = {each.name: each for each in named}
     for owner in owners.values():

@@ -19,12 +19,15 @@ _SHORTEST_METHOD = 10
 _ROUNDS = 2
 
 
-def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set[int]] | None:
+def lines_run_with(
+    symbols: Iterable[str], index: ProjectIndex, *, has_callers: bool = True
+) -> dict[str, set[int]] | None:
     """Return the lines, by file, that run with named definitions; None if none of them is known.
 
     Args:
         symbols: Definitions as `FILE.py:Qualified.name`.
         index: Facts about all files of the project.
+        has_callers: Whether what calls them, what that calls, and the code outside of functions run with them, too.
     """
     named = {symbol for symbol in symbols if ":" in symbol}
     roots = [function for file in index.files.values() for function in file.functions if _is_of(function, named)]
@@ -32,7 +35,7 @@ def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set
         return None
     run: dict[Function, None] = {}
     for root in dict.fromkeys((*roots, *_inherited(roots, index))):
-        for around in callers_around(root, index):
+        for around in callers_around(root, index) if has_callers else (root,):
             run |= dict.fromkeys(index.closure(around))
     for _ in range(_ROUNDS):
         found = (*_implementations(run, index), *_referred(run, index), *_of_parts(run, index))
@@ -43,7 +46,7 @@ def lines_run_with(symbols: Iterable[str], index: ProjectIndex) -> dict[str, set
     lines: dict[str, set[int]] = {}
     for function in (each for each in run if each.owner not in siblings):
         lines.setdefault(function.file.path, set()).update(_lines(function))
-    for file in index.files.values():
+    for file in index.files.values() if has_callers else ():
         lines.setdefault(file.path, set()).update(_lines_of_module(file))
     return lines
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.pluralize import number_of
 from esper_agents.review.diff import line_after, renamed
+from esper_agents.review.extracted_statements import extracted_statements
 from esper_agents.review.leniency import purpose_of
 from esper_agents.review.renamed_names import rename, renames
 from esper_agents.review.syntax_units import Unit, scopes_of
@@ -181,6 +182,7 @@ class _FileEdits:
         self.path, self.before, self.after, self.old, self.new = path, before, after, dict(old), new
         self.old_lines = before.split("\n")
         self.last = max(1, after.count("\n"))
+        self.extracted: set[str] = set()
 
     def found(self) -> tuple[list[DescribedEdit], dict[str, str], list[str]]:
         """Return the edits, the renamed local names, and the kinds of other changes."""
@@ -222,7 +224,7 @@ class _FileEdits:
 
     def _added_and_removed(self, pairs: Mapping[str, str]) -> Iterator[DescribedEdit]:
         come = [name for name in self.new if name not in pairs.values()]
-        for name in come:
+        for name in (each for each in come if each not in self.extracted):
             # The methods of a new class are part of it.
             if name.rpartition(".")[0] not in come:
                 scope = self.new[name]
@@ -262,9 +264,24 @@ class _FileEdits:
                         kinds.append("texts of messages")
                     else:
                         yield self._edit(each.line, str(each), each.base_line)
+        yield from self._extracted(was, now, aligned)
         yield from self._gone(was, now, aligned)
         yield from self._come(now, aligned)
         yield from self._moved(was, now, aligned)
+
+    def _extracted(self, was: SyntaxScope, now: SyntaxScope, aligned: _Alignment) -> Iterator[DescribedEdit]:
+        """Yield the statements that moved into a new function; neither they nor its call are reported again."""
+        gone = {number: was.units[number] for number in aligned.gone}
+        for found in extracted_statements(gone, [now.units[each] for each in aligned.come], self.new, self.old):
+            first = was.units[found.moved[0]]
+            inside = [number for number in found.moved if was.units[number].parent not in found.moved]
+            more = f" and {number_of(len(inside) - 1, 'more statement')}" if len(inside) > 1 else ""
+            text = f"`{first.shown}`{more} moved into `{found.function}` (line {found.line}), which is called here"
+            yield self._edit(found.call.line, text, first.line)
+            aligned.gone = [number for number in aligned.gone if number not in found.moved]
+            if found.is_whole:
+                aligned.come = [number for number in aligned.come if now.units[number] is not found.call]
+                self.extracted.add(found.function)
 
     def _imports(self, was: SyntaxScope, now: SyntaxScope, kinds: list[str]) -> Iterator[DescribedEdit]:
         """Yield the names that are now imported from elsewhere; other imports matter only where they are used."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.change_description import ChangeDescription, describe_change
+from esper_agents.review.change_reach import ChangeReach
 from esper_agents.review.companion import CODE, missing_companion_changes
 from esper_agents.review.diff import TreeSnapshot, compare_snapshots
 from esper_agents.review.engine import review_read
@@ -85,12 +86,16 @@ def review_change(  # noqa: PLR0913 - what a review can be limited to
         for removed_guard in removed_guards(_texts(before), _texts(after), paths)
         if removed_guard.rule in chosen
     ]
-    claims = sorted((*found, *missing, *guards), key=lambda each: (each.location.path, each.location.line, each.rule))
+    reach = ChangeReach(after)
+    claims = sorted(
+        (*found, *missing, *reach.of_guards(guards)),
+        key=lambda each: (each.location.path, each.location.line, each.rule),
+    )
     unreadable = tuple(each for each in new.unreadable if each not in old.unreadable or each.path in paths)
     brought = {id(each) for each in found}
     described = describe_change(_texts(before), _texts(after), paths)
     named = {(guard.location.path, guard.location.line) for guard in guards}
-    edits = tuple(edit for edit in described.edits if (edit.path, edit.line) not in named)
+    edits = reach.of_edits([edit for edit in described.edits if (edit.path, edit.line) not in named])
     return DiffReview(
         replace(new, claims=tuple(claims), unreadable=unreadable),
         len(new.claims) - len(found),

@@ -102,6 +102,7 @@ class FactQuery(ABC):
         category: Part of the review checklist that its findings belong to.
         rules: Codes of review rules whose diagnostics answer the question as well.
         is_ordered: Whether its facts are shown in the order in which it finds them, instead of by place.
+        follows_names: Whether only its facts in what named definitions run are the answer, if there are such facts.
         unseen: What code cannot tell about the question, in a few words; empty if nothing.
         bad: Source in which it reports something to change, to check or to describe.
         good: Source in which it reports nothing to change.
@@ -116,6 +117,7 @@ class FactQuery(ABC):
     category: ClassVar[Category]
     rules: ClassVar[tuple[str, ...]] = ()
     is_ordered: ClassVar[bool] = False
+    follows_names: ClassVar[bool] = False
     unseen: ClassVar[str] = ""
     bad: ClassVar[Example]
     good: ClassVar[Example]

@@ -28,7 +28,7 @@ from esper_agents.review.tables import Purpose
 from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from esper_agents.domain.evidence import SourceFile
@@ -206,20 +206,11 @@ def _inspected(
     asked = _of_program([each.tables for each in reviewed if each.tables.path in own])
     by_rule = _by_rule(reviewed, chosen, settings, {each.path for each in asked})
     notebooks = {each.tables.path: each.notebook for each in reviewed if each.notebook is not None}
-    results = _consistent(
-        [
-            _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
-            for query in chosen
-        ]
-    )
-    if subject.wish is Wish.FIND_CAUSE and subject.symbols:
-        lines_run = lines_run_with(subject.symbols, index)
-        if lines_run is not None:
-            results = _run_with(results, lines_run)
-            by_rule = {
-                code: [claim for claim in claims if claim.location.line in lines_run.get(claim.location.path, ())]
-                for code, claims in by_rule.items()
-            }
+    found = [
+        _result(query, files=asked, index=index, subject=subject, by_rule=by_rule, notebooks=notebooks)
+        for query in chosen
+    ]
+    results = _consistent(_of_names(found, chosen, index, subject))
     with_facts = {fact.path for result in results for fact in result.facts}
     lines = {each.path: each.lines for each in asked if each.path in with_facts}
     vars(index).clear()
@@ -231,7 +222,7 @@ def _inspected(
         unreadable=tuple(unreadable),
         lines=lines,
         context_files=len(reviewed) - len(examined) - len(beside),
-        diagnostics=tuple(claim for code in sorted(by_rule) for claim in by_rule[code]),
+        diagnostics=tuple(_stated(by_rule, found, results)),
     )
 
 
@@ -293,6 +284,41 @@ def _result(
     )
 
 
+def _of_names(
+    results: Sequence[QueryResult], chosen: Sequence[FactQuery], index: ProjectIndex, subject: InspectionSubject
+) -> list[QueryResult]:
+    """Return results with the facts about the code of named definitions.
+
+    A cause may be in all code that runs with them; other questions are about what they run, if the query follows names
+    and there are such facts.
+    """
+    if not subject.symbols:
+        return list(results)
+    if subject.wish is Wish.FIND_CAUSE:
+        lines = lines_run_with(subject.symbols, index)
+        return list(results) if lines is None else [_run_with(result, lines) for result in results]
+    inside = lines_run_with(subject.symbols, index, has_callers=False) or {}
+    following = {query.name for query in chosen if query.follows_names}
+    kept = {result.name: _run_with(result, inside) for result in results if result.name in following}
+    if not any(result.facts for result in kept.values()):
+        return list(results)
+    return [kept.get(result.name, result) for result in results]
+
+
+def _stated(
+    by_rule: Mapping[str, Sequence[Diagnostic]], found: Sequence[QueryResult], results: Sequence[QueryResult]
+) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of rules without those whose facts belong to no named definition."""
+    before, after = (
+        {(fact.rule, fact.path, fact.line) for result in each for fact in result.facts} for each in (found, results)
+    )
+    for code in sorted(by_rule):
+        for claim in by_rule[code]:
+            mark = (claim.rule, claim.location.path, claim.location.line)
+            if mark in after or mark not in before:
+                yield claim
+
+
 def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:
     """Return results without what is called fine at a line that has a fault of the same category."""
     faults: dict[tuple[Category, str], set[int]] = {}
@@ -312,12 +338,9 @@ def _consistent(results: Sequence[QueryResult]) -> tuple[QueryResult, ...]:
     return tuple(replace(result, facts=tuple(facts)) for result, facts in zip(results, kept, strict=True))
 
 
-def _run_with(results: tuple[QueryResult, ...], lines: Mapping[str, set[int]]) -> tuple[QueryResult, ...]:
-    """Return results without the facts about code that does not run with the named definitions."""
-    return tuple(
-        replace(result, facts=tuple(fact for fact in result.facts if fact.line in lines.get(fact.path, ())))
-        for result in results
-    )
+def _run_with(result: QueryResult, lines: Mapping[str, set[int]]) -> QueryResult:
+    """Return a result with the facts at lines, by file."""
+    return replace(result, facts=tuple(fact for fact in result.facts if fact.line in lines.get(fact.path, ())))
 
 
 def _placed(fact: Fact, notebooks: Mapping[str, NotebookSource]) -> Fact:

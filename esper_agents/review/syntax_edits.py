@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_MOST_SHOWN = 4
 _MOST_LAYERS = 3
 _LONGEST = 60
 # What follows if a call is lost, in one clause; the clause is true whatever the call is applied to.
@@ -69,6 +70,7 @@ _DECIDES = {
     "pos_weight": "positive samples weigh differently",
     "label_smoothing": "the target of the loss differs",
     "dtype": "the computation runs in another type",
+    "copy": "whether writes in place reach the original differs",
     "device": "the result is on another device",
     "non_blocking": "the copy may still run when it is read",
     "shuffle": "the order of the samples differs",
@@ -129,6 +131,15 @@ def compare_expressions(old: ast.expr, new: ast.expr, subject: str = "") -> Iter
         yield replace(difference, line=difference.line or line, base_line=difference.base_line or base_line)
 
 
+def compare_values(target: ast.expr, old: ast.expr, new: ast.expr) -> Iterator[SyntaxEdit]:
+    """Yield the differences of two values that are assigned to one target; a plain value is told as a whole."""
+    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+    is_plain = isinstance(new, ast.Constant | ast.Tuple | ast.List | ast.UnaryOp) and bool(name)
+    for difference in compare_expressions(old, new, _code(target) if is_plain else ""):
+        consequence = difference.consequence or (_DECIDES.get(name.removesuffix("s"), "") if is_plain else "")
+        yield replace(difference, consequence=consequence)
+
+
 def _differences(  # noqa: C901, PLR0912 - one case for each kind of expression
     old: ast.expr, new: ast.expr, subject: str
 ) -> Iterator[SyntaxEdit]:
@@ -159,7 +170,8 @@ def _differences(  # noqa: C901, PLR0912 - one case for each kind of expression
         case (ast.UnaryOp(), ast.UnaryOp()) if type(old.op) is type(new.op):
             yield from compare_expressions(old.operand, new.operand, subject)
         case (ast.Tuple() | ast.List(), ast.Tuple() | ast.List()) if len(old.elts) == len(new.elts):
-            if _is_reordered(old.elts, new.elts):
+            is_short = len(new.elts) <= _MOST_SHOWN and all(isinstance(each, ast.Constant) for each in new.elts)
+            if is_short or _is_reordered(old.elts, new.elts):
                 yield _instead(old, new, subject)
                 return
             for one, other in zip(old.elts, new.elts, strict=True):
@@ -168,6 +180,11 @@ def _differences(  # noqa: C901, PLR0912 - one case for each kind of expression
             yield from _dicts(old, new)
         case (ast.JoinedStr() | ast.Constant(value=str()), ast.JoinedStr() | ast.Constant(value=str())):
             yield SyntaxEdit(_instead(old, new, subject).text, is_message=True)
+        case (
+            ast.ListComp() | ast.GeneratorExp() | ast.SetComp(),
+            ast.ListComp() | ast.GeneratorExp() | ast.SetComp(),
+        ) if type(old) is type(new) and list(map(ast.dump, old.generators)) == list(map(ast.dump, new.generators)):
+            yield from compare_expressions(old.elt, new.elt)
         case (ast.IfExp(), ast.IfExp()):
             parts = ((old.test, new.test, "the condition"), (old.body, new.body, ""), (old.orelse, new.orelse, ""))
             for one, other, name in parts:
@@ -361,12 +378,37 @@ def _name(function: ast.expr) -> str:
 
 
 def _binary(old: ast.BinOp, new: ast.BinOp, subject: str) -> Iterator[SyntaxEdit]:
+    if turned := _turned_terms(old, new):
+        yield replace(_instead(old, new, subject), consequence=f"the sign of {turned} is the opposite")
+        return
     if type(old.op) is not type(new.op) or (same(old.left, new.right) and same(old.right, new.left)):
         yield _instead(old, new, subject)
         return
     right = "the divisor" if isinstance(old.op, ast.Div | ast.FloorDiv) else ""
     yield from compare_expressions(old.left, new.left)
     yield from compare_expressions(old.right, new.right, right)
+
+
+def _turned_terms(old: ast.BinOp, new: ast.BinOp) -> str:
+    """Return the terms of two sums that differ in their sign alone; empty if the sums differ otherwise."""
+    before, after = (list(_terms(each)) for each in (old, new))
+    if sorted(text for text, _ in before) != sorted(text for text, _ in after):
+        return ""
+    if len({text for text, _ in before}) < len(before):
+        return ""
+    signs = dict(after)
+    return " and of ".join(f"`{_bounded(text)}`" for text, sign in before if signs[text] != sign)
+
+
+def _terms(node: ast.expr, sign: int = 1) -> Iterator[tuple[str, int]]:
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+            yield from _terms(left, sign)
+            yield from _terms(right, sign if isinstance(op, ast.Add) else -sign)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield from _terms(operand, -sign)
+        case _:
+            yield ast.unparse(node), sign
 
 
 def _bool(old: ast.BoolOp, new: ast.BoolOp, subject: str) -> Iterator[SyntaxEdit]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.review.renamed_names import rename
-from esper_agents.review.syntax_edits import SyntaxEdit, compare_expressions, same, shown
+from esper_agents.review.syntax_edits import SyntaxEdit, compare_expressions, compare_values, same, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -356,7 +356,7 @@ def _compare(  # noqa: C901, PLR0912 - one case for each kind of statement
             if [ast.dump(target) for target in old.targets] != [ast.dump(target) for target in new.targets]:
                 now, before = (", ".join(shown(target) for target in side.targets) for side in (new, old))
                 yield SyntaxEdit(f"assigns to `{now}` instead of `{before}`")
-            yield from compare_expressions(old.value, new.value)
+            yield from compare_values(new.targets[0], old.value, new.value)
         case (ast.AugAssign(), ast.AugAssign()) if same(old.target, new.target) and type(old.op) is type(new.op):
             yield from compare_expressions(old.value, new.value)
         case (ast.Expr(), ast.Expr()):

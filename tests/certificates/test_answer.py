@@ -230,6 +230,24 @@ def test_the_edits_of_a_change_are_told_and_what_is_only_form_is_told_apart():
     assert answer_of(certificate(evidence=(evidence(),))).changed == ()
 
 
+def test_the_answer_about_a_change_begins_with_what_the_code_does_otherwise():
+    rows = [
+        ("a.py:3", "adds `log(x)`"),
+        (
+            "a.py:5",
+            "the default of `n` is `2` instead of `1`; 1 of 2 calls there take it: b.py:7 (line 5 before: `n=1`)",
+        ),
+        ("a.py:9", "`if x` moved into `_check` (line 1), which is called here"),
+    ]
+    change = {"edits": [{"place": place, "text": text} for place, text in rows]}
+    options = {"diff": "main", "change-base": "a" * 40}
+    for made in (certificate(), advice("Static review: found nothing in 1 file.")):
+        seen = replace(made, evidence=(evidence(output={"change": change}),))
+        text = answer_of(replace(seen, task=replace(seen.task, options=options))).text
+        assert "in 1 place: a.py:5 the default of `n` is `2` instead of `1`." in text
+        assert "log" not in text
+
+
 def test_lines_that_failing_tests_executed_are_told_apart_from_those_of_passing_ones():
     counts = {"passed": 2, "failed": 1, "errors": 0, "skipped": 0}
     rows = [{"path": "a.py", "lines": 5, "executed": 0, "failing": 4}]

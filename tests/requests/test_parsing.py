@@ -96,6 +96,17 @@ def test_files_of_others_are_a_topic_only_beside_security(words, topics):
     assert [topic.name for topic in parse_request(words).topics] == topics
 
 
+@pytest.mark.parametrize(
+    ("words", "topics"),
+    [
+        ("ddp hangs, we use the memory bank", {"distributed training"}),
+        ("ddp runs out of memory, we use the memory bank", {"distributed training", "memory"}),
+    ],
+)
+def test_a_word_with_another_meaning_in_a_phrase_names_no_topic(words, topics):
+    assert {topic.name for topic in parse_request(words).topics} == topics
+
+
 def test_words_of_paths_links_and_code_name_no_topic():
     text = "look at eval/memory.py and https://example.org/nan\n```\ntorch.compile(model)\n```"
     assert parse_request(text).topics == ()
@@ -220,6 +231,12 @@ def project(tmp_path):
 )
 def test_files_are_named_by_path_words_or_definition(project, words, paths):
     assert parse_request(words, project).paths == paths
+
+
+def test_a_plain_word_after_that_calls_is_a_definition_of_the_project(tmp_path):
+    (tmp_path / "ode.py").write_text("def odeint(y):\n    return y\n")
+    parsed = parse_request("can i export a model that calls odeint here?", tmp_path)
+    assert [str(each) for each in parsed.symbols] == ["odeint (ode.py:1)"]
 
 
 def test_a_definition_has_its_place_and_an_ambiguous_one_is_listed(project):
@@ -372,3 +389,10 @@ def test_a_topic_word_inside_the_name_of_a_definition_is_no_topic_of_an_explanat
     assert wish in {None, parsed.wish}
     assert [symbol.name for symbol in parsed.symbols] == symbols
     assert [topic.name for topic in parsed.topics] == topics
+
+
+def test_a_particle_is_no_method_of_a_named_class(tmp_path):
+    source = "class Average:\n    def update(self):\n        pass\n\n    def to(self, device):\n        pass\n"
+    (tmp_path / "ema.py").write_text(source)
+    parsed = parse_request("explain `Average` and its update, what happens to the decay", tmp_path)
+    assert {each.name for each in parsed.symbols} == {"Average", "Average.update"}

@@ -196,3 +196,62 @@ def test_sources_that_do_not_parse_are_named_and_deep_ones_do_no_harm():
     assert describe_change({"a.py": deep}, {"a.py": deep.replace("1", "2")}, ["a.py"]).edits[0].line == 1
     nested = "x = " + "f(" * 3000 + ")" * 3000 + "\n"
     assert describe_change({"a.py": nested}, {"a.py": nested + "y = 1\n"}, ["a.py"]).unread == ("a.py",)
+
+
+GUARDED = dedent("""\
+    def build(size, entries):
+        if any(x < 0 for x in entries):
+            raise ValueError(f"bad {size}")
+        if size > 9:
+            raise ValueError("too large")
+        return make(size)
+    """)
+EXTRACTED = dedent("""\
+    def _check(size, numbers):
+        if any(x < 0 for x in numbers):
+            raise ValueError(f"bad {size}")
+        if size > 9:
+            raise ValueError("too large")
+
+
+    def build(size, entries):
+        _check(size, entries)
+        return make(size)
+    """)
+
+
+def test_checks_that_move_into_a_new_function_are_not_said_to_be_gone():
+    (edit,) = describe_change({"a.py": GUARDED}, {"a.py": EXTRACTED}, ["a.py"]).edits
+    assert edit.line == 9
+    assert "and 1 more statement moved into `_check` (line 1), which is called here" in edit.text
+
+
+def test_a_check_that_the_new_function_lacks_is_still_said_to_be_gone():
+    after = EXTRACTED.replace(
+        "    if size > 9:\n        raise ValueError", "    if size > 99:\n        raise ValueError"
+    )
+    texts = [edit.text for edit in describe_change({"a.py": GUARDED}, {"a.py": after}, ["a.py"]).edits]
+    assert any("`if size > 9: raise" in text and "is gone" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("k1 - k2 + k3", "k1 + k2 - k3", "the sign of `k2` and of `k3` is the opposite"),
+        ("k1 - k2 + k3", "-k1 - k2 + k3", "the sign of `k1` is the opposite"),
+    ],
+)
+def test_terms_of_a_sum_that_change_their_sign_are_named(old, new, text):
+    source = f"def step(k1, k2, k3):\n    return {old}\n"
+    (edit,) = described(old, new, source).edits
+    assert edit.text.endswith(text)
+
+
+def test_a_sum_with_another_term_is_not_called_a_change_of_sign():
+    (edit,) = described("k1 - k2", "k1 + k3", "def step(k1, k2, k3):\n    return k1 - k2\n").edits
+    assert "sign" not in edit.text
+
+
+def test_other_dimensions_in_a_variable_are_told_as_a_whole():
+    (edit,) = described("(0, 2)", "(1, 2)", "def loss(x):\n    dims = (0, 2)\n    return x.sum(dims)\n").edits
+    assert edit.text == "`dims` is `(1, 2)` instead of `(0, 2)`: another dimension is reduced or joined"

@@ -28,6 +28,7 @@ _UNPICKLE = (
     "joblib.load",
     "cloudpickle.load",
 )
+_MOST_CALLERS = 3
 _HUB = ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 _SAFE = ("safetensors.torch.load_file", "safetensors.torch.load", "safetensors.safe_open")
 
@@ -38,6 +39,7 @@ class CheckpointLoads(FactQuery):
     name = "checkpoint-loads"
     topics = ("security", UNTRUSTED, "checkpoints")
     claim = "loading a file may execute code of whoever wrote it"
+    follows_names = True
     category = Category.SECURITY
     rules = ("ESP901", "ESP902", "ESP903")
     unseen = "who can write the files that are loaded"
@@ -49,6 +51,7 @@ class CheckpointLoads(FactQuery):
         for file in files:
             for call in file.calls_to(*_TORCH):
                 yield self._torch(file, call, index)
+                yield from self._reached(file, call, index)
             for call in file.calls_to(*_UNPICKLE):
                 origin = origin_of(call, index)
                 if _is_own(call):
@@ -61,8 +64,45 @@ class CheckpointLoads(FactQuery):
             for call in file.calls_to(*_HUB):
                 text = f"`{call.path}` downloads code or weights; {origin_of(call, index)}"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
+                yield from self._reached(file, call, index)
+                yield from self._unencrypted(file, call)
             for call in file.calls_to(*_SAFE):
                 yield self.fact(file, call.node, Assessment.FINE, f"`{call.path}` reads tensors only")
+
+    def _reached(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
+        """Yield the origin of what is loaded, and the calls by which it gets there."""
+        given = call.argument(0, "f") or call.argument(0, "url")
+        if given is None or isinstance(given, ast.Constant):
+            return
+        name, origin = ast.unparse(given)[:50], origin_of(call, index, given)
+        if origin.endswith((f" {name}", f"`{name}`")):
+            # The origin is open; the values that reach it are not.
+            values = [ast.unparse(each.value)[:50] for each in index.origins(given, call.function, call.line)]
+            texts = dict.fromkeys(f"`{value}`" for value in values if value != name)
+            origin = f"it is {' or '.join(list(texts)[:_MOST_CALLERS])}" if texts else origin
+        callers = [each for each in index.callers(call.function) if each.function is not call.function]
+        places = ", ".join(dict.fromkeys(f"{each.function.file.path}:{each.line}" for each in callers[:_MOST_CALLERS]))
+        by = f"; `{call.function.name}` is called at {places}" if places and "called at" not in origin else ""
+        text = f"`{call.path}` loads `{name}`: {origin}{by}"
+        yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
+
+    def _unencrypted(self, file: FileTables, call: Call) -> Iterator[Fact]:
+        """Yield where an address loses its encryption before it is downloaded."""
+        given = call.argument(0, "url")
+        address = dotted(given) if given is not None else ""
+        before = [each for each in call.function.assignments.get(address, ()) if each.statement.lineno < call.line]
+        for assigned in before if address else ():
+            match assigned.value:
+                case ast.Call(
+                    func=ast.Attribute(attr="replace"),
+                    args=[ast.Constant(value=str(old)), ast.Constant(value=str(new))],
+                ) if old.startswith("https") and new.startswith("http") and not new.startswith("https"):
+                    text = (
+                        f"`{address}` loses its encryption before line {call.line} downloads it, so anyone on the way "
+                    )
+                    yield self.problem(file, assigned.statement, f"{text}can change it", "omit the second attempt")
+                case _:
+                    continue
 
     def _torch(self, file: FileTables, call: Call, index: ProjectIndex) -> Fact:
         said = call.argument(-1, "weights_only")

@@ -50,6 +50,9 @@ _RANDOM = frozenset(
 _BOOKKEEPING = frozenset({"requires_grad_", "__init__"})
 
 
+_FORWARD = "forward"
+
+
 class DefinitionStructure(FactQuery):
     """What a class or function is made of, its data flow step by step, what it returns, changes, and who calls it."""
 
@@ -71,12 +74,13 @@ class DefinitionStructure(FactQuery):
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
         """Yield the structure of the named definitions, or of the main ones of the files."""
         named = [found for symbol in subject.symbols if (found := named_definition(symbol, index)) is not None]
+        named += _forwards(named)
         owners = {each.owner for each in named if isinstance(each, Function)}
         whole = [each for each in named if each not in owners][:_MOST_DEFINITIONS]
         for each in named:
             if isinstance(each, Class) and each in owners:
                 # The named methods are described below.
-                yield described(each.file, each.node.lineno, _class_head(each, index))
+                yield described(each.file, each.node.lineno, _class_head(each, index, has_entry=False))
                 yield from list(_parts(each, index))[:1]
                 yield from (
                     fact for one in whole[:1] if isinstance(one, Function) for fact in default_settings(each, one)
@@ -86,6 +90,14 @@ class DefinitionStructure(FactQuery):
                 yield from _with_uses(each, index, most) if len(whole) == 1 else _structure(each, index, most)
         for file in files[:_MOST_DEFINITIONS] if not named else ():
             yield from _of_file(file, index, _MOST_LINES // min(len(files), _MOST_DEFINITIONS))
+
+
+def _forwards(named: Sequence[Class | Function]) -> list[Class | Function]:
+    """Return the `forward` of each autograd function whose `backward` alone is named: the one explains the other."""
+    backward = [each for each in named if isinstance(each, Function) and each.name == "backward" and each.owner]
+    owners = [each.owner for each in backward if each.owner is not None]
+    forwards = [owner.methods[_FORWARD] for owner in owners if _FORWARD in owner.methods]
+    return [each for each in forwards if each not in named]
 
 
 def _with_uses(found: Class | Function, index: ProjectIndex, most: int) -> Iterator[Fact]:
@@ -165,8 +177,8 @@ def _structure(found: Class | Function, index: ProjectIndex, most: int) -> Itera
     yield from effects
 
 
-def _class_head(owner: Class, index: ProjectIndex) -> str:
-    """Return what a class is, in one line."""
+def _class_head(owner: Class, index: ProjectIndex, *, has_entry: bool = True) -> str:
+    """Return what a class is, in one line, with the method by which it is used unless others are asked about."""
     bases = listed([ast.unparse(base) for base in owner.node.bases], most=3)
     layers = [path for path, each in attributes_of(owner) if is_layer(each, index)]
     weights = [path for path, each in attributes_of(owner) if _is_parameter(each)]
@@ -180,8 +192,8 @@ def _class_head(owner: Class, index: ProjectIndex) -> str:
         public = [method for method in owner.methods if not method.startswith("_")]
         has = [f"methods {listed(public)}"] if len(public) > 1 else []
     called = inherited_entry(owner, index) or main_method(owner, index)
-    entry = f"; used by `{signature_of(called)}`" if called is not None else ""
-    if called is not None and called.owner is not None and called.owner is not owner:
+    entry = f"; used by `{signature_of(called)}`" if called is not None and has_entry else ""
+    if entry and called is not None and called.owner is not None and called.owner is not owner:
         entry += f" of `{called.owner.name}`"
     if purpose := purpose_of_node(owner.node):
         return f"{kind}: {purpose}{entry}"

@@ -11,9 +11,11 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.review.blocks import BlockKind
 from esper_agents.review.compiled import traced_function
 from esper_agents.review.conditions import tests_around
+from esper_agents.review.definition_text import named_definition
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, root_of, walk
 from esper_agents.review.patterns import pattern
+from esper_agents.review.tables import Function
 from esper_agents.review.tensor_tests import asked_unless, asks_a_tensor, tests_of
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.fact_query import Fact, InspectionSubject
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, Class, FileTables, Function
+    from esper_agents.review.tables import Call, Class, FileTables
 
 _EXPORTS = (
     "torch.onnx.export",
@@ -47,7 +49,7 @@ _SIZE = pattern(r"\.shape\b|\.size\(|\blen\(")
 _FREE_SIZE = pattern(r"\.shape\[(?!1\])|\.size\((?!1\))|\blen\(")
 _NUMBERS = frozenset({"item", "tolist"})
 _REPORTING = pattern(r"^(?:print|warn)|warnings\.warn|log(?:ger|ging)?\.")
-_MOST = 200
+_MOST, _MOST_METHODS = 200, 8
 
 
 class ExportBlockers(FactQuery):
@@ -82,14 +84,19 @@ class ExportBlockers(FactQuery):
         calls = [call for file in files for call in file.calls_to(*_EXPORTS)]
         for call in calls:
             yield from self._call(call)
-        is_clean, read = True, [each for each in _exported(calls, files, index, subject) if each.file in files]
+        # A named function is what is asked, in whatever file its work is.
+        by_name = [] if calls else _named_functions(index, subject)
+        traced = _exported(calls, files, index, subject)
+        is_clean, read = True, traced if by_name else [each for each in traced if each.file in files]
         is_asked = any(traced_function(call, index) is not None for call in calls) or bool(subject.symbols)
         assumption = "" if is_asked else _ALONE
         for function in read:
-            for fact in self._function(function, assumption):
+            # By their names alone, methods may belong to an object that this call does not make.
+            reached = f"`{by_name[0].name}` reaches it" if by_name and function not in by_name else assumption
+            for fact in self._function(function, reached):
                 is_clean = False
                 yield fact
-        if read and is_clean:
+        if read and is_clean and not by_name:
             text = f"`{read[0].qualname}` has no branch on a tensor and takes no number out of the graph"
             if len(read) > 1:
                 others = number_of(len(read) - 1, "further function")
@@ -160,7 +167,14 @@ class ExportBlockers(FactQuery):
             yield self.problem(file, call.node, text, remedy, assumption=assumption or "another device is to run it")
 
     def _loop(self, file: FileTables, function: Function, block: Block, assumption: str) -> Iterator[Fact]:
-        """Yield loops over a size of an input, which are unrolled."""
+        """Yield loops over a size of an input, which are unrolled, and loops that run until a value is reached."""
+        if isinstance(block.node, ast.While) and _is_open_ended(block.node.test) and not _is_guarded(block):
+            test = block.node.test
+            if not asks_a_tensor(test, function):
+                text = f"`while {ast.unparse(test)[:50]}` runs as often as these values say: export cannot trace it"
+                remedy = "run a fixed number of rounds, use `torch.while_loop`, or keep the loop outside the export"
+                yield self.problem(file, test, text, remedy, assumption="these values are tensors")
+            return
         if not isinstance(block.node, ast.For) or _is_guarded(block):
             return
         rounds = block.node.iter
@@ -195,6 +209,33 @@ class ExportBlockers(FactQuery):
                     return
 
 
+def _named_functions(index: ProjectIndex, subject: InspectionSubject) -> list[Function]:
+    """Return the functions that a subject names, without methods."""
+    found = (named_definition(symbol, index) for symbol in subject.symbols)
+    return [each for each in found if isinstance(each, Function) and each.owner is None]
+
+
+def _by_name(call: Call, index: ProjectIndex) -> Sequence[Function]:
+    """Return what a call may run: of an object that a table makes, the methods of this name and their versions."""
+    called = index.possible_callees(call)
+    methods = [each for each in index.functions.get(call.tail, ()) if each.owner is not None] if call.receiver else []
+    return methods if len(called) < len(methods) <= _MOST_METHODS else called
+
+
+def _is_open_ended(test: ast.expr) -> bool:
+    """Return whether a loop compares two values of the program with each other, and no count."""
+    compared = [each for each in walk(test) if isinstance(each, ast.Compare)]
+    sides = [side for each in compared for side in (each.left, *each.comparators)]
+    return any(
+        all(
+            isinstance(side, ast.Name | ast.Attribute | ast.Subscript | ast.BinOp)
+            for side in (one.left, *one.comparators)
+        )
+        and any(isinstance(operator, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for operator in one.ops)
+        for one in compared
+    ) and not any(_SIZE.search(ast.unparse(side)) and len(compared) == 1 for side in sides)
+
+
 def _exported(
     calls: Sequence[Call], files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject
 ) -> list[Function]:
@@ -206,11 +247,18 @@ def _exported(
         asked = [cls for cls in classes if cls.name in named] or [cls for cls in classes if _is_model(cls)]
         found = [each.methods["forward"] for each in asked if "forward" in each.methods]
         found = [each for each in found if _takes_a_tensor(each)]
+    by_name = [] if calls else _named_functions(index, subject)
+    found = by_name or found
     queue = list(dict.fromkeys(found))
     for each in queue:
         if len(queue) > _MOST:
             break
-        called = [one for call in each.calls if not _is_guarded(call.block) for one in index.callees(call)]
+        called = [
+            one
+            for call in each.calls
+            if not _is_guarded(call.block)
+            for one in (_by_name(call, index) if by_name else index.callees(call))
+        ]
         queue += [one for one in dict.fromkeys(called) if one not in queue and one.name != "__init__"]
     return queue
 

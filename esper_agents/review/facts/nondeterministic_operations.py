@@ -61,6 +61,7 @@ class NondeterministicOperations(FactQuery):
     name = "nondeterministic-operations"
     topics = ("reproducibility",)
     claim = "operations on the GPU give other results in each run"
+    follows_names = True
     category = Category.SILENT_CORRECTNESS
     rules = ("ESP510",)
     bad = (

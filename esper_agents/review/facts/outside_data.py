@@ -44,6 +44,7 @@ class OutsideData(FactQuery):
     topics = ("security", UNTRUSTED)
     claim = "data from outside decides which code runs or which files are written"
     refutes = False
+    follows_names = True
     category = Category.SECURITY
     unseen = "who can change the servers, repositories and archives that are read"
     bad = (

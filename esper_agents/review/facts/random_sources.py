@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
-from esper_agents.domain.pluralize import number_of
-from esper_agents.review.fact_query import Assessment, FactQuery
+from esper_agents.review.definition_text import named_definition
+from esper_agents.review.fact_query import Assessment, FactQuery, InspectionSubject
 from esper_agents.review.frameworks import runs_the_loop
 from esper_agents.review.names import dotted
 from esper_agents.review.patterns import pattern
 from esper_agents.review.programs import starts, training_functions
-from esper_agents.review.tables import Purpose
+from esper_agents.review.tables import Class, Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from esper_agents.review.fact_query import Fact, InspectionSubject
+    from esper_agents.review.fact_query import Fact
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ _CHANGING = pattern(
     r"time\.(?:time|time_ns|perf_counter|monotonic)|os\.(?:getpid|urandom)|datetime\.\S*now|uuid\.|secrets\."
 )
 _HASH = pattern(r"(?<![\w.])hash\(")
+_MOST_PLACES, _MOST_FILES = 3, 2
 _UNGIVEN = pattern(r"\bis None\b|^not\b")
 _OPTIONAL = pattern(r"\bis not None\b|\bseed\b")
 
@@ -122,7 +123,9 @@ class RandomSources(FactQuery):
             if helped and not seeding:
                 continue
             if not seeding:
-                yield from self._draws(source, files, index)
+                yield from self._draws(source, files, index, subject)
+            else:
+                yield from self._seeded_draws(source, seeding[0], files, index, {file.path for file in files})
         for file in files:
             for call in file.calls:
                 yield from self._seed(file, call, index)
@@ -131,26 +134,43 @@ class RandomSources(FactQuery):
                 yield from self._loader(file, call)
             yield from self._late(file, index)
 
-    def _draws(self, source: _Source, files: Sequence[FileTables], index: ProjectIndex) -> Iterator[Fact]:
+    def _draws(
+        self, source: _Source, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject
+    ) -> Iterator[Fact]:
         """Yield one fact about all draws from a generator that nothing seeds, at the first one in a program."""
-        drawn = [
-            call
-            for file in files
-            if not (source.name == "torch" and runs_the_loop(file))
-            for call in file.calls
-            if source.is_drawn_by(_unaliased(call, index)) and not _is_self_test(call, index)
-        ]
+        drawn = _drawn(source, files, index, subject)
         drawn.sort(key=lambda call: (not _is_in_program(call.function.file, index), call.function.file.path, call.line))
         if not drawn:
             return
-        first, lines = drawn[0], {(call.function.file.path, call.line) for call in drawn}
-        more = f" ({number_of(len(lines) - 1, 'further line')} too)" if len(lines) > 1 else ""
-        text = f"`{first.path}` draws from `{source.name}`{more}, which nothing in the project seeds"
+        first, *others = drawn
+        places = dict.fromkeys(f"{call.function.file.path}:{call.line}" for call in others)
+        places.pop(f"{first.function.file.path}:{first.line}", None)
+        shown = ", ".join(list(places)[:_MOST_PLACES])
+        left = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        more = f" (so {'does' if len(places) == 1 else 'do'} {shown}{left})" if places else ""
+        other = " `torch.manual_seed` does not reach and" if source.name != "torch" else ""
+        optional = _not_given(first)
+        when = f" if `{optional}` is not given" if optional else ""
+        text = f"`{first.path}` draws from `{source.name}`{when}{more}, which{other} nothing in the project seeds"
         # A package leaves the seeds to the program that imports it, even if one of its files can be run.
         is_program = "__main__" in first.function.file.text and _is_in_program(first.function.file, index)
         assumption = "" if is_program else "the program that imports this does not either"
         remedy = source.remedy if is_program else f"in the program that imports this, {source.remedy}"
+        remedy = f"pass `{optional}=` with a number, or {remedy}" if optional else remedy
         yield self.problem(first.function.file, first.node, text, remedy, assumption=assumption)
+
+    def _seeded_draws(
+        self, source: _Source, seeding: Call, files: Sequence[FileTables], index: ProjectIndex, path: Collection[str]
+    ) -> Iterator[Fact]:
+        """Yield the draws of few files from a generator that another file seeds."""
+        if len(files) > _MOST_FILES or seeding.function.file.path in path:
+            return
+        for call in _drawn(source, files, index, InspectionSubject())[:_MOST_PLACES]:
+            place = f"{seeding.function.file.path}:{seeding.line}"
+            worker = ", and each worker of a loader has its own" if source.name == "torch" else ""
+            drawn = f"`{call.path}` draws from the global generator of `{source.name}`{worker}"
+            text = f"{drawn}; a program with {place} seeds it"
+            yield self.fact(call.function.file, call.node, Assessment.DESCRIPTION, text)
 
     def _seed(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
         if _SEED_ALL.fullmatch(call.name) and _is_foreign(call, index):
@@ -235,6 +255,39 @@ class RandomSources(FactQuery):
                 yield self.problem(file, before[0].node, text, "set the seed above this line")
 
 
+def _drawn(source: _Source, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> list[Call]:
+    """Return the draws from a generator: of named definitions with all that they call, else of files."""
+    named = [found for symbol in subject.symbols if (found := named_definition(symbol, index)) is not None]
+    own = [one for each in named for one in (each.methods.values() if isinstance(each, Class) else (each,))]
+    reached = dict.fromkeys(each for one in own for each in index.closure(one))
+    of_named = _draws_in(source, reached, index)
+    return of_named or _draws_in(source, (function for file in files for function in file.functions), index)
+
+
+def _draws_in(source: _Source, functions: Iterable[Function], index: ProjectIndex) -> list[Call]:
+    return [
+        call
+        for function in functions
+        if not (source.name == "torch" and runs_the_loop(function.file))
+        for call in function.calls
+        if source.is_drawn_by(_unaliased(call, index)) and not _is_self_test(call, index)
+    ]
+
+
+def _not_given(call: Call) -> str:
+    """Return the parameter that is None where a call is reached; empty without one."""
+    for block in call.block.chain():
+        match block.node:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)])
+            ):
+                if name in call.function.parameters:
+                    return name
+            case _:
+                continue
+    return ""
+
+
 def _is_in_program(file: FileTables, index: ProjectIndex) -> bool:
     """Return whether a file belongs to a program of the project, which can set its seeds."""
     return any("__main__" in start.text for start in starts(file, index))
@@ -269,7 +322,8 @@ def _unaliased(call: Call, index: ProjectIndex) -> Call:
     """Return a call with the name that is behind a constant of the project, such as `RANDOM = np.random`."""
     prefix, _, tail = call.name.rpartition(".")
     known = index.once("constants that name generators", lambda: _aliases(index))
-    return replace(call, name=f"{known[prefix]}.{tail}") if prefix in known else call
+    whole = next((each for each in (prefix, f"{call.function.file.module}.{prefix}") if each in known), "")
+    return replace(call, name=f"{known[whole]}.{tail}") if whole else call
 
 
 def _aliases(index: ProjectIndex) -> dict[str, str]:

@@ -21,6 +21,7 @@ from esper_agents.review.ranks import (
     ranks_at,
     unless_distributed,
 )
+from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +53,10 @@ _SEEDED = frozenset(
 )
 _SPLITS = ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split")
 _SHUFFLE, _SAMPLER, _BATCH_SAMPLER = 2, 3, 4
+
+
+_MOST_FILES = 3
+_LIGHTNING = pattern(r"(?:pytorch_lightning|lightning)\.")
 
 
 class RankSamples(FactQuery):
@@ -93,6 +98,8 @@ class RankSamples(FactQuery):
         """Yield the facts about loaders, splits, seeds and averages of training programs."""
         training = training_files(index)
         has_ranks = is_distributed(index)
+        if not any(file in training and not leaves_it_to_engine(file) for file in files):
+            yield from self._engine(files, index)
         for file in files:
             if file not in training or leaves_it_to_engine(file):
                 continue
@@ -104,6 +111,19 @@ class RankSamples(FactQuery):
                 yield from self._seeds(file, index)
             for function in file.functions:
                 yield from self._average(file, function, index)
+
+    def _engine(self, files: Sequence[FileTables], index: ProjectIndex) -> Iterator[Fact]:
+        """Yield the first trainer of Lightning that few files run, which gives each loader a sampler."""
+        near = files if len(files) <= _MOST_FILES else ()
+        run = {each for file in near for function in file.functions for each in index.closure(function)}
+        for call in (each for each in index.calls_ending("Trainer") if each.function in run):
+            if _LIGHTNING.match(call.name) and call.function.file.purpose in {Purpose.CODE, Purpose.EXAMPLE}:
+                said = call.argument(-1, "use_distributed_sampler") or call.argument(-1, "replace_sampler_ddp")
+                if isinstance(said, ast.Constant) and said.value is False:
+                    continue
+                text = f"`{call.path}` of Lightning gives each loader a `DistributedSampler` and calls its `set_epoch`"
+                yield self.fact(call.function.file, call.node, Assessment.FINE, text)
+                return
 
     def _loader(self, file: FileTables, call: Call, index: ProjectIndex, *, has_ranks: bool) -> Iterator[Fact]:
         if call.has_splat() or (has_ranks and is_for_one_process(call)) or ranks_at(call, index) is not None:

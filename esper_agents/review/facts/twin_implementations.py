@@ -14,6 +14,7 @@ from esper_agents.domain.request import Wish
 from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.tables import Class, Function, Purpose
+from esper_agents.review.twin_differences import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,6 +101,10 @@ def _facts(pair: _TwinPair, index: ProjectIndex) -> Iterator[Fact]:
     text = f"`{other.name}` {verb}, {same}{compared}; this one {_called(other, index)}"
     yield _at(other, text, _target(one), _target(other))
     yield _at(one, f"`{one.name}` {_called(one, index)}", _target(one))
+    if pair.is_named:
+        for definition, different in differences(one, other, index).items():
+            if different:
+                yield _at(definition, f"`{definition.name}` {different}", _target(definition))
 
 
 def _at(found: Class | Function, text: str, *definitions: str) -> Fact:

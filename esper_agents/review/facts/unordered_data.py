@@ -37,6 +37,7 @@ class UnorderedData(FactQuery):
     name = "unordered-data"
     topics = ("reproducibility",)
     claim = "the order of the data differs between runs or machines"
+    follows_names = True
     category = Category.SILENT_CORRECTNESS
     bad = "def vocabulary(words):\n    return {word: number for number, word in enumerate(set(words))}\n"
     good = bad.replace("set(words)", "sorted(set(words))")

@@ -261,3 +261,16 @@ def test_the_base_of_a_generic_class_is_followed_and_the_method_that_runs_it_is_
 def test_a_function_called_on_an_imported_module_takes_its_arguments():
     source = "import helpers as hp\n\n\ndef run(x, y):\n    z = hp.pairs(x, y)\n    return z\n"
     assert any("`x` -> `hp.pairs` with `y` -> `z`" in text for text in facts({"run.py": source}, "run.py:run"))
+
+
+def test_the_forward_of_an_autograd_function_is_told_with_its_backward():
+    source = (
+        "import torch\n\n\nclass Half(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, factor):\n"
+        "        ctx.save_for_backward(x)\n        return x * factor\n\n    @staticmethod\n"
+        "    def backward(ctx, grad):\n        return grad * 0.5, None\n"
+    )
+    subject = InspectionSubject((), Wish.EXPLAIN, ("half.py:Half", "half.py:Half.backward"))
+    done = inspect_sources({"half.py": source}, subject, names=["definition-structure"])
+    told = " ".join(fact.text for fact in done.results[0].facts)
+    assert "`backward(ctx, grad)`" in told
+    assert "`forward(ctx, x, factor)`, decorated by" in told

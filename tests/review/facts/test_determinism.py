@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from esper_agents.review.fact_query import Assessment, InspectionSubject
-from esper_agents.review.inspection import inspect_sources
+from esper_agents.review.inspection import inspect, inspect_sources
 
 SUBJECT = InspectionSubject(("reproducibility",))
 IMPORTS = "import os\nimport random\nimport time\nimport numpy as np\nimport torch\nfrom torch import nn\n"
@@ -131,4 +131,76 @@ def test_a_generator_behind_a_constant_of_another_module_is_the_generator():
     done = inspect_sources(sources, InspectionSubject(("reproducibility",)), names=["random-sources"])
     (fact,) = [each for each in done.results[0].facts if "numpy.random" in each.text]
     assert (fact.path, fact.line) == ("train.py", 6)
-    assert "which nothing in the project seeds" in fact.text
+    assert "which `torch.manual_seed` does not reach and nothing in the project seeds" in fact.text
+
+
+OPTIONAL_SEED = (
+    "import numpy as np\nimport torch\n\n\nclass Noise:\n    def __init__(self, size, entropy=None):\n"
+    "        if entropy is None:\n            entropy = np.random.randint(0, 9)\n        self.entropy = entropy\n\n"
+    "    def draw(self):\n        generator = torch.Generator().manual_seed(int(self.entropy))\n"
+    "        return torch.randn(3, generator=generator)\n\n\n"
+    "def other():\n    return np.random.rand()\n"
+)
+
+
+def inspected(sources, name, *symbols):
+    subject = InspectionSubject(("reproducibility",), symbols=symbols)
+    return inspect_sources(sources, subject, names=[name]).results[0].facts
+
+
+def test_a_draw_for_a_seed_that_was_not_given_names_the_parameter_and_nothing_beside_the_named_class():
+    (fact,) = inspected({"noise.py": OPTIONAL_SEED}, "random-sources", "noise.py:Noise")
+    assert (fact.line, "if `entropy` is not given" in fact.text) == (8, True)
+    assert "`torch.manual_seed` does not reach" in fact.text
+    assert "other" not in fact.text
+    assert fact.remedy.startswith("pass `entropy=` with a number, or")
+
+
+def test_draws_of_helpers_that_a_named_function_calls_are_named():
+    helper = "import numpy as np\n\nRANDOM = np.random\n\n\ndef pick(items):\n    return RANDOM.choice(items)\n"
+    sampler = "import tools as t\n\n\ndef batch(items):\n    return t.pick(items)\n"
+    sources = {"sampler.py": sampler, "tools.py": helper}
+    (fact,) = inspected(sources, "random-sources", "sampler.py:batch")
+    assert (fact.path, fact.line) == ("tools.py", 7)
+
+
+def test_a_generator_of_its_own_is_told_with_its_seed():
+    (fact,) = inspected({"noise.py": OPTIONAL_SEED}, "own-generators")
+    assert (fact.line, fact.assessment) == (12, "description")
+    assert "seeded by `int(self.entropy)`" in fact.text
+
+
+SHARED = (
+    "import torch\nfrom multiprocessing import Value\n\n\nclass Masks:\n    def __init__(self):\n"
+    "        self.count = Value('i', -1)\n\n    def step(self):\n        with self.count.get_lock():\n"
+    "            self.count.value += 1\n            return self.count.value\n\n    def __call__(self, batch):\n"
+    "        seed = self.step()\n        g = torch.Generator()\n        g.manual_seed(seed)\n"
+    "        return torch.rand(1, generator=g), self.place()\n\n    def place(self):\n"
+    "        return torch.randint(0, 9, (1,))\n"
+)
+
+
+def test_a_seed_from_a_counter_that_workers_share_and_a_draw_beside_its_generator_are_found():
+    facts = inspected({"masks.py": SHARED}, "own-generators")
+    assert [(fact.line, fact.assessment) for fact in facts] == [(17, "should check"), (21, "should check")]
+    assert "a counter that processes share (`self.count`, line 7)" in facts[0].text
+
+
+def test_a_seed_from_a_counter_of_one_process_is_not_called_shared():
+    facts = inspected({"masks.py": SHARED.replace("Value('i', -1)", "Counter(-1)")}, "own-generators")
+    assert facts[0].line == 21
+    assert all("share" not in fact.text for fact in facts)
+
+
+def test_draws_of_one_file_are_told_with_a_program_that_seeds_them(tmp_path):
+    program = (
+        'import torch\nimport masks\n\nif __name__ == "__main__":\n    torch.manual_seed(0)\n    masks.Masks()([])\n'
+    )
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "masks.py").write_text(SHARED)
+    (tmp_path / "train.py").write_text(program)
+    subject = InspectionSubject(("reproducibility",))
+    done = inspect(tmp_path, [tmp_path / "masks.py"], subject, names=["random-sources"])
+    (fact,) = done.results[0].facts
+    assert (fact.path, fact.line, fact.assessment) == ("masks.py", 21, "description")
+    assert "a program with train.py:5 seeds it" in fact.text

@@ -188,3 +188,62 @@ def test_models_in_a_list_are_inspected_like_others():
         "        nets[0](x).backward()\n        made.step()\n"
     )
     assert any("`nets[0]` is not wrapped" in text for text in texts("wrapped-model", body))
+
+
+GATHER = (
+    "def gather(x):\n    parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]\n"
+    "    dist.all_gather(parts, x)\n{own}    return torch.cat(parts)\n\n\ndef loss(x):\n    return gather(x).mean()\n"
+)
+
+
+def test_a_gathering_is_told_by_its_missing_gradient_its_callers_and_the_shapes_that_it_assumes():
+    gradient, shapes = texts("gathered-tensors", GATHER.format(own=""))
+    assert "has no gradient" in gradient
+    assert "`gather` is called at train.py:11" in gradient
+    assert "takes buffers like `x` of this rank (line 5)" in shapes
+
+
+def test_the_part_of_the_own_rank_that_keeps_its_gradient_is_told():
+    gradient, _ = texts("gathered-tensors", GATHER.format(own="    parts[dist.get_rank()] = x\n"))
+    assert "its own part is put in with its gradient (line 7)" in gradient
+
+
+def test_a_gathering_in_an_autograd_function_with_a_backward_has_its_gradient():
+    body = (
+        "class Gather(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        "        parts = [torch.zeros(3) for _ in range(4)]\n        dist.all_gather(parts, x)\n"
+        "        return tuple(parts)\n\n    @staticmethod\n    def backward(ctx, *grads):\n        return grads[0]\n"
+    )
+    assert not texts("gathered-tensors", body)
+    (fine,) = texts("gathered-tensors", body, Assessment.FINE)
+    assert "by the `backward` of `Gather` (line 12)" in fine
+
+
+def test_a_gathering_after_the_sizes_were_exchanged_assumes_no_shape():
+    body = GATHER.format(own="").replace("    parts =", "    sizes = exchange(x.shape)\n    parts =")
+    assert all("takes buffers like" not in text for text in texts("gathered-tensors", body))
+
+
+@pytest.mark.parametrize(
+    ("made", "assessment"),
+    [
+        ("Contrast(0.1)", Assessment.SHOULD_CHECK),
+        ("Contrast(**settings)", Assessment.OPEN),
+        ("Contrast(0.1, gather_distributed=True)", None),
+    ],
+)
+def test_a_loss_that_is_not_told_to_gather_is_found_by_its_default(made, assessment):
+    body = (
+        "class Contrast(torch.nn.Module):\n    def __init__(self, temperature=1.0, gather_distributed=False):\n"
+        f"        self.gather = gather_distributed\n\n\ndef main(settings):\n    return {made}\n"
+    )
+    found = [fact.assessment for fact in facts("gathered-tensors", body)]
+    assert found == ([assessment] if assessment else [])
+
+
+def test_a_trainer_of_lightning_gives_the_loaders_their_sampler_unless_it_is_told_not_to():
+    body = "def main(model):\n    trainer = L.Trainer(devices=4)\n    trainer.fit(model)\n"
+    start = "import lightning as L\n"
+    (fact,) = facts("rank-samples", body, start)
+    assert (fact.assessment, "calls its `set_epoch`" in fact.text) == (Assessment.FINE, True)
+    assert not facts("rank-samples", body.replace("devices=4", "use_distributed_sampler=False"), start)

@@ -78,3 +78,17 @@ def test_without_an_export_the_named_module_is_read():
     guessed = found(source, MUST, SHOULD)
     assert [each.assessment for each in guessed] == [SHOULD, SHOULD]
     assert all(each.text.endswith("(if this module is exported)") for each in guessed)
+
+
+def test_a_named_function_is_followed_into_the_loop_that_runs_until_a_value_is_reached():
+    source = (
+        "class Solver:\n    def integrate(self, t):\n        while t > self.state.end:\n            self.step(t)\n"
+        "        while self.count < len(t):\n            self.count += 1\n        return self.state\n\n\n"
+        "SOLVERS = {'one': Solver}\n\n\ndef solve(t, name):\n"
+        "    solver = SOLVERS[name]()\n    return solver.integrate(t)\n"
+    )
+    subject = InspectionSubject(("export",), symbols=("a.py:solve",))
+    done = inspect_sources({"a.py": source}, subject, names=["export-blockers"])
+    (fact,) = [each for each in done.results[0].facts if "while" in each.text]
+    assert (fact.line, fact.assessment) == (3, Assessment.SHOULD_CHECK)
+    assert "if these values are tensors" in fact.text

@@ -79,3 +79,58 @@ def test_pickled_arrays_and_tables_execute_what_they_say():
         "    np.load(path, allow_pickle=True)\n    pd.read_pickle(path)\n    pd.read_csv(path)\n"
     )
     assert set(told) == {(7, CHECK), (8, CHECK)}
+
+
+LOADER = (
+    "import torch\nimport urllib.request\n\n\ndef load(path):\n    return torch.load(path)\n\n\n"
+    "def fetch(url, folder):\n    return urllib.request.urlretrieve(url, folder)\n\n\n"
+    "def main(config):\n    return load(config.path)\n"
+)
+
+
+def facts_about(source, query, *symbols):
+    subject = InspectionSubject(("security",), symbols=symbols)
+    done = inspect_sources({"a.py": source}, subject)
+    return next(result.facts for result in done.results if result.name == query), done
+
+
+def test_facts_outside_what_a_named_function_runs_are_beside_the_question():
+    loads, done = facts_about(LOADER, "checkpoint-loads", "a.py:load")
+    assert {fact.line for fact in loads} == {6}
+    assert not next(result.facts for result in done.results if result.name == "outside-data")
+
+
+def test_facts_of_the_whole_file_are_told_if_none_is_in_the_named_function():
+    source = LOADER + "\n\ndef add(a, b):\n    return a + b\n"
+    loads, _ = facts_about(source, "checkpoint-loads", "a.py:add")
+    assert {fact.line for fact in loads} == {6}
+
+
+def test_a_load_is_told_with_its_callers():
+    loads, _ = facts_about(LOADER, "checkpoint-loads")
+    assert any("`torch.load` loads `path`" in fact.text and "called at a.py:14" in fact.text for fact in loads)
+
+
+def test_an_address_that_loses_its_encryption_before_a_download_must_change():
+    source = (
+        "import torch\n\n\ndef load(url):\n    try:\n        return torch.hub.load_state_dict_from_url(url)\n"
+        "    except OSError:\n        url = url.replace('https', 'http')\n"
+        "        return torch.hub.load_state_dict_from_url(url)\n"
+    )
+    found, _ = facts_about(source, "checkpoint-loads")
+    (fact,) = [each for each in found if "encryption" in each.text]
+    assert (fact.line, "before line 9 downloads it" in fact.text) == (8, True)
+    other, _ = facts_about(source.replace("'https', 'http'", "'http', 'https'"), "checkpoint-loads")
+    assert all("encryption" not in each.text for each in other)
+
+
+def test_an_evaluated_text_is_told_by_its_origin_and_the_mode_of_a_model_is_not_one():
+    source = "import sys\n\n\ndef main(model):\n    model.eval()\n    eval('1 + 1')\n    exec(sys.argv[1])\n"
+    facts, _ = facts_about(source, "executed-text")
+    assert [(fact.line, fact.assessment) for fact in facts] == [(7, "must change"), (6, "fine")]
+
+
+def test_a_command_is_handed_to_a_shell_only_if_the_call_says_so():
+    source = "import subprocess\n\n\ndef main(name):\n    subprocess.run(name)\n    subprocess.run(name, shell=True)\n"
+    facts, _ = facts_about(source, "executed-text")
+    assert [fact.line for fact in facts] == [6]

@@ -91,3 +91,52 @@ def test_the_places_that_call_both_are_told_at_their_definitions():
             "`fast_attn` is like `attn` (model.py:1), with the same arguments; this one is not called in these files",
         ),
     ]
+
+
+GATHERS = {
+    "utils.py": (
+        "import torch\nimport torch.distributed as dist\n\n\n@torch.no_grad()\ndef concat_gather(x):\n"
+        '    """Return what all ranks have."""\n    parts = []\n'
+        "    dist.all_gather(parts, x)\n    return torch.cat(parts)\n"
+    ),
+    "layers.py": (
+        "import torch\n\n\nclass Gather(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x, steps=3):\n"
+        "        return make(x)\n\n    @staticmethod\n"
+        "    def backward(ctx, *grads):\n        return grads[0]\n\n\n"
+        "def gather(x, steps=3):\n    return Gather.apply(x, steps)\n"
+    ),
+}
+
+
+def test_named_functions_in_different_files_are_told_by_gradient_parameters_and_result():
+    found = [
+        fact for fact in facts(GATHERS, "utils.py:concat_gather", "layers.py:gather") if len(fact.definitions) == 1
+    ]
+    one = next(fact.text for fact in found if "runs under" in fact.text)
+    other = next(fact.text for fact in found if "has its gradient" in fact.text)
+    assert 'is described as "Return what all ranks have"' in one
+    assert "so that no gradient flows through it" in one
+    assert "alone calls `torch.distributed.all_gather`, `torch.cat`" in one
+    assert "from the `backward` of `Gather` (line 10)" in other
+    assert "does not read its parameter `steps` (layers.py:6)" in other
+
+
+def test_properties_that_both_have_are_not_told_as_a_difference():
+    source = SCAN + "\n\ndef fast_scan(x, factor):\n    return x * factor\n"
+    found = facts({"a.py": source}, "a.py:scan", "a.py:fast_scan")
+    assert all("returns" not in fact.text for fact in found)
+
+
+def test_a_function_that_calls_the_other_is_told_by_the_settings_and_what_they_decide():
+    source = (
+        "def gather(x, with_grad=False):\n    if with_grad:\n        parts = functional(x)\n    else:\n"
+        "        parts = [x]\n        plain(parts, x)\n    return parts\n\n\n"
+        "def gather_with_grad(x):\n    return gather(x, with_grad=True)\n"
+    )
+    found = facts({"a.py": source}, "a.py:gather", "a.py:gather_with_grad")
+    (text,) = [fact.text for fact in found if "decides" in fact.text]
+    assert text.startswith(
+        "`gather_with_grad` calls `gather` with `with_grad=True`; there, `with_grad` decides between"
+    )
+    assert "`parts = functional(x)` and `plain(parts, x)` (line 2)" in text
