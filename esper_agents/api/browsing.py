@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
-from esper_agents.archive import store as archive
 from esper_agents.archive.search.filters import Filter
 from esper_agents.errors import EsperError, StorageError
 
@@ -70,10 +69,11 @@ class BrowsingService(Service):
         return now != self._file
 
     async def counts(self, wanted: Filter | None = None) -> ValueCounts:
-        """Return the counts over the newest certificates that match a filter; see `value_counts`."""
-        from esper_agents.archive.value_counts import value_counts
+        """Return the counts over the newest certificates that match a filter, local and published.
 
-        return await self._store.run(value_counts, self._key, wanted or Filter())
+        Those of untrusted keys are counted apart.
+        """
+        return await self._store.run(self._services.certificates.counts, wanted or Filter())
 
     async def presentation(self, certificate_id: str) -> CertificatePresentation:
         """Return a certificate as pages show it.
@@ -97,7 +97,7 @@ class BrowsingService(Service):
         return await self._store.run_aside(lambda _: certified_sources(self._root, certificate, paths))
 
     async def certificates_of(
-        self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE
+        self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE, trusted_only: bool = False
     ) -> dict[str, tuple[CertificateSummary, ...]]:
         """Return the newest certificates that read each file, newest first.
 
@@ -105,9 +105,13 @@ class BrowsingService(Service):
             paths: Paths relative to the project.
             agent: Only certificates concluded by this agent.
             most: Maximum number of certificates for each file.
+            trusted_only: Whether certificates of untrusted keys are omitted.
         """
         listed = self._project.certificates.list
-        return {path: await listed(wanted=Filter(path=path, agent=agent), limit=most) for path in paths}
+        return {
+            path: await listed(wanted=Filter(path=path, agent=agent), limit=most, trusted_only=trusted_only)
+            for path in paths
+        }
 
     async def read_all(
         self, entries: Sequence[CertificateSummary]
@@ -116,15 +120,19 @@ class BrowsingService(Service):
         return tuple([(entry, read) for entry in entries if (read := await self._read(entry)) is not None])
 
     async def finding_histories(self, path: str, entries: Sequence[CertificateSummary]) -> tuple[FindingHistory, ...]:
-        """Return the findings in a file over some of its certificates; see `finding_histories`."""
+        """Return the findings in a file over those of its certificates that a trusted key signed.
+
+        See `finding_histories`.
+        """
         from esper_agents.archive.finding_history import finding_histories
 
-        return finding_histories(path, await self.read_all(entries))
+        return finding_histories(path, await self.read_all([entry for entry in entries if entry.is_trusted]))
 
     async def coverage(self, paths: Sequence[str] = ()) -> GateResult:
         """Return the coverage of files as the gate computes it, from the newest certificates of each file.
 
-        These are the newest of any agent, and the newest of each agent that the gate counts.
+        These are the newest of any agent, and the newest of each agent that the gate counts. Published certificates
+        count if a trusted key signed them; those of other keys leave a file undecided at most.
 
         Args:
             paths: Files, relative to the project; all files that the gate covers if empty.
@@ -136,10 +144,20 @@ class BrowsingService(Service):
 
         wanted = paths or await self.files()
         # Those of other agents cover nothing, but one that was modified counts against its files.
-        by_agent = [await self.certificates_of(wanted, agent=agent) for agent in ("", *REVIEWERS)]
+        # Certificates of untrusted keys must not displace others, however many there are.
+        ways = (True, False) if (await self._project.certificates.published_status()).untrusted else (False,)
+        chosen = [(agent, is_trusted) for agent in ("", *REVIEWERS) for is_trusted in ways]
+        by_agent = [
+            await self.certificates_of(wanted, agent=agent, trusted_only=is_trusted) for agent, is_trusted in chosen
+        ]
         candidates = {entry.id: entry for by_path in by_agent for entries in by_path.values() for entry in entries}
+        published = {
+            entry.id: record
+            for entry in candidates.values()
+            if (record := self._services.certificates.envelope_path(entry)) is not None
+        }
         places = [self._root / path for path in wanted]
-        return await coverage_by(tuple(candidates.values()), self._place, places)
+        return await coverage_by(tuple(candidates.values()), published, self._place, places)
 
     async def coverage_state(self) -> object:
         """Return a value that differs after a change of the archive, its log or the files of the project."""
@@ -175,6 +193,12 @@ class BrowsingService(Service):
 
         return await self._store.run(read)
 
+    async def key_of(self, entry: CertificateSummary) -> str:
+        """Return the fingerprint of the key that a certificate names; empty if the log has no entry of it."""
+        from esper_agents.archive.log_listing import key_of
+
+        return entry.key_id or await self._store.run(key_of, entry.id)
+
     def key_names(self) -> Mapping[str, str]:
         """Return the owners of the signing key and of the trusted keys, by fingerprint."""
         from esper_agents.api.keys import list_keys
@@ -189,7 +213,7 @@ class BrowsingService(Service):
         found = self._parsed.pop(entry.sha256, None)
         if found is None:
             try:
-                found = parse(await self._store.run(archive.read, entry.id))
+                found = parse(await self._store.run(self._services.certificates.read, entry))
             except EsperError:
                 return None
         self._parsed[entry.sha256] = found

@@ -97,6 +97,13 @@ def log_page(store: Store, project: Project, *, before: int | None = None, limit
         )
 
 
+def key_of(store: Store, certificate_id: str) -> str:
+    """Return the fingerprint of the key in the log entry of a certificate; empty if there is no entry."""
+    with store.reading() as connection:
+        key = select(log_entry.c.key_id).where(log_entry.c.record_id == certificate_id).limit(1)
+        return str(connection.scalar(key) or "")
+
+
 def _head(note: str) -> Checkpoint | None:
     try:
         return read_checkpoint(read_note(note.encode())) if note else None

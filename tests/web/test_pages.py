@@ -137,6 +137,18 @@ async def test_files_without_a_valid_certificate_are_listed_as_the_gate_judges_t
     assert {each.path: each.standing for each in (await project.browsing.coverage()).coverage} == judged
 
 
+async def test_the_newest_certificate_decides_about_a_file_whatever_file_is_listed_first(pages):
+    early = pages.judged.root / "early.py"
+    early.write_text((pages.judged.root / "train.py").read_text())
+    project = await pages.project()
+    for paths in ([early, pages.judged.root / "train.py"], [pages.judged.root / "train.py"]):
+        task = project.tasks.create("review this training code", paths, agent="pytorch-code-reviewer")
+        await (await project.tasks.submit(task)).run()
+    judged = {each.path: each.certificate for each in (await project.certificates.gate()).coverage}
+    assert judged["early.py"] != judged["train.py"]
+    assert {each.path: each.certificate for each in (await project.browsing.coverage()).coverage} == judged
+
+
 async def test_a_metric_whose_name_has_a_slash_has_a_page(pages):
     project = await pages.project()
     names = [each.name for each in await project.certificates.metrics() if "/" in each.name]

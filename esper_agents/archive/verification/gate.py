@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from os.path import relpath
@@ -35,7 +36,7 @@ from esper_agents.review.changed_sources import is_source_in
 from esper_agents.review.discover import discover
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
@@ -122,11 +123,14 @@ async def gate(
     return GateResult(root, tuple(found), len(everything), commit=commit.commit if commit is not None else "")
 
 
-async def coverage_by(entries: Sequence[CertificateSummary], place: ProjectPlace, paths: Sequence[Path]) -> GateResult:
-    """Return the coverage of files by some certificates of the archive, with the statuses and agents of the gate.
+async def coverage_by(
+    entries: Sequence[CertificateSummary], published: Mapping[str, Path], place: ProjectPlace, paths: Sequence[Path]
+) -> GateResult:
+    """Return the coverage of files by some certificates of a project, with the statuses and agents of the gate.
 
     Args:
         entries: The certificates to consider.
+        published: Envelopes of those that exist only as published files, by ID.
         place: Archive of the project.
         paths: Files of the project.
 
@@ -134,7 +138,14 @@ async def coverage_by(entries: Sequence[CertificateSummary], place: ProjectPlace
         InputFileError: A path does not exist or contains no files to cover.
     """
     root = Path(place.project.root)
-    named = await _archived(place, entries, ())
+    named = await _archived(place, [entry for entry in entries if entry.id not in published], ())
+    for record in published.values():
+        # A file that was removed meanwhile covers nothing.
+        with suppress(InputFileError, EvidenceError):
+            files = await published_certificate(record, place.project, place)
+            named.append(_Named(record.relative_to(root).as_posix(), verify(files)))
+        await asyncio.sleep(0)
+    named.sort(key=_issued_at, reverse=True)
     judged = _covering(named, root, accepts_overrides=False)
     found = [
         coverage_of(each.path, _digest(each.file, each.path), agent, judged, PASSING)

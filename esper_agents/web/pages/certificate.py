@@ -108,6 +108,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     entry = await project.certificates.get(request.path_params["certificate"])
     presentation = await project.browsing.presentation(entry.id)
     certificate = presentation.view.certificate
+    verification = await project.certificates.verify(entry.id)
     history = await project.certificates.list(wanted=Filter(component=entry.component), limit=_MOST_HISTORY)
     return await site.render(
         project,
@@ -116,12 +117,14 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         entry=entry,
         view=presentation.view,
         answer=presentation.view.answer,
-        tone=presentation.tone,
+        tone=presentation.tone if entry.is_trusted else "open",
+        signer_key=(key := await project.browsing.key_of(entry)),
+        signer=project.browsing.key_names().get(key, key or "unknown"),
         measurements=presentation.measurements,
         numbers={each.id: number for number, each in enumerate(presentation.view.evidence.shown, 1)},
         findings=await _findings(project, entry, certificate),
         hidden=max(len(certificate.findings) - _MOST_FINDINGS, 0),
-        verification=_shown(await project.certificates.verify(entry.id)),
+        verification=_shown(verification),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
         diff=await _diff(project, entry),
@@ -149,7 +152,7 @@ async def _findings(project: OpenProject, entry: CertificateSummary, certificate
     shown = certificate.findings[:_MOST_FINDINGS]
     paths = {finding.claim.location.path for finding in shown}
     sources = await project.browsing.sources(certificate, paths)
-    related = await project.browsing.certificates_of(sorted(paths), most=_MOST_RELATED)
+    related = await project.browsing.certificates_of(sorted(paths), most=_MOST_RELATED, trusted_only=True)
     histories = {
         history.finding.claim.fingerprint: history
         for path, entries in related.items()
@@ -206,7 +209,7 @@ def _checks(result: VerificationResult) -> Iterator[ShownCheck]:
 async def _diff(project: OpenProject, entry: CertificateSummary) -> CertificateDiff | None:
     """Return the changes since the previous certificate of the component; None if there is none."""
     previous: Sequence[CertificateSummary] = await project.certificates.list(
-        wanted=Filter(component=entry.component), before=entry.id, limit=1
+        wanted=Filter(component=entry.component), before=entry.id, limit=1, trusted_only=entry.is_trusted
     )
     if not previous:
         return None

@@ -32,4 +32,5 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         keys=list_keys(project.root),
         names=project.browsing.key_names(),
         older=more,
+        published=await project.certificates.published_status(),
     )
