@@ -193,11 +193,13 @@ class BrowsingService(Service):
 
         return await self._store.run(read)
 
-    async def key_of(self, entry: CertificateSummary) -> str:
-        """Return the fingerprint of the key that a certificate names; empty if the log has no entry of it."""
-        from esper_agents.archive.log_listing import key_of
+    async def keys_of(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
+        """Return the fingerprints of the keys that certificates name, by ID; none for one without a log entry."""
+        from esper_agents.archive.log_listing import logged_keys
 
-        return entry.key_id or await self._store.run(key_of, entry.id)
+        published = {entry.id: entry.key_id for entry in entries if entry.key_id}
+        rest = [entry.id for entry in entries if not entry.key_id]
+        return published | (await self._store.run(logged_keys, rest) if rest else {})
 
     def key_names(self) -> Mapping[str, str]:
         """Return the owners of the signing key and of the trusted keys, by fingerprint."""

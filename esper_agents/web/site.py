@@ -22,6 +22,25 @@ _FIRST_COVERAGE_S = 2.0
 _FRESH_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class PageExport:
+    """Export that pages are written for.
+
+    Attributes:
+        at: Time of the export.
+        version: Version of this program.
+        content_policy: Content security policy of each page.
+        scripts: Files with the index of the list.
+        certificates: Number of certificates in the index.
+    """
+
+    at: str
+    version: str
+    content_policy: str
+    scripts: tuple[str, ...]
+    certificates: int
+
+
 @dataclass(slots=True)
 class ArchiveSite:
     """State of one server.
@@ -33,6 +52,7 @@ class ArchiveSite:
         runs: Sessions that were answered from a page and run in this process.
         streams: Number of open event streams.
         problems: Reasons why sessions did not continue after an answer, by identifier.
+        exported: The export that the pages are written for; None for those of a server.
     """
 
     served: ServedProject
@@ -41,6 +61,7 @@ class ArchiveSite:
     runs: set[asyncio.Task[None]] = field(default_factory=set)
     streams: int = 0
     problems: dict[str, str] = field(default_factory=dict)
+    exported: PageExport | None = None
     _coverage: GateResult | None = None
     _computing: asyncio.Task[GateResult] | None = None
     _computed_s: float = float("-inf")
@@ -50,7 +71,7 @@ class ArchiveSite:
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
     ) -> HTMLResponse:
         """Return a page with the navigation, in which a section is marked."""
-        pending = await project.approvals.list()
+        pending = () if self.exported else await project.approvals.list()
         shell = {"section": section, "project_name": project.root.name, "project_root": str(project.root)}
         return page(template, status_code=status_code, site=self, pending=pending, **shell, **values)
 
@@ -59,6 +80,8 @@ class ArchiveSite:
 
         It is computed in the background; None until the first result.
         """
+        if self.exported and self._coverage is not None:
+            return self._coverage, True
         now, state = asyncio.get_running_loop().time(), await project.browsing.coverage_state()
         is_fresh = state == self._computed_for and now - self._computed_s < _FRESH_S
         if self._computing is None and not is_fresh:
@@ -70,6 +93,13 @@ class ArchiveSite:
                 done, self._computing = self._computing, None
                 self._coverage, self._computed_s = await done, asyncio.get_running_loop().time()
         return self._coverage, self._computing is None
+
+    async def settled_coverage(self, project: OpenProject) -> GateResult:
+        """Return the coverage of all files as they are now."""
+        coverage, is_current = await self.coverage(project)
+        while coverage is None or not is_current:
+            coverage, is_current = await self.coverage(project)
+        return coverage
 
     def run(self, project: OpenProject, session_id: str) -> None:
         """Resume a session whose question was answered, in the background."""

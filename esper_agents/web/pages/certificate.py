@@ -38,7 +38,7 @@ _MOST_HISTORY = 12
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _GOOD = "good"
 _RESULTS = {
-    ExitCode.DONE: (_GOOD, "Verified now: signature, log, evidence and files match."),
+    ExitCode.DONE: (_GOOD, "Verified {when}: signature, log, evidence and files match."),
     ExitCode.TAMPERED: ("stop", "Verification failed: the certificate, its log or its evidence was modified."),
     ExitCode.UNDECIDED: ("open", "Verification cannot decide."),
 }
@@ -118,13 +118,13 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         view=presentation.view,
         answer=presentation.view.answer,
         tone=presentation.tone if entry.is_trusted else "open",
-        signer_key=(key := await project.browsing.key_of(entry)),
+        signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
         signer=project.browsing.key_names().get(key, key or "unknown"),
         measurements=presentation.measurements,
         numbers={each.id: number for number, each in enumerate(presentation.view.evidence.shown, 1)},
         findings=await _findings(project, entry, certificate),
         hidden=max(len(certificate.findings) - _MOST_FINDINGS, 0),
-        verification=_shown(verification),
+        verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
         diff=await _diff(project, entry),
@@ -180,10 +180,15 @@ def _shown_finding(
     return ShownFinding(finding, first, lines, origin, f"mark{place.line - first + 1}", others, gone)
 
 
-def _shown(result: VerificationResult) -> ShownVerification:
+def _shown(result: VerificationResult, *, is_exported: bool) -> ShownVerification:
     tone, text = _RESULTS.get(result.exit_code, _RESULTS[ExitCode.UNDECIDED])
+    text = text.format(when="at the export" if is_exported else "now")
     if result.exit_code is ExitCode.NOT_CURRENT:
-        tone, text = "caution", f"Authentic, but {result.currency}: it does not count for the files as they are now."
+        then = "were at the export" if is_exported else "are now"
+        tone, text = (
+            "caution",
+            f"Authentic, but {result.currency}: it does not count for the files as they {then}.",
+        )
     checks = tuple(_checks(result))
     passed = tuple(check for check in checks if check.tone == _GOOD)
     return ShownVerification(tone, text, result, tuple(check for check in checks if check.tone != _GOOD), passed)

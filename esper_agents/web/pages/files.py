@@ -71,7 +71,9 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     if not entries and path not in known:
         raise NotFoundError("file", path, known, listing="esper gate")
     coverage: tuple[FileCoverage, ...] = ()
-    if path in known:
+    if site.exported:
+        coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
+    elif path in known:
         coverage = (await project.browsing.coverage((path,))).coverage
     return await site.render(
         project,
