@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.views.html import Measurement
     from esper_agents.certificates.views.view_model import CertificateView
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.project import GitRevision
     from esper_agents.storage.questions import StoredAnswer
     from esper_agents.storage.store import Store
 
@@ -170,6 +171,12 @@ class BrowsingService(Service):
         newest = await self._project.certificates.list(limit=1)
         log = await self.log(limit=1)
         return await self._store.run_aside(state), [each.id for each in newest], log.size
+
+    async def repository(self) -> GitRevision:
+        """Return the git state of the project now, for the verification of many certificates."""
+        from esper_agents.git.project_state import revision
+
+        return await self._store.run_aside(lambda _: revision(self._root))
 
     async def files(self) -> tuple[str, ...]:
         """Return the Python files and notebooks of the project, sorted, relative to it."""

@@ -10,10 +10,13 @@ from esper_agents.errors import EsperError
 from esper_agents.web.rendering import page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject
+    from esper_agents.api import GateResult, OpenProject, VerificationResult
+    from esper_agents.domain.project import GitRevision
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
@@ -32,6 +35,8 @@ class PageExport:
         content_policy: Content security policy of each page.
         scripts: Files with the index of the list.
         certificates: Number of certificates in the index.
+        repository: Git state of the project at that time.
+        key_names: Owners of keys by fingerprint.
     """
 
     at: str
@@ -39,6 +44,8 @@ class PageExport:
     content_policy: str
     scripts: tuple[str, ...]
     certificates: int
+    repository: GitRevision
+    key_names: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -93,6 +100,15 @@ class ArchiveSite:
                 done, self._computing = self._computing, None
                 self._coverage, self._computed_s = await done, asyncio.get_running_loop().time()
         return self._coverage, self._computing is None
+
+    def key_names(self, project: OpenProject) -> Mapping[str, str]:
+        """Return the owners of keys by fingerprint."""
+        return self.exported.key_names if self.exported else project.browsing.key_names()
+
+    async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
+        """Return the verification of a certificate."""
+        here = self.exported.repository if self.exported else None
+        return await project.certificates.verify(certificate_id, here=here)
 
     async def settled_coverage(self, project: OpenProject) -> GateResult:
         """Return the coverage of all files as they are now."""

@@ -30,6 +30,7 @@ from esper_agents.domain.status import Status
 from esper_agents.errors import EvidenceError, ExitCode, InputFileError, UsageError
 from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.diffs import diff_since, new_side
+from esper_agents.git.project_state import revision
 from esper_agents.git.trees import entries
 from esper_agents.paths import PUBLISHED
 from esper_agents.review.changed_sources import is_source_in
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.domain.project import Project
+    from esper_agents.domain.project import GitRevision, Project
 
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -138,12 +139,13 @@ async def coverage_by(
         InputFileError: A path does not exist or contains no files to cover.
     """
     root = Path(place.project.root)
-    named = await _archived(place, [entry for entry in entries if entry.id not in published], ())
+    here = revision(root)
+    named = await _archived(place, [entry for entry in entries if entry.id not in published], (), here)
     for record in published.values():
         # A file that was removed meanwhile covers nothing.
         with suppress(InputFileError, EvidenceError):
             files = await published_certificate(record, place.project, place)
-            named.append(_Named(record.relative_to(root).as_posix(), verify(files)))
+            named.append(_Named(record.relative_to(root).as_posix(), verify(files, here=here)))
         await asyncio.sleep(0)
     named.sort(key=_issued_at, reverse=True)
     judged = _covering(named, root, accepts_overrides=False)
@@ -209,14 +211,15 @@ async def _verified(
     """
     found: list[_Named] = []
     irregular: list[FileCoverage] = []
+    root = Path(project.root)
+    here = revision(root)
     if place is not None:
         entries = await place.store.run(archive.everything, project.key)
-        found = await _archived(place, entries, signers, commit)
+        found = await _archived(place, entries, signers, here, commit)
     known = {each.where for each in found}
-    root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
         try:
-            verified = verify(await published_certificate(record, project, place, signers), commit)
+            verified = verify(await published_certificate(record, project, place, signers), commit, here)
         except (InputFileError, EvidenceError) as error:
             # It may replace a verdict against.
             shown, why = record.relative_to(root).as_posix(), error.problem.partition(": ")[0]
@@ -231,6 +234,7 @@ async def _archived(
     place: ProjectPlace,
     entries: Sequence[CertificateSummary],
     signers: Sequence[Signer],
+    here: GitRevision,
     commit: CommitFiles | None = None,
 ) -> list[_Named]:
     """Return certificates of the archive, verified, in their order."""
@@ -238,7 +242,7 @@ async def _archived(
     found = []
     for entry in entries:
         files = await archived_certificate(entry.id, place, signers, folders)
-        found.append(_Named(entry.id, verify(files, commit)))
+        found.append(_Named(entry.id, verify(files, commit, here)))
         # A server answers others in between.
         await asyncio.sleep(0)
     return found

@@ -99,6 +99,8 @@ class _PageWriter:
             content_policy=CONTENT_POLICY,
             scripts=tuple(scripts),
             certificates=certificates,
+            repository=await project.browsing.repository(),
+            key_names=project.browsing.key_names(),
         )
         await self._site.settled_coverage(project)
         for address in ("/", *_FIRST):

@@ -108,7 +108,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     entry = await project.certificates.get(request.path_params["certificate"])
     presentation = await project.browsing.presentation(entry.id)
     certificate = presentation.view.certificate
-    verification = await project.certificates.verify(entry.id)
+    verification = await site.verify(project, entry.id)
     history = await project.certificates.list(wanted=Filter(component=entry.component), limit=_MOST_HISTORY)
     return await site.render(
         project,
@@ -119,7 +119,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         answer=presentation.view.answer,
         tone=presentation.tone if entry.is_trusted else "open",
         signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
-        signer=project.browsing.key_names().get(key, key or "unknown"),
+        signer=site.key_names(project).get(key, key or "unknown"),
         measurements=presentation.measurements,
         numbers={each.id: number for number, each in enumerate(presentation.view.evidence.shown, 1)},
         findings=await _findings(project, entry, certificate),

@@ -84,7 +84,7 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         for entry, passage in hits[:most]
     ]
     counts = await project.browsing.counts(wanted)
-    names = project.browsing.key_names()
+    names = site.key_names(project)
     return await site.render(
         project,
         "certificates.html.j2",
