@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _MOST_PARSED = 64
 _MOST_PER_FILE = 10
 _MOST_FILES = 20_000
+_MOST_HISTORY, _NEWEST_SHOWN = 12, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,26 @@ class CertificatePresentation:
     view: CertificateView
     measurements: tuple[Measurement, ...]
     tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionHistory:
+    """Certificates of the same component as one certificate.
+
+    Attributes:
+        shown: The newest ones, newest first, then this one with those before it if it is older than these.
+        is_gap_before: Whether certificates between the newest ones and this one are omitted.
+        previous: The one before it with the same request about the same paths, else the one before it; None if it is
+            the first one.
+        is_same_question: Whether the previous one has the same request about the same paths.
+        newest: The newest later one with the same request about the same paths; None if there is none.
+    """
+
+    shown: tuple[CertificateSummary, ...]
+    is_gap_before: bool
+    previous: CertificateSummary | None
+    is_same_question: bool
+    newest: CertificateSummary | None
 
 
 class BrowsingService(Service):
@@ -119,6 +140,35 @@ class BrowsingService(Service):
     ) -> tuple[tuple[CertificateSummary, Certificate], ...]:
         """Return the listed certificates as typed data; those that were modified are omitted."""
         return tuple([(entry, read) for entry in entries if (read := await self._read(entry)) is not None])
+
+    async def question_history(self, entry: CertificateSummary, certificate: Certificate) -> QuestionHistory:
+        """Return the certificates of the component of a certificate, and those that answer the same question.
+
+        An untrusted certificate is not compared with a trusted one.
+
+        Args:
+            entry: The certificate.
+            certificate: Its content.
+        """
+        wanted = Filter(component=entry.component)
+        newest = await self._project.certificates.list(wanted=wanted, limit=_MOST_HISTORY)
+        older = await self._project.certificates.list(wanted=wanted, before=entry.id, limit=_MOST_HISTORY)
+        ids = [other.id for other in newest]
+        is_gap = entry.id not in ids
+        newer = newest if is_gap else newest[: ids.index(entry.id)]
+        shown = (*newest[:_NEWEST_SHOWN], entry, *older[:_NEWEST_SHOWN]) if is_gap else newest
+
+        async def same(others: Sequence[CertificateSummary]) -> CertificateSummary | None:
+            for other in others:
+                if other.request == entry.request and other.is_trusted >= entry.is_trusted:
+                    found = await self._read(other)
+                    if found is not None and set(found.task.paths) == set(certificate.task.paths):
+                        return other
+            return None
+
+        previous = await same(older)
+        before = next((other for other in older if other.is_trusted >= entry.is_trusted), None)
+        return QuestionHistory(shown, is_gap, previous or before, previous is not None, await same(newer))
 
     async def finding_histories(self, path: str, entries: Sequence[CertificateSummary]) -> tuple[FindingHistory, ...]:
         """Return the findings in a file over those of its certificates that a trusted key signed.

@@ -401,3 +401,41 @@ async def test_an_archive_without_certificates_says_how_to_get_one(make_project)
         for path in ("/", "/files", "/sessions", "/approvals", "/agents", "/trends", "/log"):
             assert (await pages.get(path)).status_code == 200
         assert "esper submit" in (await pages.get("/")).text
+
+
+async def test_a_certificate_is_compared_with_the_previous_one_of_the_same_question(pages):
+    project = await pages.project()
+    root = pages.judged.root
+    for request, fixes in (("is this training loop fast?", False), ("review this training code", True)):
+        if fixes:
+            text = (root / "train.py").read_text()
+            (root / "train.py").write_text(
+                text.replace("        loss.b", "        optimizer.zero_grad()\n        loss.b")
+            )
+        task = project.tasks.create(request, [root / "train.py"], agent="pytorch-code-reviewer")
+        await (await project.tasks.submit(task)).run()
+    newest, other, first = await project.certificates.list()
+    assert first.id == pages.judged.id
+    shown = await text_of(pages, f"/certificates/{newest.id}")
+    assert "Changes since the previous certificate of the same question" in shown
+    assert "1 no longer reported" in shown
+    shown = await text_of(pages, f"/certificates/{other.id}")
+    assert "answers another question: review this training code" in shown
+    shown = await text_of(pages, f"/certificates/{first.id}")
+    assert "Since this certificate 1 of its files is different now: train.py changed" in shown
+    assert "The newest answer to the same question:" in shown
+    assert "What changed since" in shown
+
+
+async def test_the_history_of_an_old_certificate_contains_it(pages):
+    project = await pages.project()
+    store = Archive(project.services.store.store)
+    ids = store.fill(*map(made, range(30)), project=project.services.project, logged=True)
+    entry = await project.certificates.get(ids[20])
+    history = await project.browsing.question_history(entry, await project.certificates.read(entry.id))
+    shown = [each.id for each in history.shown]
+    assert entry.id in shown
+    assert history.is_gap_before
+    assert len(shown) == len(set(shown)) <= 12
+    assert history.previous.id == ids[21]
+    assert "this certificate" in await text_of(pages, f"/certificates/{entry.id}")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
-from esper_agents.api import CheckOutcome, Filter, SubjectState
+from esper_agents.api import CheckOutcome, SubjectState
 from esper_agents.errors import EsperError, ExitCode
 from esper_agents.web.guard import CONTENT_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from starlette.requests import Request
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _AROUND = 3
 _MOST_FINDINGS = 40
 _MOST_RELATED = 10
-_MOST_HISTORY = 12
+_CHANGED = frozenset((SubjectState.STALE, SubjectState.MISSING))
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _GOOD = "good"
 _RESULTS = {
@@ -109,7 +109,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     presentation = await project.browsing.presentation(entry.id)
     certificate = presentation.view.certificate
     verification = await site.verify(project, entry.id)
-    history = await project.certificates.list(wanted=Filter(component=entry.component), limit=_MOST_HISTORY)
+    history = await project.browsing.question_history(entry, certificate)
     return await site.render(
         project,
         "certificate.html.j2",
@@ -127,7 +127,9 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
-        diff=await _diff(project, entry),
+        diff=await _diff(project, history.previous, entry),
+        since=await _diff(project, entry, history.newest),
+        changed=[file for file in verification.files if file.state in _CHANGED],
     )
 
 
@@ -211,14 +213,13 @@ def _checks(result: VerificationResult) -> Iterator[ShownCheck]:
         yield ShownCheck(file.path, _GOOD if is_valid else "caution", str(file.state), detail)
 
 
-async def _diff(project: OpenProject, entry: CertificateSummary) -> CertificateDiff | None:
-    """Return the changes since the previous certificate of the component; None if there is none."""
-    previous: Sequence[CertificateSummary] = await project.certificates.list(
-        wanted=Filter(component=entry.component), before=entry.id, limit=1, trusted_only=entry.is_trusted
-    )
-    if not previous:
+async def _diff(
+    project: OpenProject, before: CertificateSummary | None, after: CertificateSummary | None
+) -> CertificateDiff | None:
+    """Return the changes between two certificates; None if there is only one, or one was modified."""
+    if before is None or after is None:
         return None
     try:
-        return await project.certificates.diff(previous[0].id, entry.id)
+        return await project.certificates.diff(before.id, after.id)
     except EsperError:
         return None

@@ -27,8 +27,10 @@ _TONES = {
     CoverageState.UNDECIDED: "open",
     CoverageState.COVERED: "good",
 }
-# States of a file that no valid certificate is about, whatever its status.
-_WITHOUT = frozenset((CoverageState.TAMPERED, CoverageState.NOT_CURRENT, CoverageState.UNCOVERED))
+# States of a file that no valid certificate is about, whatever its status: one that cannot be verified is not valid.
+_WITHOUT = frozenset(
+    (CoverageState.TAMPERED, CoverageState.NOT_CURRENT, CoverageState.UNCOVERED, CoverageState.UNDECIDED)
+)
 
 
 async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> Response:
