@@ -1,4 +1,4 @@
-"""Static export of the pages: the routes and templates of the server, written to files that need no server.
+"""Static export of the pages: routes and templates of the server, written to files.
 
 `page_export.py` asks the application for every page that a page links to; `page_files.py` names the files and turns
 addresses into relative links; `target_folder.py` writes them; `search_records.py` makes the index of the list.

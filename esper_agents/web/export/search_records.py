@@ -1,4 +1,4 @@
-"""Index of the exported list of certificates: scripts that a page can load from disk and from any web server."""
+"""Index of the exported list of certificates, as scripts that work without a server."""
 
 from __future__ import annotations
 

@@ -127,6 +127,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
+        is_agent_known=certificate.agent in project.agents.registry.agents,
         diff=await _diff(project, history.previous, entry),
         since=await _diff(project, entry, history.newest),
         changed=[file for file in verification.files if file.state in _CHANGED],
