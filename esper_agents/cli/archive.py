@@ -20,7 +20,7 @@ from esper_agents.errors import UsageError
 if TYPE_CHECKING:
     from esper_agents.api import ArchiveCounts, PrunablePages
 
-_MANY, _PER_MINUTE = 500, 1_000
+_MANY = 500
 
 archive_app = typer.Typer(no_args_is_help=True, help="Move and prune archives")
 
@@ -73,7 +73,7 @@ def _export_pages(folder: Path, project: Path, *, as_json: bool) -> None:
 
     def begin(certificates: int) -> None:
         if not as_json and certificates >= _MANY:
-            message = f"writing the pages of {certificates:,} certificates, about {certificates // _PER_MINUTE + 1} min"
+            message = f"writing the pages of {certificates:,} certificates; 1,000 take up to a minute"
             sys.stderr.write(f"{message}\n")
 
     pages = asyncio.run(export_pages(project_root(project, "archive export"), folder.expanduser(), begin))

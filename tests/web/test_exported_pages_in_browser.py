@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +13,8 @@ import pytest
 from browsers import CONTRASTS, browser  # noqa: F401 - a fixture
 from judged import FAULTY
 from places import Place
+
+from esper_agents.web import export_pages
 
 PAGES = ("index.html", "index.html?q=gradients", "files.html", "agents.html", "agents/pytorch-code-reviewer.html")
 FURTHER = ("trends.html", "trends/examined-files-*.html", "log.html", "files/train-py-*.html", "certificates/*.html")
@@ -21,15 +25,22 @@ RESULTS = ".rows-list .row"
 
 
 @pytest.fixture(scope="module")
-def public(tmp_path_factory):
-    """Return a folder with the exported pages of a project with two certificates."""
-    root, home, folder = (tmp_path_factory.mktemp(name) for name in ("toy", "home", "public"))
+def toy(tmp_path_factory):
+    """Return a project with two certificates."""
+    root, home = (tmp_path_factory.mktemp(name) for name in ("toy", "home"))
     (root / "train.py").write_text(FAULTY)
     (root / "data.py").write_text("import torch\n\nSIZE = 3\n")
     place = Place(root, home)
     place.esper("submit", "review this training code", "train.py", "--agent", "pytorch-code-reviewer")
     place.esper("submit", "review the data code", "data.py", "--agent", "pytorch-code-reviewer")
-    place.esper("archive", "export", "--html", str(folder))
+    return place
+
+
+@pytest.fixture(scope="module")
+def public(toy, tmp_path_factory):
+    """Return a folder with the exported pages of the project."""
+    folder = tmp_path_factory.mktemp("public")
+    toy.esper("archive", "export", "--html", str(folder))
     return folder
 
 
@@ -123,6 +134,21 @@ def test_without_scripts_the_newest_certificates_are_listed(visit, public):
     page = visit(f"{public.as_uri()}/index.html", java_script_enabled=False)
     assert page.locator(RESULTS).count() == 2
     assert "need JavaScript" in page.locator("noscript").inner_text()
+
+
+def test_a_filter_reads_the_index_of_older_certificates_as_well(visit, toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("esper_agents.web.export.search_records.MOST_IN_SCRIPT", 1)
+    monkeypatch.setenv("ESPER_HOME", str(toy.home))
+    # In a thread: the browser has the event loop of this one.
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(lambda: asyncio.run(export_pages(toy.root, tmp_path / "split"))).result()
+    assert made.certificates == 2
+    page = visit(f"{(tmp_path / 'split').as_uri()}/index.html?q=gradients")
+    page.locator("#count", has_text="1 certificate").wait_for()
+    page.locator(".row-passage", has_text="gradients are added up").wait_for()
+    scripts = [url.rpartition("/")[2] for url in page.asked if "certificates-" in url]
+    assert scripts == ["certificates-1.js", "certificates-2.js"]
+    assert page.said == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

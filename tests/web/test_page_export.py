@@ -171,19 +171,30 @@ async def test_a_changed_list_removes_nothing_outside_the_folder(exported, judge
     assert (tmp_path / "precious.txt").read_text() == "keep"
 
 
-async def test_links_in_the_folder_are_not_followed(exported, judged_project, tmp_path):
+async def test_links_and_fifos_in_the_folder_are_not_opened(exported, judged_project, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
-    (exported / "index.html").unlink()
+    (outside / "written.html").write_text("keep")
+    for name in ("index.html", "files.html", "log.html"):
+        (exported / name).unlink()
     (exported / "index.html").symlink_to(outside / "written.html")
-    with pytest.raises(StorageError, match="cannot be written"):
-        await export_pages(judged_project.root, exported)
-    (exported / "index.html").unlink()
+    (exported / "files.html").hardlink_to(outside / "written.html")
+    os.mkfifo(exported / "log.html")
+    await export_pages(judged_project.root, exported)
+    assert (outside / "written.html").read_text() == "keep"
+    for name in ("index.html", "files.html", "log.html"):
+        assert "<h1" in (exported / name).read_text()
     (exported / "agents").rename(tmp_path / "moved")
     (exported / "agents").symlink_to(outside)
     with pytest.raises(StorageError, match="symbolic link"):
         await export_pages(judged_project.root, exported)
-    assert list(outside.iterdir()) == []
+    assert [path.name for path in outside.iterdir()] == ["written.html"]
+
+
+async def test_a_folder_that_cannot_be_written_is_said(judged_project, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        await export_pages(judged_project.root, tmp_path / "file" / "public")
 
 
 def test_an_interrupted_export_can_be_repeated(tmp_path):

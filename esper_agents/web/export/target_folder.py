@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TextIO
 
-MARKER = ".esper-pages"
+MARKER, SCRATCH = ".esper-pages", ".esper-pages.new"
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _HEAD = "Pages of `esper archive export --html`. A later export removes the files in this list."
 _NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _MOST_BYTES = 64 * 2**20
@@ -66,9 +67,8 @@ class TargetFolder:
             for name in sorted(self._earlier - self._written):
                 self._refuse_links(name)
                 (self._root / name).unlink(missing_ok=True)
-            scratch = self._marker.with_name(f"{MARKER}.new")
-            scratch.write_text("\n".join((_HEAD, *sorted(self._written), "")), encoding="ascii")
-            scratch.replace(self._marker)
+            names = "\n".join((_HEAD, *sorted(self._written), ""))
+            self._replace(MARKER, names.encode("ascii"))
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the export.
@@ -87,10 +87,16 @@ class TargetFolder:
             if name not in self._earlier and name not in self._written:
                 self._list.write(f"{name}\n")
                 self._list.flush()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            with open(os.open(self._root / name, flags, _MODE), "wb") as stream:  # noqa: PTH123 - a descriptor
-                stream.write(data)
+            self._replace(name, data)
         self._written.add(name)
+
+    def _replace(self, name: str, data: bytes) -> None:
+        """Replace a file in one step: a web server never has half a page, and no link or FIFO is opened."""
+        scratch = self._root / SCRATCH
+        scratch.unlink(missing_ok=True)
+        with open(os.open(scratch, _FLAGS, _MODE), "wb") as stream:  # noqa: PTH123 - a descriptor
+            stream.write(data)
+        scratch.replace(self._root / name)
 
     def _refuse_links(self, name: str) -> None:
         folder = name.rpartition("/")[0]
