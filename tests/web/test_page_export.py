@@ -115,6 +115,13 @@ async def test_a_large_archive_has_several_scripts_and_every_certificate_once(ma
     assert written.incomplete == ()
 
 
+async def test_an_archive_without_certificates_has_pages_that_say_so(make_project, tmp_path):
+    written = await export_pages(make_project(), tmp_path / "public")
+    assert (written.certificates, written.incomplete) == (0, ())
+    assert "No certificates yet" in (tmp_path / "public" / "index.html").read_text()
+    assert records(tmp_path / "public") == []
+
+
 async def test_untrusted_certificates_of_a_clone_are_exported_as_untrusted(clone, judged_project, ann_key, tmp_path):
     await export_pages(clone, tmp_path / "public")
     ((row, _),) = records(tmp_path / "public")

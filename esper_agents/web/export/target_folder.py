@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MARKER, SCRATCH = ".esper-pages", ".esper-pages.new"
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _HEAD = "Pages of `esper archive export --html`. A later export removes the files in this list."
-_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"(?:[a-z0-9][a-z0-9_-]*/)?[a-z0-9][a-z0-9_-]*\.(?:css|html|js|json|svg)")
 _MOST_BYTES = 64 * 2**20
 _MODE = 0o644
 
@@ -65,7 +65,7 @@ class TargetFolder:
             return
         with _translated(self._root):
             for name in sorted(self._earlier - self._written):
-                self._refuse_links(name)
+                self._make_folder(name)
                 (self._root / name).unlink(missing_ok=True)
             names = "\n".join((_HEAD, *sorted(self._written), ""))
             self._replace(MARKER, names.encode("ascii"))
@@ -83,7 +83,7 @@ class TargetFolder:
         if not _NAME.fullmatch(name) or self._list is None:
             raise UsageError(f"{name!r} is not a name of an exported page", remedy="report it")
         with _translated(self._root):
-            self._refuse_links(name)
+            self._make_folder(name)
             if name not in self._earlier and name not in self._written:
                 self._list.write(f"{name}\n")
                 self._list.flush()
@@ -98,7 +98,8 @@ class TargetFolder:
             stream.write(data)
         scratch.replace(self._root / name)
 
-    def _refuse_links(self, name: str) -> None:
+    def _make_folder(self, name: str) -> None:
+        """Create the folder of a file, unless it is a symbolic link."""
         folder = name.rpartition("/")[0]
         if not folder or folder in self._folders:
             return
