@@ -5,6 +5,9 @@
   if (filters && matchMedia("(min-width: 60rem)").matches) filters.open = true;
 
   const isTyping = target => target.closest("input, textarea, select, [contenteditable]") !== null;
+  // The tabs scroll sideways in a narrow window. Not `scrollIntoView`: the Tab key would then begin there.
+  const tab = document.querySelector(".tabs [aria-current]"), tabs = tab?.closest(".tabs ul");
+  if (tab) tabs.scrollLeft += Math.max(0, tab.getBoundingClientRect().right - tabs.getBoundingClientRect().right);
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (event.key === "/") {
