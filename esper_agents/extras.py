@@ -41,7 +41,7 @@ _PURPOSES = {
     Extra.POSTGRESQL: "using a PostgreSQL database",
     Extra.TRACE: "exporting spans",
     Extra.MCP: "serving coding agents",
-    Extra.WEB: "serving the archive in the browser",
+    Extra.WEB: "showing the archive in the browser",
 }
 
 

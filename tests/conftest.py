@@ -235,6 +235,27 @@ def judged_project(request, home, rows_in):
 
 
 @pytest.fixture
+def ann_key(judged_project):
+    """Return the public key of the author of the published certificate."""
+    from esper_agents.api import export_key
+
+    return export_key(name="ann@example.org")
+
+
+@pytest.fixture
+def clone(judged_project, ann_key, tmp_path, monkeypatch):
+    """Return the clone of a colleague of that author, with a data directory of their own."""
+    from clones import git
+
+    git(judged_project.root, "add", "-A")
+    git(judged_project.root, "commit", "-q", "-m", "certificates")
+    root = tmp_path / "elsewhere" / "my-clone"
+    git(tmp_path, "clone", "-q", str(judged_project.root), str(root))
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "bob"))
+    return root
+
+
+@pytest.fixture
 def toybox(project, tmp_path, migrated_sqlite):
     """Return a project to which a test adds agents, tools and playbooks of its own."""
     from toys import Toybox

@@ -4,14 +4,18 @@
   const filters = document.getElementById("filters");
   if (filters && matchMedia("(min-width: 60rem)").matches) filters.open = true;
 
-  const links = [...document.querySelectorAll(".row-link")];
   const isTyping = target => target.closest("input, textarea, select, [contenteditable]") !== null;
+  // The tabs scroll sideways in a narrow window. Not `scrollIntoView`: the Tab key would then begin there.
+  const tab = document.querySelector(".tabs [aria-current]"), tabs = tab?.closest(".tabs ul");
+  if (tab) tabs.scrollLeft += Math.max(0, tab.getBoundingClientRect().right - tabs.getBoundingClientRect().right);
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (event.key === "/") {
       document.querySelector(".search input")?.focus();
       event.preventDefault();
-    } else if (links.length && (event.key === "j" || event.key === "k")) {
+    } else if (event.key === "j" || event.key === "k") {
+      const links = [...document.querySelectorAll(".row-link")];
+      if (!links.length) return;
       const at = links.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
       links[Math.max(0, Math.min(at, links.length - 1))].focus();
     }

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.api.service import Service
-from esper_agents.archive import store as archive
 from esper_agents.archive.search.filters import Filter
 from esper_agents.errors import EsperError, StorageError
 
@@ -25,12 +24,14 @@ if TYPE_CHECKING:
     from esper_agents.certificates.views.html import Measurement
     from esper_agents.certificates.views.view_model import CertificateView
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.project import GitRevision
     from esper_agents.storage.questions import StoredAnswer
     from esper_agents.storage.store import Store
 
 _MOST_PARSED = 64
 _MOST_PER_FILE = 10
 _MOST_FILES = 20_000
+_MOST_HISTORY, _NEWEST_SHOWN = 12, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,26 @@ class CertificatePresentation:
     view: CertificateView
     measurements: tuple[Measurement, ...]
     tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionHistory:
+    """Certificates of the same component as one certificate.
+
+    Attributes:
+        shown: The newest ones, newest first, then this one with those before it if it is older than these.
+        is_gap_before: Whether certificates between the newest ones and this one are omitted.
+        previous: The one before it with the same request about the same paths, else the one before it; None if it is
+            the first one.
+        is_same_question: Whether the previous one has the same request about the same paths.
+        newest: The newest later one with the same request about the same paths; None if there is none.
+    """
+
+    shown: tuple[CertificateSummary, ...]
+    is_gap_before: bool
+    previous: CertificateSummary | None
+    is_same_question: bool
+    newest: CertificateSummary | None
 
 
 class BrowsingService(Service):
@@ -70,10 +91,11 @@ class BrowsingService(Service):
         return now != self._file
 
     async def counts(self, wanted: Filter | None = None) -> ValueCounts:
-        """Return the counts over the newest certificates that match a filter; see `value_counts`."""
-        from esper_agents.archive.value_counts import value_counts
+        """Return the counts over the newest certificates that match a filter, local and published.
 
-        return await self._store.run(value_counts, self._key, wanted or Filter())
+        Those of untrusted keys are counted apart.
+        """
+        return await self._store.run(self._services.certificates.counts, wanted or Filter())
 
     async def presentation(self, certificate_id: str) -> CertificatePresentation:
         """Return a certificate as pages show it.
@@ -97,7 +119,7 @@ class BrowsingService(Service):
         return await self._store.run_aside(lambda _: certified_sources(self._root, certificate, paths))
 
     async def certificates_of(
-        self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE
+        self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE, trusted_only: bool = False
     ) -> dict[str, tuple[CertificateSummary, ...]]:
         """Return the newest certificates that read each file, newest first.
 
@@ -105,9 +127,13 @@ class BrowsingService(Service):
             paths: Paths relative to the project.
             agent: Only certificates concluded by this agent.
             most: Maximum number of certificates for each file.
+            trusted_only: Whether certificates of untrusted keys are omitted.
         """
         listed = self._project.certificates.list
-        return {path: await listed(wanted=Filter(path=path, agent=agent), limit=most) for path in paths}
+        return {
+            path: await listed(wanted=Filter(path=path, agent=agent), limit=most, trusted_only=trusted_only)
+            for path in paths
+        }
 
     async def read_all(
         self, entries: Sequence[CertificateSummary]
@@ -115,16 +141,49 @@ class BrowsingService(Service):
         """Return the listed certificates as typed data; those that were modified are omitted."""
         return tuple([(entry, read) for entry in entries if (read := await self._read(entry)) is not None])
 
+    async def question_history(self, entry: CertificateSummary, certificate: Certificate) -> QuestionHistory:
+        """Return the certificates of the component of a certificate, and those that answer the same question.
+
+        An untrusted certificate is not compared with a trusted one.
+
+        Args:
+            entry: The certificate.
+            certificate: Its content.
+        """
+        wanted = Filter(component=entry.component)
+        newest = await self._project.certificates.list(wanted=wanted, limit=_MOST_HISTORY)
+        older = await self._project.certificates.list(wanted=wanted, before=entry.id, limit=_MOST_HISTORY)
+        ids = [other.id for other in newest]
+        is_gap = entry.id not in ids
+        newer = newest if is_gap else newest[: ids.index(entry.id)]
+        shown = (*newest[:_NEWEST_SHOWN], entry, *older[:_NEWEST_SHOWN]) if is_gap else newest
+
+        async def same(others: Sequence[CertificateSummary]) -> CertificateSummary | None:
+            for other in others:
+                if other.request == entry.request and other.is_trusted >= entry.is_trusted:
+                    found = await self._read(other)
+                    if found is not None and set(found.task.paths) == set(certificate.task.paths):
+                        return other
+            return None
+
+        previous = await same(older)
+        before = next((other for other in older if other.is_trusted >= entry.is_trusted), None)
+        return QuestionHistory(shown, is_gap, previous or before, previous is not None, await same(newer))
+
     async def finding_histories(self, path: str, entries: Sequence[CertificateSummary]) -> tuple[FindingHistory, ...]:
-        """Return the findings in a file over some of its certificates; see `finding_histories`."""
+        """Return the findings in a file over those of its certificates that a trusted key signed.
+
+        See `finding_histories`.
+        """
         from esper_agents.archive.finding_history import finding_histories
 
-        return finding_histories(path, await self.read_all(entries))
+        return finding_histories(path, await self.read_all([entry for entry in entries if entry.is_trusted]))
 
     async def coverage(self, paths: Sequence[str] = ()) -> GateResult:
         """Return the coverage of files as the gate computes it, from the newest certificates of each file.
 
-        These are the newest of any agent, and the newest of each agent that the gate counts.
+        These are the newest of any agent, and the newest of each agent that the gate counts. Published certificates
+        count if a trusted key signed them; those of other keys leave a file undecided at most.
 
         Args:
             paths: Files, relative to the project; all files that the gate covers if empty.
@@ -136,10 +195,20 @@ class BrowsingService(Service):
 
         wanted = paths or await self.files()
         # Those of other agents cover nothing, but one that was modified counts against its files.
-        by_agent = [await self.certificates_of(wanted, agent=agent) for agent in ("", *REVIEWERS)]
+        # Certificates of untrusted keys must not displace others, however many there are.
+        ways = (True, False) if (await self._project.certificates.published_status()).untrusted else (False,)
+        chosen = [(agent, is_trusted) for agent in ("", *REVIEWERS) for is_trusted in ways]
+        by_agent = [
+            await self.certificates_of(wanted, agent=agent, trusted_only=is_trusted) for agent, is_trusted in chosen
+        ]
         candidates = {entry.id: entry for by_path in by_agent for entries in by_path.values() for entry in entries}
+        published = {
+            entry.id: record
+            for entry in candidates.values()
+            if (record := self._services.certificates.envelope_path(entry)) is not None
+        }
         places = [self._root / path for path in wanted]
-        return await coverage_by(tuple(candidates.values()), self._place, places)
+        return await coverage_by(tuple(candidates.values()), published, self._place, places)
 
     async def coverage_state(self) -> object:
         """Return a value that differs after a change of the archive, its log or the files of the project."""
@@ -152,6 +221,12 @@ class BrowsingService(Service):
         newest = await self._project.certificates.list(limit=1)
         log = await self.log(limit=1)
         return await self._store.run_aside(state), [each.id for each in newest], log.size
+
+    async def repository(self) -> GitRevision:
+        """Return the git state of the project now, for the verification of many certificates."""
+        from esper_agents.git.project_state import revision
+
+        return await self._store.run_aside(lambda _: revision(self._root))
 
     async def files(self) -> tuple[str, ...]:
         """Return the Python files and notebooks of the project, sorted, relative to it."""
@@ -175,6 +250,14 @@ class BrowsingService(Service):
 
         return await self._store.run(read)
 
+    async def keys_of(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
+        """Return the fingerprints of the keys that certificates name, by ID; none for one without a log entry."""
+        from esper_agents.archive.log_listing import logged_keys
+
+        published = {entry.id: entry.key_id for entry in entries if entry.key_id}
+        rest = [entry.id for entry in entries if not entry.key_id]
+        return published | (await self._store.run(logged_keys, rest) if rest else {})
+
     def key_names(self) -> Mapping[str, str]:
         """Return the owners of the signing key and of the trusted keys, by fingerprint."""
         from esper_agents.api.keys import list_keys
@@ -189,7 +272,7 @@ class BrowsingService(Service):
         found = self._parsed.pop(entry.sha256, None)
         if found is None:
             try:
-                found = parse(await self._store.run(archive.read, entry.id))
+                found = parse(await self._store.run(self._services.certificates.read, entry))
             except EsperError:
                 return None
         self._parsed[entry.sha256] = found

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.gate_level import GateLevel
     from esper_agents.domain.notice import LogNoticeStatement
+    from esper_agents.domain.project import GitRevision
     from esper_agents.domain.status import Status
 
 
@@ -197,12 +198,15 @@ class CertificateService(CertificateUpkeep):
 
         return await self._store.run(imported, self._key, limit=limit)
 
-    async def verify(self, target: str = "latest", *, trusted_keys: Sequence[Signer] = ()) -> VerificationResult:
+    async def verify(
+        self, target: str = "latest", *, trusted_keys: Sequence[Signer] = (), here: GitRevision | None = None
+    ) -> VerificationResult:
         """Verify signature, log entry, verdict and files of a certificate; write nothing.
 
         Args:
             target: Its identifier, a suffix of it, `latest`, or the path of a published view or envelope.
             trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
+            here: Git state of the project, from `browsing.repository()`; read if None.
 
         Raises:
             NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -212,7 +216,8 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.archive.verification.certificate_files import find_certificate_files
         from esper_agents.archive.verification.verify import verify
 
-        return verify(await find_certificate_files(target, self._services.project, self._place, trusted_keys))
+        files = await find_certificate_files(target, self._services.project, self._place, trusted_keys)
+        return verify(files, here=here)
 
     async def verify_all(self) -> ArchiveVerification:
         """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""

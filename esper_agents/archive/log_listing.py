@@ -14,6 +14,8 @@ from esper_agents.paths import home
 from esper_agents.storage.tables import log_entry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.domain.project import Project
     from esper_agents.storage.store import Store
@@ -95,6 +97,14 @@ def log_page(store: Store, project: Project, *, before: int | None = None, limit
                 for idx, record, kind, about, at, key in rows
             ),
         )
+
+
+def logged_keys(store: Store, certificate_ids: Sequence[str]) -> dict[str, str]:
+    """Return the fingerprints of the keys in the log entries of certificates, by ID."""
+    with store.reading() as connection:
+        wanted = select(log_entry.c.record_id, log_entry.c.key_id)
+        rows = connection.execute(wanted.where(log_entry.c.record_id.in_(certificate_ids))).all()
+    return {str(record): str(key) for record, key in rows}
 
 
 def _head(note: str) -> Checkpoint | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, select
 
 from esper_agents.archive import search_index as index
-from esper_agents.archive.search.filter_conditions import in_common_by_time, sources
+from esper_agents.archive.search.filter_conditions import LOGGED, in_common_by_time, sources
 from esper_agents.archive.search.filters import Filter
 from esper_agents.archive.search.full_text import positions_beginning
 from esper_agents.archive.search.posting_lists import ABOVE_ALL, in_common, listed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
     from sqlalchemy.dialects import postgresql, sqlite
 
+    from esper_agents.archive.search.filter_conditions import SignatureTable
     from esper_agents.domain.certificate import Certificate
     from esper_agents.storage.store import Store, Transaction
 
@@ -190,7 +191,13 @@ def positions(
 
 
 def listing_by_time(
-    store: Store, project_key: str, *, wanted: Filter, before: tuple[str, int] | None, limit: int
+    store: Store,
+    project_key: str,
+    *,
+    wanted: Filter,
+    before: tuple[str, int] | None,
+    limit: int,
+    signatures: SignatureTable = LOGGED,
 ) -> tuple[CertificateSummary, ...]:
     """Return the certificates of a project by time of issue, newest first.
 
@@ -200,9 +207,10 @@ def listing_by_time(
         wanted: Filter.
         before: Time of issue and position that all certificates must precede; None for the first page.
         limit: Maximum number of certificates.
+        signatures: Table that names the key of each certificate.
     """
     with store.reading() as connection:
-        columns, others = sources(connection, project_key, wanted)
+        columns, others = sources(connection, project_key, wanted, signatures)
         places = in_common_by_time(columns, others, wanted, before=before, limit=limit)
         return tuple(_entries(connection, places))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
+from esper_agents.cli.project_root import project_root
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
 from esper_agents.cli.terminal import echo_json, is_interactive
 from esper_agents.domain.pluralize import number_of
@@ -17,6 +19,8 @@ from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import ArchiveCounts, PrunablePages
+
+_MANY = 500
 
 archive_app = typer.Typer(no_args_is_help=True, help="Move and prune archives")
 
@@ -28,7 +32,10 @@ def register(app: typer.Typer) -> None:
 
 @archive_app.command("export")
 def export_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE.tar", help="File to write; must not exist")],
+    file: Annotated[Path | None, typer.Argument(metavar="FILE.tar", help="File to write; must not exist")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="DIR", help="Write static pages to a folder instead")
+    ] = None,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,12 +44,48 @@ def export_command(
     Writes sessions, certificates, transparency log, memory and artifacts as one snapshot, from SQLite or PostgreSQL.
     The file contains no key. It contains the source code that the sessions quote.
 
+    With --html, writes the pages of `esper serve` instead, except sessions and approvals: certificates with filters and
+    search, files, agents with their memory, trends, keys and log. They work from disk and from any web server, and
+    load nothing from other sites. The folder must be new, empty, or written by an earlier export, whose pages are
+    replaced. It needs the extra `web`.
+
     Examples:
       esper archive export my-model.tar
+      esper archive export --html public
     """
+    if (file is None) == (html is None):
+        problem = "name either a file or a folder with --html"
+        raise UsageError(problem, remedy="use `esper archive export my-model.tar`, or `--html public`")
+    if html is not None:
+        _export_pages(html, project, as_json=as_json)
+        return
     from esper_agents.api import export_archive
 
+    assert file is not None  # noqa: S101 - one of the two is given
     _report("exported", asyncio.run(export_archive(file, project)), as_json=as_json)
+
+
+def _export_pages(folder: Path, project: Path, *, as_json: bool) -> None:
+    from esper_agents.extras import Extra, require_extra
+
+    require_extra(Extra.WEB)
+    from esper_agents.web import export_pages
+
+    def begin(certificates: int) -> None:
+        if not as_json and certificates >= _MANY:
+            message = f"writing the pages of {certificates:,} certificates; 1,000 take up to a minute"
+            sys.stderr.write(f"{message}\n")
+
+    pages = asyncio.run(export_pages(project_root(project, "archive export"), folder.expanduser(), begin))
+    if as_json:
+        echo_json({**asdict(pages), "index": str(pages.index)})
+        return
+    outline(f"exported: {number_of(pages.certificates, 'certificate')}, {pages.index}")
+    outline(f"{number_of(pages.files, 'file')}, {pages.size_bytes / 10**6:,.1f} MB", 1)
+    if pages.incomplete:
+        outline(
+            f"{number_of(len(pages.incomplete), 'page')} with an error instead: {', '.join(pages.incomplete[:3])}", 1
+        )
 
 
 @archive_app.command("import")

@@ -279,7 +279,12 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     "approvals": ("List and answer pending questions", {}, (), ("list",)),
     "approvals list": ("List pending questions", {"--full": "", "--project": "text", "--json": ""}, (), ()),
     "archive": ("Move and prune archives", {}, (), ("export", "import", "prune")),
-    "archive export": ("Export the whole archive of a project", {"--project": "text", "--json": ""}, ("text",), ()),
+    "archive export": (
+        "Export the whole archive of a project",
+        {"--html": "text", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
     "archive import": ("Import a whole archive into a project", {"--project": "text", "--json": ""}, ("text",), ()),
     "archive prune": (
         "Delete the HTML pages of old certificates",

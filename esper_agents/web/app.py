@@ -47,6 +47,7 @@ _STATIC = {
     "certificate.css": ("certificates", "text/css"),
     "archive.css": ("web", "text/css"),
     "archive.js": ("web", "text/javascript"),
+    "exported-list.js": ("web", "text/javascript"),
     "icon.svg": ("web", "image/svg+xml"),
 }
 _STATUSES = ((NotFoundError, 404), (BusyError, 409), (UsageError, 400), (StorageError, 503))

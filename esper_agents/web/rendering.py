@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from esper_agents.api import EscapedText, html_environment
 from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jinja2 import Environment
 
 _TONES = {
@@ -30,6 +33,8 @@ _TONES = {
     Status.EMERGENCY_STOP: "stop",
 }
 _SHORT = 12
+# Turns an address of the server into the link of a page; exported pages have relative links.
+page_links: ContextVar[Callable[[str], str]] = ContextVar("page_links", default=str)
 
 
 def page(template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
@@ -38,7 +43,7 @@ def page(template: str, *, status_code: int = 200, **values: Any) -> HTMLRespons
 
 
 def url(path: str, /, **query: object) -> EscapedText:
-    """Return a URL of this server for an attribute; empty values of the query are omitted.
+    """Return the link to a page for an attribute; empty values of the query are omitted.
 
     Args:
         path: Path of the page; a part that is not ours must be quoted, see `part`.
@@ -48,9 +53,9 @@ def url(path: str, /, **query: object) -> EscapedText:
 
 
 def address(path: str, /, **query: object) -> str:
-    """Return a URL of this server, relative to its root; empty values of the query are omitted."""
+    """Return the link to a page, given by its path from the root; empty values of the query are omitted."""
     given = urlencode({name: str(value) for name, value in query.items() if value})
-    return f"{path}?{given}" if given else path
+    return page_links.get()(f"{path}?{given}" if given else path)
 
 
 def part(text: str) -> str:

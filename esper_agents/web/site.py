@@ -10,16 +10,42 @@ from esper_agents.errors import EsperError
 from esper_agents.web.rendering import page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject
+    from esper_agents.api import GateResult, OpenProject, VerificationResult
+    from esper_agents.domain.project import GitRevision
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
 _FIRST_COVERAGE_S = 2.0
 # Signers that a user has trusted since are noticed after this time.
 _FRESH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageExport:
+    """Export that pages are written for.
+
+    Attributes:
+        at: Time of the export.
+        version: Version of this program.
+        content_policy: Content security policy of each page.
+        scripts: Files with the index of the list.
+        certificates: Number of certificates in the index.
+        repository: Git state of the project at that time.
+        key_names: Owners of keys by fingerprint.
+    """
+
+    at: str
+    version: str
+    content_policy: str
+    scripts: tuple[str, ...]
+    certificates: int
+    repository: GitRevision
+    key_names: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -33,6 +59,7 @@ class ArchiveSite:
         runs: Sessions that were answered from a page and run in this process.
         streams: Number of open event streams.
         problems: Reasons why sessions did not continue after an answer, by identifier.
+        exported: The export that the pages are written for; None for those of a server.
     """
 
     served: ServedProject
@@ -41,6 +68,7 @@ class ArchiveSite:
     runs: set[asyncio.Task[None]] = field(default_factory=set)
     streams: int = 0
     problems: dict[str, str] = field(default_factory=dict)
+    exported: PageExport | None = None
     _coverage: GateResult | None = None
     _computing: asyncio.Task[GateResult] | None = None
     _computed_s: float = float("-inf")
@@ -50,7 +78,7 @@ class ArchiveSite:
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
     ) -> HTMLResponse:
         """Return a page with the navigation, in which a section is marked."""
-        pending = await project.approvals.list()
+        pending = () if self.exported else await project.approvals.list()
         shell = {"section": section, "project_name": project.root.name, "project_root": str(project.root)}
         return page(template, status_code=status_code, site=self, pending=pending, **shell, **values)
 
@@ -59,6 +87,8 @@ class ArchiveSite:
 
         It is computed in the background; None until the first result.
         """
+        if self.exported and self._coverage is not None:
+            return self._coverage, True
         now, state = asyncio.get_running_loop().time(), await project.browsing.coverage_state()
         is_fresh = state == self._computed_for and now - self._computed_s < _FRESH_S
         if self._computing is None and not is_fresh:
@@ -70,6 +100,22 @@ class ArchiveSite:
                 done, self._computing = self._computing, None
                 self._coverage, self._computed_s = await done, asyncio.get_running_loop().time()
         return self._coverage, self._computing is None
+
+    def key_names(self, project: OpenProject) -> Mapping[str, str]:
+        """Return the owners of keys by fingerprint."""
+        return self.exported.key_names if self.exported else project.browsing.key_names()
+
+    async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
+        """Return the verification of a certificate."""
+        here = self.exported.repository if self.exported else None
+        return await project.certificates.verify(certificate_id, here=here)
+
+    async def settled_coverage(self, project: OpenProject) -> GateResult:
+        """Return the coverage of all files as they are now."""
+        coverage, is_current = await self.coverage(project)
+        while coverage is None or not is_current:
+            coverage, is_current = await self.coverage(project)
+        return coverage
 
     def run(self, project: OpenProject, session_id: str) -> None:
         """Resume a session whose question was answered, in the background."""

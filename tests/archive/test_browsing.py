@@ -42,7 +42,7 @@ def test_counts_are_over_the_certificates_that_match(archived):
 
 
 def test_counts_over_more_than_a_thousand_say_that_they_are_not_all(archived, monkeypatch):
-    monkeypatch.setattr("esper_agents.archive.value_counts._MOST_COUNTED", 2)
+    monkeypatch.setattr("esper_agents.archive.value_counts.MOST_COUNTED", 2)
     archived.fill(*(made(number) for number in range(1, 4)))
     counts = value_counts(archived.store, archived.key, Filter())
     assert (counts.certificates, counts.is_complete) == (2, False)

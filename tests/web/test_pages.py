@@ -137,6 +137,18 @@ async def test_files_without_a_valid_certificate_are_listed_as_the_gate_judges_t
     assert {each.path: each.standing for each in (await project.browsing.coverage()).coverage} == judged
 
 
+async def test_the_newest_certificate_decides_about_a_file_whatever_file_is_listed_first(pages):
+    early = pages.judged.root / "early.py"
+    early.write_text((pages.judged.root / "train.py").read_text())
+    project = await pages.project()
+    for paths in ([early, pages.judged.root / "train.py"], [pages.judged.root / "train.py"]):
+        task = project.tasks.create("review this training code", paths, agent="pytorch-code-reviewer")
+        await (await project.tasks.submit(task)).run()
+    judged = {each.path: each.certificate for each in (await project.certificates.gate()).coverage}
+    assert judged["early.py"] != judged["train.py"]
+    assert {each.path: each.certificate for each in (await project.browsing.coverage()).coverage} == judged
+
+
 async def test_a_metric_whose_name_has_a_slash_has_a_page(pages):
     project = await pages.project()
     names = [each.name for each in await project.certificates.metrics() if "/" in each.name]
@@ -389,3 +401,41 @@ async def test_an_archive_without_certificates_says_how_to_get_one(make_project)
         for path in ("/", "/files", "/sessions", "/approvals", "/agents", "/trends", "/log"):
             assert (await pages.get(path)).status_code == 200
         assert "esper submit" in (await pages.get("/")).text
+
+
+async def test_a_certificate_is_compared_with_the_previous_one_of_the_same_question(pages):
+    project = await pages.project()
+    root = pages.judged.root
+    for request, fixes in (("is this training loop fast?", False), ("review this training code", True)):
+        if fixes:
+            text = (root / "train.py").read_text()
+            (root / "train.py").write_text(
+                text.replace("        loss.b", "        optimizer.zero_grad()\n        loss.b")
+            )
+        task = project.tasks.create(request, [root / "train.py"], agent="pytorch-code-reviewer")
+        await (await project.tasks.submit(task)).run()
+    newest, other, first = await project.certificates.list()
+    assert first.id == pages.judged.id
+    shown = await text_of(pages, f"/certificates/{newest.id}")
+    assert "Changes since the previous certificate of the same question" in shown
+    assert "1 no longer reported" in shown
+    shown = await text_of(pages, f"/certificates/{other.id}")
+    assert "answers another question: review this training code" in shown
+    shown = await text_of(pages, f"/certificates/{first.id}")
+    assert "Since this certificate 1 of its files is different now: train.py changed" in shown
+    assert "The newest answer to the same question:" in shown
+    assert "What changed since" in shown
+
+
+async def test_the_history_of_an_old_certificate_contains_it(pages):
+    project = await pages.project()
+    store = Archive(project.services.store.store)
+    ids = store.fill(*map(made, range(30)), project=project.services.project, logged=True)
+    entry = await project.certificates.get(ids[20])
+    history = await project.browsing.question_history(entry, await project.certificates.read(entry.id))
+    shown = [each.id for each in history.shown]
+    assert entry.id in shown
+    assert history.is_gap_before
+    assert len(shown) == len(set(shown)) <= 12
+    assert history.previous.id == ids[21]
+    assert "this certificate" in await text_of(pages, f"/certificates/{entry.id}")

@@ -103,6 +103,13 @@ def test_the_keyboard_reaches_the_search_the_rows_and_the_content(visit):
     page.wait_for_url("**/certificates/**")
 
 
+def test_the_chosen_tab_is_seen_in_a_narrow_window(visit):
+    page = visit("/log", viewport={"width": 360, "height": 800})
+    box = page.locator(".tabs [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+
+
 def test_the_verdict_is_seen_without_scrolling(visit):
     page = visit("/certificates/latest", viewport={"width": 390, "height": 844})
     box = page.locator(".status").first.bounding_box()

@@ -12,12 +12,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
+from esper_agents.archive.search.filter_conditions import LOGGED, SignatureTable
 from esper_agents.archive.search.filters import Filter
 from esper_agents.archive.search.posting_lists import ABOVE_ALL
 from esper_agents.archive.store import CertificateOrigin
 from esper_agents.errors import EsperError, NoCertificatesError, NotFoundError
 from esper_agents.paths import PUBLISHED
 
+_PUBLISHED_SIGNATURES = SignatureTable("published_file", "certificate_id")
 # Index of the published certificates of others, in the folder of the project in the data directory.
 INDEX_FILE = "published-1.db"
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.published.scan import RefusedFile
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
+    from esper_agents.archive.value_counts import ValueCounts
     from esper_agents.archive.verification.supersession import Override
     from esper_agents.storage.store import Store
 
@@ -72,6 +75,15 @@ class _Source:
     key: str
     number: int
 
+    def newest(
+        self, wanted: Filter, limit: int, before: tuple[str, int] | None = None
+    ) -> tuple[CertificateSummary, ...]:
+        """Return the newest certificates by time of issue; see `archive.listing_by_time`."""
+        signatures = _PUBLISHED_SIGNATURES if self.number else LOGGED
+        return archive.listing_by_time(
+            self.store, self.key, wanted=wanted, before=before, limit=limit, signatures=signatures
+        )
+
 
 class CombinedArchive:
     """Local archive and published certificates of a project; the methods run on the thread of the local store."""
@@ -115,12 +127,7 @@ class CombinedArchive:
             return archive.listing(local, self._place.project.key, wanted=wanted, before=before, limit=limit)
         cursor = self._find(sources, before) if before else None
         listings = [
-            [
-                (entry, source.number)
-                for entry in archive.listing_by_time(
-                    source.store, source.key, wanted=wanted, before=_start(cursor, source), limit=limit
-                )
-            ]
+            [(entry, source.number) for entry in source.newest(wanted, limit, _start(cursor, source))]
             for source in sources
         ]
         # Each listing is sorted; `merge` keeps the order of sources on equal times.
@@ -200,6 +207,35 @@ class CombinedArchive:
                 data = archive.read(self._index, certificate_id)
                 found[certificate_id] = published_override(data, view_of(path), keys, folders)
         return {certificate_id: each for certificate_id, each in found.items() if each is not None}
+
+    def counts(self, local: Store, wanted: Filter) -> ValueCounts:
+        """Return the counts over the newest certificates that match a filter; see `value_counts`.
+
+        Certificates of untrusted keys are counted apart.
+
+        Args:
+            local: The local archive.
+            wanted: Filter.
+
+        Raises:
+            UsageError: The search words contain neither a letter nor a digit.
+        """
+        from esper_agents.archive import value_counts as counting
+
+        sources = self._sources(local)
+        if len(sources) == 1:
+            return counting.value_counts(local, self._place.project.key, wanted)
+        most = counting.MOST_COUNTED
+        own, trusted, untrusted = (source.newest(wanted, most + 1) for source in sources)
+        newest = sorted((*own, *trusted), key=lambda entry: entry.issued_at, reverse=True)
+        counted = {entry.id for entry in newest[:most]}
+        tallies = []
+        for source, entries in zip(sources, (own, trusted), strict=False):
+            places = [entry.position for entry in entries if entry.id in counted]
+            signatures = _PUBLISHED_SIGNATURES if source.number else LOGGED
+            with source.store.reading() as connection:
+                tallies.append(counting.tally(connection, places, signatures))
+        return counting.most_frequent(tallies, is_complete=len(newest) <= most, untrusted=min(len(untrusted), most))
 
     def status(self, local: Store) -> PublishedStatus:
         """Return the number of published certificates, the untrusted keys and the refused files."""
@@ -302,7 +338,7 @@ def _start(cursor: tuple[CertificateSummary, int] | None, source: _Source) -> tu
 
 def _newest(sources: Sequence[_Source]) -> CertificateSummary:
     for source in sources:
-        if found := archive.listing_by_time(source.store, source.key, wanted=Filter(), before=None, limit=1):
+        if found := source.newest(Filter(), 1):
             return found[0]
     raise NoCertificatesError
 

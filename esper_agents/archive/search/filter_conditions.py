@@ -81,46 +81,85 @@ def _rows_among(table: str, column: str, dialect: str) -> Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class SignatureTable:
+    """Table with the key of each certificate, in a column `key_id`.
+
+    Attributes:
+        name: Name of the table.
+        certificate: Column with the identifier of the certificate.
+    """
+
+    name: str
+    certificate: str
+
+
+LOGGED = SignatureTable("log_entry", "record_id")
+
+
+@dataclass(frozen=True, slots=True)
 class SignedRows:
     """Archive positions of the certificates that a key signed.
 
     Attributes:
         connection: The archive.
+        signatures: Table that names the key of each certificate.
         key_id: Fingerprint of the key.
     """
 
     run: ClassVar[int] = 1
 
     connection: Connection
+    signatures: SignatureTable
     key_id: str
 
     def newest(self, below: int, count: int, low: int = 0) -> list[int]:
         """Return the newest positions below one, none lower than `low`."""
         given = {"key": self.key_id, "below": below, "low": low, "count": count}
         # Few are sorted; of many, the archive is walked from its newest certificate on.
-        few = _SIGNED_BY_FEW.column(self.connection, {"key": self.key_id, "most": _FEW + 1})
-        return (_SIGNED_FEW if len(few) <= _FEW else _SIGNED_MANY).column(self.connection, given)
+        few = _signed_by_few(self.signatures).column(self.connection, {"key": self.key_id, "most": _FEW + 1})
+        wanted = _signed_few if len(few) <= _FEW else _signed_many
+        return wanted(self.signatures).column(self.connection, given)
 
     def one_by_one(self, positions: Sequence[int]) -> set[int]:
         """Return the subset of positions that match."""
-        wanted = place_by_place(self.connection.dialect.name, "certificate", _IS_SIGNED)
+        wanted = place_by_place(self.connection.dialect.name, "certificate", _is_signed(self.signatures))
         return set(wanted.column(self.connection, {"key": self.key_id, "positions": json.dumps(list(positions))}))
 
 
-_IS_SIGNED = "EXISTS (SELECT 1 FROM log_entry WHERE record_id = certificate.id AND key_id = :key)"
 _BETWEEN = "position < :below AND position >= :low ORDER BY position DESC LIMIT :count"
-_SIGNED_BY_FEW = Prepared(text("SELECT record_id FROM log_entry WHERE key_id = :key LIMIT :most"))
-_SIGNED_FEW = Prepared(
-    text(
-        "SELECT position FROM certificate WHERE id IN (SELECT record_id FROM log_entry WHERE key_id = :key)"  # noqa: S608 - fixed texts
-        f" AND {_BETWEEN}"
-    )
-)
-_SIGNED_MANY = Prepared(text(f"SELECT position FROM certificate WHERE {_IS_SIGNED} AND {_BETWEEN}"))  # noqa: S608 - likewise
 
 
-def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[Columns, tuple[PostingList, ...]]:
+def _is_signed(signatures: SignatureTable) -> str:
+    by_key = f"{signatures.certificate} = certificate.id AND key_id = :key"
+    return f"EXISTS (SELECT 1 FROM {signatures.name} WHERE {by_key})"  # noqa: S608 - fixed names
+
+
+@cache
+def _signed_by_few(signatures: SignatureTable) -> Prepared:
+    return Prepared(text(f"SELECT {signatures.certificate} FROM {signatures.name} WHERE key_id = :key LIMIT :most"))  # noqa: S608 - fixed names
+
+
+@cache
+def _signed_few(signatures: SignatureTable) -> Prepared:
+    signed = f"SELECT {signatures.certificate} FROM {signatures.name} WHERE key_id = :key"  # noqa: S608 - fixed names
+    return Prepared(text(f"SELECT position FROM certificate WHERE id IN ({signed}) AND {_BETWEEN}"))  # noqa: S608 - likewise
+
+
+@cache
+def _signed_many(signatures: SignatureTable) -> Prepared:
+    return Prepared(text(f"SELECT position FROM certificate WHERE {_is_signed(signatures)} AND {_BETWEEN}"))  # noqa: S608 - fixed names
+
+
+def sources(
+    connection: Connection, project_key: str, wanted: Filter, signatures: SignatureTable = LOGGED
+) -> tuple[Columns, tuple[PostingList, ...]]:
     """Return the conditions of a filter except dates: on columns (including the project), and further ones.
+
+    Args:
+        connection: The archive.
+        project_key: Key of the project.
+        wanted: Filter.
+        signatures: Table that names the key of each certificate.
 
     Raises:
         UsageError: The search words contain neither a letter nor a digit.
@@ -138,7 +177,7 @@ def sources(connection: Connection, project_key: str, wanted: Filter) -> tuple[C
     )
     found: list[PostingList] = [IndexedRows(connection, *row) for row in rows if row[-1]]
     if wanted.signer:
-        found.append(SignedRows(connection, wanted.signer))
+        found.append(SignedRows(connection, signatures, wanted.signer))
     if wanted.words:
         found.append(Words(connection, full_text_of(wanted.words)))
     return Columns(connection, project_key, asked), tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from os.path import relpath
@@ -29,20 +30,21 @@ from esper_agents.domain.status import Status
 from esper_agents.errors import EvidenceError, ExitCode, InputFileError, UsageError
 from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.diffs import diff_since, new_side
+from esper_agents.git.project_state import revision
 from esper_agents.git.trees import entries
 from esper_agents.paths import PUBLISHED
 from esper_agents.review.changed_sources import is_source_in
 from esper_agents.review.discover import discover
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.domain.project import Project
+    from esper_agents.domain.project import GitRevision, Project
 
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -122,11 +124,14 @@ async def gate(
     return GateResult(root, tuple(found), len(everything), commit=commit.commit if commit is not None else "")
 
 
-async def coverage_by(entries: Sequence[CertificateSummary], place: ProjectPlace, paths: Sequence[Path]) -> GateResult:
-    """Return the coverage of files by some certificates of the archive, with the statuses and agents of the gate.
+async def coverage_by(
+    entries: Sequence[CertificateSummary], published: Mapping[str, Path], place: ProjectPlace, paths: Sequence[Path]
+) -> GateResult:
+    """Return the coverage of files by some certificates of a project, with the statuses and agents of the gate.
 
     Args:
         entries: The certificates to consider.
+        published: Envelopes of those that exist only as published files, by ID.
         place: Archive of the project.
         paths: Files of the project.
 
@@ -134,7 +139,15 @@ async def coverage_by(entries: Sequence[CertificateSummary], place: ProjectPlace
         InputFileError: A path does not exist or contains no files to cover.
     """
     root = Path(place.project.root)
-    named = await _archived(place, entries, ())
+    here = revision(root)
+    named = await _archived(place, [entry for entry in entries if entry.id not in published], (), here)
+    for record in published.values():
+        # A file that was removed meanwhile covers nothing.
+        with suppress(InputFileError, EvidenceError):
+            files = await published_certificate(record, place.project, place)
+            named.append(_Named(record.relative_to(root).as_posix(), verify(files, here=here)))
+        await asyncio.sleep(0)
+    named.sort(key=_issued_at, reverse=True)
     judged = _covering(named, root, accepts_overrides=False)
     found = [
         coverage_of(each.path, _digest(each.file, each.path), agent, judged, PASSING)
@@ -198,14 +211,15 @@ async def _verified(
     """
     found: list[_Named] = []
     irregular: list[FileCoverage] = []
+    root = Path(project.root)
+    here = revision(root)
     if place is not None:
         entries = await place.store.run(archive.everything, project.key)
-        found = await _archived(place, entries, signers, commit)
+        found = await _archived(place, entries, signers, here, commit)
     known = {each.where for each in found}
-    root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
         try:
-            verified = verify(await published_certificate(record, project, place, signers), commit)
+            verified = verify(await published_certificate(record, project, place, signers), commit, here)
         except (InputFileError, EvidenceError) as error:
             # It may replace a verdict against.
             shown, why = record.relative_to(root).as_posix(), error.problem.partition(": ")[0]
@@ -220,6 +234,7 @@ async def _archived(
     place: ProjectPlace,
     entries: Sequence[CertificateSummary],
     signers: Sequence[Signer],
+    here: GitRevision,
     commit: CommitFiles | None = None,
 ) -> list[_Named]:
     """Return certificates of the archive, verified, in their order."""
@@ -227,7 +242,7 @@ async def _archived(
     found = []
     for entry in entries:
         files = await archived_certificate(entry.id, place, signers, folders)
-        found.append(_Named(entry.id, verify(files, commit)))
+        found.append(_Named(entry.id, verify(files, commit, here)))
         # A server answers others in between.
         await asyncio.sleep(0)
     return found

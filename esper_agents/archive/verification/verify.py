@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.files import SubjectCheck
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.project import GitRevision
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Name of the check that compares a published file with the local archive.
@@ -130,12 +131,15 @@ class VerificationResult:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
 
 
-def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> VerificationResult:
+def verify(
+    exhibit: CertificateFiles, commit: CommitFiles | None = None, here: GitRevision | None = None
+) -> VerificationResult:
     """Verify the files of a certificate and return the result.
 
     Args:
         exhibit: The files.
         commit: Files to compare with instead of the work tree.
+        here: Git state of the project; read if None. A caller that verifies many certificates reads it once.
     """
     signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
@@ -148,7 +152,7 @@ def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> Veri
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root, commit)
-    place = _place_check(certificate, exhibit.root)
+    place = _place_check(certificate, exhibit.root, here or revision(exhibit.root))
     return VerificationResult(
         certificate=certificate,
         genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
@@ -244,9 +248,9 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     )
 
 
-def _place_check(certificate: Certificate, root: Path) -> Check:
+def _place_check(certificate: Certificate, root: Path, here: GitRevision) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
-    issued, here = certificate.revision, revision(root)
+    issued = certificate.revision
     if issued.remote and here.remote:
         same = repository_address(issued.remote) == repository_address(here.remote)
         detail = f"it was issued for {issued.remote}, and this is of {here.remote}"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
-from esper_agents.api import CheckOutcome, Filter, SubjectState
+from esper_agents.api import CheckOutcome, SubjectState
 from esper_agents.errors import EsperError, ExitCode
 from esper_agents.web.guard import CONTENT_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from starlette.requests import Request
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _AROUND = 3
 _MOST_FINDINGS = 40
 _MOST_RELATED = 10
-_MOST_HISTORY = 12
+_CHANGED = frozenset((SubjectState.STALE, SubjectState.MISSING))
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _GOOD = "good"
 _RESULTS = {
-    ExitCode.DONE: (_GOOD, "Verified now: signature, log, evidence and files match."),
+    ExitCode.DONE: (_GOOD, "Verified {when}: signature, log, evidence and files match."),
     ExitCode.TAMPERED: ("stop", "Verification failed: the certificate, its log or its evidence was modified."),
     ExitCode.UNDECIDED: ("open", "Verification cannot decide."),
 }
@@ -108,7 +108,8 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     entry = await project.certificates.get(request.path_params["certificate"])
     presentation = await project.browsing.presentation(entry.id)
     certificate = presentation.view.certificate
-    history = await project.certificates.list(wanted=Filter(component=entry.component), limit=_MOST_HISTORY)
+    verification = await site.verify(project, entry.id)
+    history = await project.browsing.question_history(entry, certificate)
     return await site.render(
         project,
         "certificate.html.j2",
@@ -116,15 +117,20 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         entry=entry,
         view=presentation.view,
         answer=presentation.view.answer,
-        tone=presentation.tone,
+        tone=presentation.tone if entry.is_trusted else "open",
+        signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
+        signer=site.key_names(project).get(key, key or "unknown"),
         measurements=presentation.measurements,
         numbers={each.id: number for number, each in enumerate(presentation.view.evidence.shown, 1)},
         findings=await _findings(project, entry, certificate),
         hidden=max(len(certificate.findings) - _MOST_FINDINGS, 0),
-        verification=_shown(await project.certificates.verify(entry.id)),
+        verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
-        diff=await _diff(project, entry),
+        is_agent_known=certificate.agent in project.agents.registry.agents,
+        diff=await _diff(project, history.previous, entry),
+        since=await _diff(project, entry, history.newest),
+        changed=[file for file in verification.files if file.state in _CHANGED],
     )
 
 
@@ -149,7 +155,7 @@ async def _findings(project: OpenProject, entry: CertificateSummary, certificate
     shown = certificate.findings[:_MOST_FINDINGS]
     paths = {finding.claim.location.path for finding in shown}
     sources = await project.browsing.sources(certificate, paths)
-    related = await project.browsing.certificates_of(sorted(paths), most=_MOST_RELATED)
+    related = await project.browsing.certificates_of(sorted(paths), most=_MOST_RELATED, trusted_only=True)
     histories = {
         history.finding.claim.fingerprint: history
         for path, entries in related.items()
@@ -177,10 +183,15 @@ def _shown_finding(
     return ShownFinding(finding, first, lines, origin, f"mark{place.line - first + 1}", others, gone)
 
 
-def _shown(result: VerificationResult) -> ShownVerification:
+def _shown(result: VerificationResult, *, is_exported: bool) -> ShownVerification:
     tone, text = _RESULTS.get(result.exit_code, _RESULTS[ExitCode.UNDECIDED])
+    text = text.format(when="at the export" if is_exported else "now")
     if result.exit_code is ExitCode.NOT_CURRENT:
-        tone, text = "caution", f"Authentic, but {result.currency}: it does not count for the files as they are now."
+        then = "were at the export" if is_exported else "are now"
+        tone, text = (
+            "caution",
+            f"Authentic, but {result.currency}: it does not count for the files as they {then}.",
+        )
     checks = tuple(_checks(result))
     passed = tuple(check for check in checks if check.tone == _GOOD)
     return ShownVerification(tone, text, result, tuple(check for check in checks if check.tone != _GOOD), passed)
@@ -203,14 +214,13 @@ def _checks(result: VerificationResult) -> Iterator[ShownCheck]:
         yield ShownCheck(file.path, _GOOD if is_valid else "caution", str(file.state), detail)
 
 
-async def _diff(project: OpenProject, entry: CertificateSummary) -> CertificateDiff | None:
-    """Return the changes since the previous certificate of the component; None if there is none."""
-    previous: Sequence[CertificateSummary] = await project.certificates.list(
-        wanted=Filter(component=entry.component), before=entry.id, limit=1
-    )
-    if not previous:
+async def _diff(
+    project: OpenProject, before: CertificateSummary | None, after: CertificateSummary | None
+) -> CertificateDiff | None:
+    """Return the changes between two certificates; None if there is only one, or one was modified."""
+    if before is None or after is None:
         return None
     try:
-        return await project.certificates.diff(previous[0].id, entry.id)
+        return await project.certificates.diff(before.id, after.id)
     except EsperError:
         return None

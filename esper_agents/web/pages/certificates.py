@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.status import Status
 from esper_agents.errors import NotFoundError
 from esper_agents.web.pages.query import chosen_filters, filter_of, text_of
 from esper_agents.web.rendering import address
@@ -83,7 +84,7 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         for entry, passage in hits[:most]
     ]
     counts = await project.browsing.counts(wanted)
-    names = project.browsing.key_names()
+    names = site.key_names(project)
     return await site.render(
         project,
         "certificates.html.j2",
@@ -95,6 +96,7 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         removable=_removable(chosen, names),
         older=address("/", **chosen, before=entries[-1].id) if len(hits) > most else "",
         newest=address("/", **chosen) if before else "",
+        statuses=tuple(map(str, Status)) if site.exported else (),
     )
 
 

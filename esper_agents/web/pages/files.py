@@ -27,8 +27,10 @@ _TONES = {
     CoverageState.UNDECIDED: "open",
     CoverageState.COVERED: "good",
 }
-# States of a file that no valid certificate is about, whatever its status.
-_WITHOUT = frozenset((CoverageState.TAMPERED, CoverageState.NOT_CURRENT, CoverageState.UNCOVERED))
+# States of a file that no valid certificate is about, whatever its status: one that cannot be verified is not valid.
+_WITHOUT = frozenset(
+    (CoverageState.TAMPERED, CoverageState.NOT_CURRENT, CoverageState.UNCOVERED, CoverageState.UNDECIDED)
+)
 
 
 async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> Response:
@@ -71,7 +73,9 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     if not entries and path not in known:
         raise NotFoundError("file", path, known, listing="esper gate")
     coverage: tuple[FileCoverage, ...] = ()
-    if path in known:
+    if site.exported:
+        coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
+    elif path in known:
         coverage = (await project.browsing.coverage((path,))).coverage
     return await site.render(
         project,

@@ -30,6 +30,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         root=log.checkpoint.root.hex() if log.checkpoint else "",
         pinned_root=log.pinned.root.hex() if log.pinned else "",
         keys=list_keys(project.root),
-        names=project.browsing.key_names(),
+        names=site.key_names(project),
         older=more,
+        published=await project.certificates.published_status(),
     )

@@ -12,30 +12,13 @@ import pytest
 from archive_samples import made
 from clones import asked, git
 
-from esper_agents.api import CertificateOrigin, export_key, open_project, trust_key
+from esper_agents.api import CertificateOrigin, open_project, trust_key
 from esper_agents.archive.verification.gate import gate
 from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.errors import EvidenceError
 from esper_agents.git.find_project import find_project
-
-
-@pytest.fixture
-def ann_key(judged_project):
-    """Return the public key of the author of the published certificate."""
-    return export_key(name="ann@example.org")
-
-
-@pytest.fixture
-def clone(judged_project, ann_key, tmp_path, monkeypatch):
-    """Return the clone of a colleague with a data directory of their own."""
-    git(judged_project.root, "add", "-A")
-    git(judged_project.root, "commit", "-q", "-m", "certificates")
-    root = tmp_path / "elsewhere" / "my-clone"
-    git(tmp_path, "clone", "-q", str(judged_project.root), str(root))
-    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "bob"))
-    return root
 
 
 def folder_of(root: Path) -> Path:

@@ -18,7 +18,7 @@ WITHOUT = {
     ),
     Extra.FIX: (("review", "--fix", "train.py"),),
     Extra.TRACE: (("trace", "latest"),),
-    Extra.WEB: (("serve",), ("serve", "--allow-answers")),
+    Extra.WEB: (("serve",), ("serve", "--allow-answers"), ("archive", "export", "--html", "public")),
 }
 WITH = (
     (("--help",), 0),
