@@ -40,6 +40,11 @@ def is_weighted_layer(value: ast.expr, maker: Function, index: ProjectIndex, ste
     return any(is_weighted_layer(each, inner, index, steps - 1) for each in held)
 
 
+def has_weights(path: str) -> bool:
+    """Return whether a qualified name is that of a layer of torch with weights."""
+    return _LAYER.fullmatch(path) is not None
+
+
 def starts_fixed(value: ast.Call, maker: Function) -> bool:
     """Return whether the weights of a layer start as the same numbers each time it is made."""
     return _FIXED_START.fullmatch(resolve(dotted(value.func), maker)) is not None
