@@ -98,6 +98,27 @@ class Net(nn.Module):
 """,
         ["return nn.LayerNorm(x.size()[1:])(x)"],
     ),
+    "a list of layers": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        towers = nn.ModuleList([nn.Linear(x.shape[-1], x.shape[-1]) for _ in range(2)])
+        x = towers[0](x)
+        return towers[1](x)
+""",
+        ["towers = nn.ModuleList([nn.Linear(x.shape[-1], x.shape[-1]) for _ in range(2)])"],
+    ),
+    "a plain list, run in turn": (
+        """
+class Net(nn.Module):
+    def forward(self, x):
+        layers = [nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)]
+        for layer in layers:
+            x = layer(x)
+        return x
+""",
+        ["layers = [nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)]"],
+    ),
     "in a loop": (
         """
 class Net(nn.Module):
@@ -186,6 +207,26 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.out(x)
+""",
+    "layers of the module in a list": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        layers = [self.a, nn.ReLU(), self.b]
+        for layer in layers:
+            x = layer(x)
+        return x
+""",
+    "a list that is kept": """
+class Net(nn.Module):
+    def forward(self, x):
+        layers = [nn.Linear(4, 4)]
+        for layer in layers:
+            x = layer(x)
+        return x, layers
 """,
     "functional weights": """
 class Net(nn.Module):

@@ -86,10 +86,10 @@ class LayerMadeInForward(Rule):
                 for layer in _applied(function, index):
                     yield self._found(layer, function)
 
-    def _found(self, layer: ast.Call, function: Function) -> RuleMatch:
+    def _found(self, layer: ast.expr, function: Function) -> RuleMatch:
         is_forward = function.name in _RUN_IN_EVERY_STEP
-        is_fixed = starts_fixed(layer, function)
-        shown = dotted(layer.func)
+        is_fixed = isinstance(layer, ast.Call) and starts_fixed(layer, function)
+        shown = dotted(layer.func) if isinstance(layer, ast.Call) else "list of layers"
         effect = "stay as they are made" if is_fixed else "are new in each call"
         return self.hit(
             layer,
@@ -123,7 +123,7 @@ def _is_special(function: Function) -> bool:
     return bool(is_random) or any(_ONCE.search(each) for each in function.decorators)
 
 
-def _applied(function: Function, index: ProjectIndex) -> Iterator[ast.Call]:
+def _applied(function: Function, index: ProjectIndex) -> Iterator[ast.expr]:
     """Yield the layers that a function makes and runs."""
     for call in function.calls:
         if without_gradients(call.block) or not (call.node.args or call.node.keywords):
@@ -134,10 +134,37 @@ def _applied(function: Function, index: ProjectIndex) -> Iterator[ast.Call]:
     for path, assignments in function.assignments.items():
         for found in assignments:
             inner = _layer_itself(found.value)
+            if _makes_layers(inner, function, index) and _is_run_in_turn(path, found, function):
+                yield inner
+                continue
             if not isinstance(inner, ast.Call) or found.is_unpacked or not is_weighted_layer(inner, function, index):
                 continue
             if not without_gradients(found.block) and _is_only_run(path, found, function):
                 yield inner
+
+
+def _makes_layers(value: ast.expr, function: Function, index: ProjectIndex) -> bool:
+    """Return whether an expression makes a list of layers with weights: `nn.ModuleList([nn.Linear(8, 8)])`."""
+    is_list = isinstance(value, ast.Call) and resolve(dotted(value.func), function) == "torch.nn.ModuleList"
+    held = value.args[0] if is_list and isinstance(value, ast.Call) and value.args else value
+    match held:
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return any(is_weighted_layer(_layer_itself(each), function, index) for each in elements)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
+            return is_weighted_layer(_layer_itself(element), function, index)
+        case _:
+            return False
+
+
+def _is_run_in_turn(path: str, found: Assignment, function: Function) -> bool:
+    """Return whether the elements of a list are run, by index or by a loop, and the list is used for nothing else."""
+    loops = [block.node for block in function.blocks if isinstance(block.node, ast.For)]
+    loops = [node for node in loops if dotted(node.iter) == path]
+    targets = {dotted(node.target) for node in loops}
+    runs = [call for call in function.calls if call.path == f"{path}[]" or call.path in targets]
+    reads = sum(1 for _ in _reads(path, function))
+    by_index = sum(1 for call in function.calls if call.path == f"{path}[]")
+    return path.isidentifier() and found.block is function.block and bool(runs) and reads == len(loops) + by_index
 
 
 def _layer_itself(value: ast.expr) -> ast.expr:
