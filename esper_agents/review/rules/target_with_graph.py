@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _LOSS = pattern(r"(?i)(?:mse|smooth_?l1|huber|l1)_?loss|loss_fn|loss_func(?:tion)?|loss|criterion|td_loss")
 _BACKWARD = frozenset({"backward", "manual_backward"})
 # Losses that send gradients through the target on purpose.
-_ON_PURPOSE = pattern(r"(?i)residual|bellman_residual|baird|shoot|differentia|imagine|imagination|dream|svg|rollout|plan")
+_ON_PURPOSE = pattern(
+    r"(?i)residual|bellman_residual|baird|shoot|differentia|imagine|imagination|dream|svg|rollout|plan"
+)
 # Networks that follow another one, and that no optimizer trains.
 _ASIDE = pattern(r"(?i)target|old|ema|frozen|teacher|tgt|delayed|lagged")
 
