@@ -98,6 +98,14 @@ def train(critic: Critic, batches):
     for batch in batches:
         critic.loss(*batch).backward()
 """,
+    "an error that is squared": """
+def step(net, optimizer, s, s2, reward, done, gamma):
+    net = QNet()
+    error = reward + gamma * net(s2).mean(1) * (1 - done) - net(s).mean(1)
+    loss = error.pow(2).mean()
+    loss.backward()
+    optimizer.step()
+""",
     "a squared difference": """
 def step(critic, s, s2, reward, gamma):
     critic = QNet()
@@ -161,6 +169,14 @@ FIXED = {
     target = reward + gamma * net(s2)
     advantage = (target - net(s)).detach()
     return -(advantage * done).mean()
+""",
+    "an error whose next value is detached": """
+    error = reward + gamma * net(s2).mean(1).detach() * (1 - done) - net(s).mean(1)
+    return error.pow(2).mean()
+""",
+    "an error that weighs a policy": """
+    error = reward + gamma * net(s2).mean(1) * (1 - done) - net(s).mean(1)
+    return -(net(s).log_softmax(1)[:, 0] * error.detach()).mean()
 """,
     "an array": """
     target = reward + gamma * net(s2).detach().cpu().numpy().max(1) * (1 - done)

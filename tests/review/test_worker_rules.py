@@ -102,6 +102,23 @@ class Data(pl.LightningDataModule):
     def train_dataloader(self):
         return DataLoader(self.train_data, batch_size=4, num_workers=8)
 """,
+    "lines that a method hands on": """
+class Stream(IterableDataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def lines(self):
+        for path in self.paths:
+            with open(path, encoding="utf-8") as source:
+                yield from source
+
+    def __iter__(self):
+        for line in self.lines():
+            yield json.loads(line)
+
+
+loader = DataLoader(Stream(find()), batch_size=4, num_workers=2)
+""",
     "a default": """
 class Chunks(IterableDataset):
     def __init__(self, path):
@@ -177,6 +194,18 @@ class Noise(IterableDataset):
 
 
 loader = DataLoader(Noise(100), num_workers=4)
+""",
+    "a source that is handed on": """
+class Chained(IterableDataset):
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def __iter__(self):
+        yield from self.first
+        yield from self.second
+
+
+loader = DataLoader(Chained(make(), make()), num_workers=4)
 """,
     "a source of any kind": """
 class Mapped(IterableDataset):

@@ -123,7 +123,7 @@ class IterableDatasetNotSharded(Rule):
 
 def _divides(owner: Class, start: Function, index: ProjectIndex) -> bool:
     """Return whether code of a dataset may divide or draw its samples."""
-    nodes: list[ast.AST] = [cls.node for cls in index.lineage(owner).classes]
+    nodes: list[ast.AST] = [statement for cls in index.lineage(owner).classes for statement in cls.node.body]
     nodes += [function.node for function in index.closure(start)]
     return bool(_DRAWS & index.reached(start)) or any(_DIVIDES.search(ast.unparse(node)) for node in nodes)
 
@@ -136,6 +136,9 @@ def _reads_all(owner: Class, start: Function, index: ProjectIndex) -> bool:
             is_yielding = loop is not None and any(isinstance(each, ast.Yield) for each in walk(loop))
             if loop is not None and is_yielding and _is_same(loop.iter, owner, function, loop.lineno, index):
                 return True
+        handed_on = (node.value for node in walk(function.node) if isinstance(node, ast.YieldFrom))
+        if any(_is_same(value, owner, function, value.lineno, index) for value in handed_on):
+            return True
         for statement, _ in function.returns:
             value = statement.value
             is_iterator = isinstance(value, ast.Call) and tail_of(dotted(value.func)) in {"iter", "map"}

@@ -128,6 +128,11 @@ def _squared(call: Call) -> ast.BinOp | None:
     value = call.node.args[0] if call.name.startswith("torch.") and call.node.args else None
     if value is None and isinstance(func, ast.Attribute):
         value = func.value
+    if isinstance(value, ast.Name):
+        # `error = reward + gamma * next_value - value`, squared below.
+        made = call.function.last_assignment(value.id, call.line)
+        is_plain = made is not None and not made.is_unpacked and not without_gradients(made.block)
+        value = made.value if made is not None and is_plain else None
     return value if isinstance(value, ast.BinOp) and _is_difference(value) else None
 
 
