@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, Function
+    from esper_agents.review.tables import Call, Class, Function
 
 LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _WORKERS = 5
+_WORKER_START = 10
 # How many of `enumerate(...)`, `tqdm(...)` and their like are looked through.
 WRAPPINGS = 3
 _COUNTING = frozenset({"range", "items", "keys", "values", "parameters", "named_parameters", "modules", "split"})
@@ -31,6 +32,57 @@ def has_no_workers(call: Call) -> bool:
     if workers is None:
         return not call.has_splat()
     return isinstance(workers, ast.Constant) and workers.value == 0
+
+
+def loaders_with_workers(index: ProjectIndex) -> dict[Class, tuple[Call, str]]:
+    """Return the classes of datasets that a loader reads in worker processes, as nothing else in the call says so.
+
+    Each comes with the first such loader and its number of workers as written. Loaders with a `worker_init_fn` are not
+    among them: it may give each worker its own part of the samples or its own seed.
+    """
+    return index.once("loaders with workers", lambda: _find_workers(index))
+
+
+def _find_workers(index: ProjectIndex) -> dict[Class, tuple[Call, str]]:
+    found: dict[Class, tuple[Call, str]] = {}
+    for call in index.calls_ending("DataLoader"):
+        data, workers = call.argument(0, "dataset"), call.argument(_WORKERS, "num_workers")
+        is_plain = (
+            call.name in LOADERS and not call.has_splat() and call.argument(_WORKER_START, "worker_init_fn") is None
+        )
+        if not is_plain or data is None or workers is None or not _may_be_positive(workers, call, index):
+            continue
+        owner = index.class_of(data, call.function, call.line)
+        if owner is not None:
+            found.setdefault(owner, (call, ast.unparse(workers)))
+    return found
+
+
+def _may_be_positive(workers: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether a number of workers is a positive constant, or a setting that is not known to be zero."""
+    for origin in index.origins(workers, call.function, call.line):
+        value = origin.value
+        if isinstance(value, ast.Constant):
+            if not value.value:
+                return False
+        elif isinstance(value, ast.Name) and value.id in origin.function.parameters:
+            default = _default_of(value.id, origin.function)
+            if not isinstance(default, ast.Constant) or not default.value:
+                return False
+    return True
+
+
+def _default_of(parameter: str, function: Function) -> ast.expr | None:
+    """Return the default of a parameter."""
+    if isinstance(function.node, ast.Module):
+        return None
+    given = function.node.args
+    plain = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(reversed(plain), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    return next((default for each, default in pairs if each.arg == parameter), None)
 
 
 def loops_over_loaders(index: ProjectIndex) -> dict[ast.Call, tuple[Block, ...]]:

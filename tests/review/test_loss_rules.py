@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.review.engine import review
+from esper_agents.review.engine import review, review_sources
 
 NET = """
 import torch
@@ -90,3 +90,18 @@ def test_a_model_with_two_ways_out_is_not_reported(found):
 
 def test_a_swapped_divergence_is_one_diagnostic(found):
     assert found("F.kl_div(F.softmax(student(x), 1), F.log_softmax(teacher(x), 1))") == ["ESP201"]
+
+
+@pytest.mark.parametrize(
+    "loss", ["F.binary_cross_entropy(F.log_softmax(model(x), 1), y)", "criterion(F.logsigmoid(net(x)), y)"]
+)
+def test_logarithms_where_probabilities_are_expected_are_reported(found, loss):
+    assert found(loss, criterion="nn.BCELoss()") == ["ESP201"]
+
+
+def test_a_divergence_with_swapped_arguments_is_told_to_swap_them():
+    source = NET.replace("{result}", "x").replace("{criterion}", "nn.KLDivLoss(reduction='batchmean')")
+    source = source.replace("{loss}", "criterion(F.softmax(teacher(x), 1), F.log_softmax(student(x), 1))")
+    (claim,) = review_sources({"train.py": source}, rules=["ESP201"]).claims
+    assert "the target is given as logarithms" in claim.message
+    assert claim.remedy.startswith("swap the two arguments")

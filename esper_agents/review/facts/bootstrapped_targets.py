@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
+from esper_agents.review.bootstrapping import is_bootstrapped, last_names, undetached
 from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.network_outputs import carries_graph
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Assignment, FileTables, Function
 
-_GAMMA = pattern(r"gamma|gammas|discount|discount_factor|discount_rate", re.IGNORECASE)
-_REWARD = pattern(r"(?:\w+_)?(?:rewards?|rews?)(?:_\w+)?|r|rs", re.IGNORECASE)
 _TERMINAL = pattern(
     r"done|term|mask|not_?end|final|finish|alive|continue|trunc|valid|episode_over|is_last|nonzero", re.IGNORECASE
 )
-_SHAPING = frozenset({"detach", "squeeze", "unsqueeze", "view", "reshape", "float", "to"})
 _STORING = frozenset(
     {
         "add",
@@ -77,7 +75,7 @@ class BootstrappedTargets(FactQuery):
         for file in files:
             for function in file.functions:
                 for found in [each for held in function.assignments.values() for each in held]:
-                    if _is_target(found):
+                    if is_bootstrapped(found):
                         yield from self._target(file, function, found, index)
                 yield from self._limits(file, function)
             yield from self._networks(file, index)
@@ -93,7 +91,7 @@ class BootstrappedTargets(FactQuery):
             yield self.problem(file, found.statement, text, remedy, assumption=assumption)
         is_free = without_gradients(found.block) or not _is_used_with_graph(name, function, found.line)
         if not is_free and carries_graph(found.value, function, found.line, index):
-            is_aside = any("target" in each.lower() for each in _names(found.value))
+            is_aside = any("target" in each.lower() for each in last_names(found.value))
             text = f"`{name}` carries the graph of the network, so the loss also moves the target towards the estimate"
             remedy = "compute it under `with torch.no_grad():`"
             if is_aside:
@@ -102,7 +100,7 @@ class BootstrappedTargets(FactQuery):
             else:
                 yield self.problem(file, found.statement, text, remedy)
         elif masked and (without_gradients(found.block) or ".detach()" in ast.unparse(found.value)):
-            rest = " and is masked at terminal states" if any(map(_TERMINAL.search, _names(found.value))) else ""
+            rest = " and is masked at terminal states" if any(map(_TERMINAL.search, last_names(found.value))) else ""
             assessment = Assessment.FINE if rest else Assessment.DESCRIPTION
             yield self.fact(file, found.statement, assessment, f"`{name}` carries no graph{rest}")
 
@@ -149,31 +147,6 @@ class BootstrappedTargets(FactQuery):
                     yield self.problem(file, held[0].statement, text, remedy)
 
 
-def _names(node: ast.AST) -> list[str]:
-    return [tail_of(dotted(each)) for each in walk(node) if isinstance(each, ast.Name | ast.Attribute)]
-
-
-def _is_target(found: Assignment) -> bool:
-    """Return whether a value is a reward plus a discounted value of something else."""
-    value = found.value
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SHAPING:
-        value = value.func.value
-    if found.is_augmented or found.is_unpacked or not isinstance(value, ast.BinOp):
-        return False
-    sums = [each for each in walk(value) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add)]
-    products = [each for each in walk(value) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult)]
-    discounted = [product for product in products if any(_GAMMA.fullmatch(name) for name in _names(product))]
-    rewarded = any(_REWARD.fullmatch(name) for each in sums for name in _names(each.left) + _names(each.right))
-    # `R = r + gamma * R` adds up rewards and takes no value of a network.
-    is_return = any(
-        found.target.rstrip("[]") in {dotted(each) for each in walk(one) if isinstance(each, ast.Name)}
-        for one in discounted
-    )
-    others = [name for each in discounted for name in _names(each) if not _GAMMA.fullmatch(name)]
-    is_value = any(re.search(r"(?i)^q|val|target|critic|next|boot|^v\d?$|net|max", name) for name in others)
-    return bool(sums) and bool(discounted) and rewarded and not is_return and is_value
-
-
 def _reads_terminal(function: Function) -> bool:
     """Return whether a function reads something that is named for the end of an episode; in doubt yes."""
     reads = {each.id for each in walk(function.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
@@ -194,30 +167,20 @@ def _is_used_with_graph(name: str, function: Function, since: int) -> bool:
             if any(
                 isinstance(below_call, ast.Name) and below_call.id == name
                 for value in given
-                for below_call in _below_calls(value)
+                for below_call in undetached(value)
             ):
                 return True
     for path, held in function.assignments.items():
         for each in held if "loss" in path.lower() else ():
-            inner = [node for node in _below_calls(each.value) if isinstance(node, ast.Name)]
+            inner = [node for node in undetached(each.value) if isinstance(node, ast.Name)]
             if each.line > since and any(node.id == name for node in inner):
                 return True
     return False
 
 
-def _below_calls(value: ast.expr) -> Iterator[ast.AST]:
-    """Yield the parts of a value, without what `detach` is called on."""
-    queue: list[ast.AST] = [value]
-    for node in queue:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"detach", "item"}:
-            continue
-        yield node
-        queue += list(ast.iter_child_nodes(node))
-
-
 def _joins_limit(value: ast.expr) -> bool:
     """Return whether a value is true both at a terminal state and at a time limit: `terminated or truncated`."""
-    names = set(_names(value))
+    names = set(last_names(value))
     has_both = any("terminated" in name for name in names) and any("truncated" in name for name in names)
     is_joined = isinstance(value, ast.BoolOp | ast.BinOp) or (
         isinstance(value, ast.Call) and tail_of(dotted(value.func)) in {"logical_or", "bitwise_or", "maximum"}

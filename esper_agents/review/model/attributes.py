@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.call_site import CallSite
+from esper_agents.review.model.effects import log_module
 from esper_agents.review.model.events import EventKind, LoopKind
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
@@ -136,6 +137,7 @@ class Attributes:
                 if ins.name == "requires_grad" and isinstance(src, Constant):
                     self._freeze(held, is_frozen=not src.value)
                 run.heap.write(held.fields, ins.name, stored)
+                log_module(run, frame, each, ins, src)
             elif isinstance(each, ClassValue):
                 run.heap.write(each.cls.scope.names, ins.name, src)
             elif isinstance(each, Namespace):

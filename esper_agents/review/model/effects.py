@@ -8,15 +8,16 @@ from esper_agents.review.model.events import EventKind, GradMode, LoopKind
 from esper_agents.review.model.heap import ELEMENTS, MODE, UNKNOWN_MODE, HeapObject, Mode, ModeSetting
 from esper_agents.review.model.knowledge import CallFacts, Effect, GraphEffect, InitialMode, ResultKind
 from esper_agents.review.model.library_calls import effect_events, library_result
-from esper_agents.review.model.modules import FROZEN, set_mode
+from esper_agents.review.model.modules import FROZEN, parts_of, set_mode
 from esper_agents.review.model.values import NONE, BoundMethod, Constant, Data, Ref, Value, constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from esper_agents.review.model.call_site import CallSite
-    from esper_agents.review.model.events import ModelEvent
+    from esper_agents.review.model.events import Frame, ModelEvent
     from esper_agents.review.model.interpreter import Interpreter
+    from esper_agents.review.model.ir import SetAttr
 
 _STORING_ONE = frozenset({"append", "add", "appendleft", "insert"})
 _STORING = _STORING_ONE | {"extend", "update"}
@@ -47,6 +48,16 @@ def hold_children(run: Interpreter, made: Ref, args: Sequence[Value]) -> None:
             run.heap.write(held.fields, str(place), part)
             place += 1
     run.heap.write(held.fields, "#holds", value=True)
+
+
+def log_module(run: Interpreter, frame: Frame, target: Ref, ins: SetAttr, value: Value) -> None:
+    """Log that a method other than a constructor, or a function, puts a module into an object."""
+    if frame.code.name == "__init__" or not isinstance(value, Ref) or run.heap[value].kind is not ResultKind.MODULE:
+        return
+    names = dict.fromkeys(run.heap[part].library for part in parts_of(run.heap, value, with_unknown=False))
+    shown = " ".join(name for name in names if name)
+    kind = EventKind.SET_MODULE
+    run.event(kind, ins.at, frame, target=target.ident, value=value.ident, name=shown, text=ins.text)
 
 
 def mark_as_layers(run: Interpreter, held: HeapObject) -> None:

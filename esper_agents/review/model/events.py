@@ -38,6 +38,8 @@ class EventKind(StrEnum):
     LOSS = "loss"
     EFFECT = "effect"
     PARAMETER = "parameter"
+    # A module becomes an attribute of another object, outside of constructors.
+    SET_MODULE = "set module"
 
 
 class GradMode(StrEnum):
@@ -139,6 +141,7 @@ class ModelEvent:
         grad: Grad mode.
         depth: Number of modules whose `forward` is running.
         target: Identity of the object it is about: the model, the container, the optimizer; -1 without one.
+        value: Identity of the module that becomes an attribute of the target; -1 without one.
         modes: Possible modes of the target.
         inputs: Sources of the arguments.
         sources, graph: Of the value stored, fetched or sent backward.
@@ -166,6 +169,7 @@ class ModelEvent:
     text: str = ""
     is_conditional: bool = False
     acts: bool | None = None
+    value: int = -1
 
     @property
     def path(self) -> str:

@@ -49,6 +49,7 @@ _NAN = pattern(r"isnan|isinf|isfinite|nan|finite")
 _SETTINGS = pattern(r"_?(?:cfg|conf|config|args|hparams|hps|opts?|options|settings|params|flags|FLAGS|hp)")
 _TESTING = ("isnan", "isinf", "isfinite")
 _ADVICE = "see by `esper torch profile` what the wait costs; keep `loss.detach()` and fetch it once after the loop"
+_STACKED = "join the norms on the device, `torch.stack(norms).norm()`, and fetch that one number every so many steps"
 
 
 class ItemInTrainingLoop(Rule):
@@ -92,7 +93,7 @@ class ItemInTrainingLoop(Rule):
             what = _waits(call, hot, index)
             if what:
                 seen.add(call.statement)
-                yield hot, self._found(call.node, what, hot, index)
+                yield hot, self._found(call, what, hot, index)
 
     def _handed_back(self, file: FileTables, index: ProjectIndex) -> Iterator[tuple[Hot, RuleMatch]]:
         """Yield what hands memory back in every step."""
@@ -124,13 +125,15 @@ class ItemInTrainingLoop(Rule):
             severity=Severity.SUGGESTION,
         )
 
-    def _found(self, node: ast.AST, what: str, hot: Hot, index: ProjectIndex) -> RuleMatch:
+    def _found(self, call: Call, what: str, hot: Hot, index: ProjectIndex) -> RuleMatch:
         on_device = _names_a_device(index)
         because = "" if on_device else "; no device is named in the reviewed files, and on the CPU nothing waits"
+        is_many = _is_for_each_parameter(call)
+        times = " for each parameter" if is_many else ""
         return self.hit(
-            node,
-            f"{what} in every training step makes the host wait for the device",
-            remedy=f"{_ADVICE}, or every so many steps",
+            call.node,
+            f"{what}{times} in every training step makes the host wait for the device",
+            remedy=_STACKED if is_many else f"{_ADVICE}, or every so many steps",
             confidence=Confidence.HIGH if on_device and hot.basis == SEEN else Confidence.MODERATE,
             basis=hot.basis + because,
             severity=Severity.SUGGESTION if hot.is_epoch else None,
@@ -222,6 +225,14 @@ def _waits(call: Call, hot: Hot, index: ProjectIndex) -> str:
     elif shows(call) and shows_tensor(call, index):
         what = f"`{call.path}` reads a tensor"
     return what
+
+
+def _is_for_each_parameter(call: Call) -> bool:
+    """Return whether a call runs in a loop over the parameters of a model."""
+    nodes = [loop.node for loop in call.block.loops()]
+    over = [node.iter for node in nodes if isinstance(node, ast.For)]
+    over += [each.iter for node in nodes for each in getattr(node, "generators", ())]
+    return any(each.tail in {"parameters", "named_parameters"} for each in call.function.calls if each.node in over)
 
 
 def _is_of_the_device(call: Call, hot: Hot) -> bool:

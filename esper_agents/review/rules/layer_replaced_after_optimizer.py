@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Severity
+from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import are_alternatives, names_in
+from esper_agents.review.model.knowledge import ResultKind
+from esper_agents.review.model.query import EventKind, runs
+from esper_agents.review.model.values import Ref
 from esper_agents.review.names import dotted, root_of
 from esper_agents.review.objects import resolve
 from esper_agents.review.rule import SEEN, FileRule
+from esper_agents.review.weighted_layers import has_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.heap import HeapObject
+    from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables
 
@@ -21,7 +29,7 @@ _OPTIMIZERS = "torch.optim."
 
 
 class LayerReplacedAfterOptimizer(FileRule):
-    """A new layer put into a model after the optimizer was given the model's parameters.
+    """A new layer put into a model, or a new model, after the optimizer was given the old parameters.
 
     ## Why it costs
     The optimizer holds the tensors that it was given, and those of the layer that is gone are among them. The new layer
@@ -71,6 +79,83 @@ class LayerReplacedAfterOptimizer(FileRule):
                             remedy=f"make {optimizer!r} after it",
                             basis=SEEN,
                         )
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield the layers and models of all files that are made after the optimizer that is to train them."""
+        if any(index.calls_ending("add_param_group")):
+            return
+        for run in runs(index):
+            for owner in _owners(run):
+                for event in _late(run, owner):
+                    yield self._found(run, event, owner)
+
+    def _found(self, run: Run, event: ModelEvent, owner: _Owner) -> ModelMatch:
+        made = owner.optimizer
+        where = f"line {made.at.line}" if made.at is not None else "above"
+        if made.at is not None and made.code is not None and made.code.file.path != event.path:
+            where = f"{made.code.file.path}:{made.at.line}"
+        what = f"the weights of this {event.text!r}"
+        if event.kind is EventKind.FORWARD:
+            what = f"the weights of {event.text!r} as it is here, which was made after it"
+        return self.model_match(
+            run.place(event, None),
+            f"the optimizer that trains this model was made before ({where}) and does not have {what}",
+            remedy="make the optimizer after it",
+            confidence=Confidence.MODERATE,
+            regions=run.regions(event) if event.kind is EventKind.FORWARD else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """An optimizer of a run with the model whose parameters it was given.
+
+    Attributes:
+        optimizer: The optimizer.
+        model: The model.
+    """
+
+    optimizer: HeapObject
+    model: HeapObject
+
+
+def _owners(run: Run) -> list[_Owner]:
+    """Return the optimizers that a run steps, with their models; none if it is unknown what one has."""
+    heap, found = run.entry.heap, []
+    for ident in dict.fromkeys(event.target for event in run.of_kind(EventKind.STEP)):
+        held = heap.objects[ident] if ident >= 0 else None
+        given = held.fields.get("#parameters") if held is not None and held.kind is ResultKind.OPTIMIZER else None
+        owner = heap[given].fields.get("#owner") if isinstance(given, Ref) else None
+        if held is None or not isinstance(owner, Ref):
+            return []
+        found.append(_Owner(held, heap[owner]))
+    return found
+
+
+def _late(run: Run, owner: _Owner) -> Iterator[ModelEvent]:
+    """Yield where a model gets weights, or is made anew, after its optimizer, and is trained then."""
+    newest = max((each.optimizer.ident for each in _owners(run)), default=-1)
+    trained = [event for event in run.forwards if run.is_sent_backward(event)]
+    model = owner.model
+    for event in run.of_kind(EventKind.SET_MODULE):
+        is_late = event.target == model.ident and event.value > newest
+        is_run = any(each.target == model.ident and each.number > event.number for each in trained)
+        has_new = any(has_weights(name) for name in event.name.split())
+        if is_late and is_run and has_new and _is_stepped(run, owner, event.number):
+            yield event
+    if any(event.target == model.ident for event in run.of_kind(EventKind.FORWARD)):
+        return
+    for event in trained:
+        new = run.object(event)
+        if new is None or new.ident <= newest or new.is_open or not _is_stepped(run, owner, event.number):
+            continue
+        if (new.cls is not None and new.cls is model.cls) or (new.library and new.library == model.library):
+            yield event
+            return
+
+
+def _is_stepped(run: Run, owner: _Owner, since: int) -> bool:
+    return any(each.target == owner.optimizer.ident and each.number >= since for each in run.of_kind(EventKind.STEP))
 
 
 def _model_of(call: Call) -> str:

@@ -10,6 +10,7 @@ from esper_agents.review.names import dotted
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import SEEN, Rule
+from esper_agents.review.weighted_layers import is_weighted_layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Class, FileTables, Function
 
-# Layers of torch that have weights.
-_LAYER = pattern(
-    r"torch\.nn\.(?:Lazy)?(?:Linear|Bilinear|Conv(?:Transpose)?[123]d|(?:Sync)?BatchNorm[123]?d?|InstanceNorm[123]d"
-    r"|GroupNorm|LayerNorm|RMSNorm|Embedding|EmbeddingBag|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell|MultiheadAttention"
-    r"|Transformer(?:En|De)coder(?:Layer)?|Transformer|PReLU)"
-)
 _TENSOR = pattern(r"torch\.(?:randn|rand|zeros|ones|empty|full|tensor|normal)")
-# How many modules in modules are looked into.
-_STEPS = 3
 _SEQUENCES = frozenset({"append", "extend", "insert"})
 # What makes layers known to a module by name, and what does so for all that it is given.
 _NAMING = frozenset({"add_module", "register_module", "register_parameter", "setattr", "__setattr__"})
@@ -95,7 +88,7 @@ def _assigned(maker: Function, index: ProjectIndex) -> Iterator[tuple[str, ast.e
     for path, assignments in maker.assignments.items():
         if len(assignments) == 1 and not assignments[0].is_unpacked:
             value = assignments[0].value
-            if any(_is_layer(each, maker, index) for each in _held(value)) or _is_trained_tensor(value, maker):
+            if any(is_weighted_layer(each, maker, index) for each in _held(value)) or _is_trained_tensor(value, maker):
                 yield path, value
 
 
@@ -105,7 +98,7 @@ def _appended(maker: Function, index: ProjectIndex) -> Iterator[tuple[str, ast.e
         made = maker.assignments.get(call.receiver, ()) if call.tail in _SEQUENCES else ()
         added = [each for value in call.node.args for each in (value, *_held(value))]
         is_plain = len(made) == 1 and isinstance(made[0].value, ast.List) and not made[0].value.elts
-        if is_plain and any(_is_layer(each, maker, index) for each in added):
+        if is_plain and any(is_weighted_layer(each, maker, index) for each in added):
             yield call.receiver, call.node
 
 
@@ -120,21 +113,6 @@ def _held(value: ast.expr) -> list[ast.expr]:
     if isinstance(value, ast.DictComp):
         return [value.value]
     return []
-
-
-def _is_layer(value: ast.expr, maker: Function, index: ProjectIndex, steps: int = _STEPS) -> bool:
-    """Return whether an expression makes a layer with weights, a sequence of such, or a module that holds one."""
-    if not isinstance(value, ast.Call) or not steps:
-        return False
-    name = resolve(dotted(value.func), maker)
-    if name == "torch.nn.Sequential":
-        return any(_is_layer(arg, maker, index, steps - 1) for arg in value.args)
-    owner = index.class_called(value, maker)
-    inner = owner.methods.get("__init__") if owner is not None and index.is_module(owner) else None
-    if inner is None:
-        return _LAYER.fullmatch(name) is not None
-    held = (assignments[-1].value for path, assignments in inner.assignments.items() if path.startswith("self."))
-    return any(_is_layer(each, inner, index, steps - 1) for each in held)
 
 
 def _is_trained_tensor(value: ast.expr, maker: Function) -> bool:

@@ -1,0 +1,211 @@
+"""Cases of ESP218 that the model follows: layers and models that are made after their optimizer, in other functions."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = """
+import copy
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torchvision.models import resnet18
+
+
+class Net(nn.Module):
+    def __init__(self, n=2):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, n)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x)))
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def new_head(model, n):
+    model.head = nn.Linear(8, n)
+
+
+"""
+
+LATE = {
+    "a method of a trainer": (
+        """
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def adapt(self, n):
+        self.model.head = nn.Linear(8, n)
+
+    def fit(self, loader):
+        self.adapt(3)
+        train(self.model, loader, self.optimizer)
+""",
+        "self.model.head = nn.Linear(8, n)",
+    ),
+    "a helper": (
+        """
+def main(loader):
+    model = resnet18()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    new_head(model, 3)
+    train(model, loader, optimizer)
+""",
+        "model.head = nn.Linear(8, n)",
+    ),
+    "a sequence": (
+        """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    head = nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 3))
+    model.head = head
+    train(model, loader, optimizer)
+""",
+        "model.head = head",
+    ),
+    "a new model for each fold": (
+        """
+def main(folds):
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for loader in folds:
+        model = Net()
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+""",
+        "F.cross_entropy(model(x), y).backward()",
+    ),
+    "a model that is made again": (
+        """
+def main(loader):
+    model = resnet18()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = resnet18(weights="DEFAULT")
+    train(model, loader, optimizer)
+""",
+        "F.cross_entropy(model(x), y).backward()",
+    ),
+    "a wider output between two trainings": (
+        """
+def main(first, second):
+    model = Net(2)
+    optimizer = torch.optim.Adam(model.parameters())
+    train(model, first, optimizer)
+    new_head(model, 4)
+    train(model, second, optimizer)
+""",
+        "model.head = nn.Linear(8, n)",
+    ),
+}
+
+EARLY = {
+    "before the optimizer": """
+def main(loader):
+    model = Net()
+    new_head(model, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, loader, optimizer)
+""",
+    "a new optimizer after it": """
+def main(first, second):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, first, optimizer)
+    new_head(model, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, second, optimizer)
+""",
+    "an optimizer of its own": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    other = Net()
+    other_optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    train(model, loader, optimizer)
+    train(other, loader, other_optimizer)
+""",
+    "added to the optimizer": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    new_head(model, 3)
+    optimizer.add_param_group({"params": model.head.parameters()})
+    train(model, loader, optimizer)
+""",
+    "an optimizer for each fold": """
+def main(folds):
+    for loader in folds:
+        model = Net()
+        optimizer = torch.optim.Adam(model.parameters())
+        train(model, loader, optimizer)
+""",
+    "a head that is not trained": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, loader, optimizer)
+    new_head(model, 3)
+    with torch.no_grad():
+        for x, _ in loader:
+            print(model(x))
+""",
+    "a layer without weights": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.drop = nn.Dropout(0.1)
+    train(model, loader, optimizer)
+""",
+    "a wrapper": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = nn.parallel.DistributedDataParallel(model)
+    train(model, loader, optimizer)
+""",
+    "a teacher": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    teacher = Net()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.no_grad():
+            wanted = teacher(x)
+        F.mse_loss(model(x), wanted).backward()
+        optimizer.step()
+""",
+    "the best model, made again to be tested": """
+def main(loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, loader, optimizer)
+    model = Net()
+    model.load_state_dict(torch.load("best.pt"))
+    model.eval()
+    for x, _ in loader:
+        print(model(x).detach())
+""",
+}
+
+
+@pytest.mark.parametrize(("body", "line"), LATE.values(), ids=LATE)
+def test_what_is_made_after_its_optimizer_is_found(found, body, line):
+    assert found("ESP218", HEAD + body) == [line]
+
+
+@pytest.mark.parametrize("body", EARLY.values(), ids=EARLY)
+def test_what_an_optimizer_has_or_does_not_train_is_left_alone(found, body):
+    assert found("ESP218", HEAD + body) == []
