@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, LoopKind
+from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
 from esper_agents.review.model.values import (
@@ -132,7 +133,7 @@ class Attributes:
                 data = run.data_of(src) if run.loops else None
                 if data is not None and data.graph:
                     name = "accumulate" if ins.reads_itself else "attribute"
-                    stored = self._stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name)
+                    stored = self.stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name)
                 if ins.name == "requires_grad" and isinstance(src, Constant):
                     self._freeze(held, is_frozen=not src.value)
                 run.heap.write(held.fields, ins.name, stored)
@@ -146,7 +147,7 @@ class Attributes:
         if isinstance(owner, Ref):
             self.run.heap.write(self.run.heap[owner].fields, "#frozen", is_frozen)
 
-    def _stored(self, target: Ref, src: Value, data: Data, site: CallSite, name: str) -> Value:
+    def stored(self, target: Ref, src: Value, data: Data, site: CallSite, name: str) -> Value:
         """Log that a value with a graph is stored in an object; return it with the event as a source."""
         event = self.run.event(
             EventKind.STORE,
@@ -174,7 +175,7 @@ class Attributes:
             if held.is_open and not graph:
                 # An object from outside keeps its identity: it may be a model.
                 return value
-            if held.container == "tuple" and items:
+            if held.container == "tuple" and items and held.cls is None:
                 parts = [self.marked(each, bit, site, graph) for each in items]
                 return self.tuple_of(site.frame, parts, site.at)
             if not held.container and held.cls is None and held.kind is ResultKind.UNKNOWN and (held.graph or graph):
@@ -304,8 +305,12 @@ class Attributes:
     def store(self, target: Ref, value: Value, site: CallSite, name: str = "append") -> None:
         """Store a value as a further element of a container."""
         run, held, frame = self.run, self.run.heap[target], site.frame
+        if held.container == "generator":
+            held.fields[LOOPS] = tuple(run.loops)
+            self._add(held, value)
+            return
         data = run.data_of(value)
-        stored = self._stored(target, value, data, site, name) if data.graph else value
+        stored = self.stored(target, value, data, site, name) if data.graph else value
         items = held.fields.get(ITEMS)
         if items is not None:
             if held.loop_depth == len(run.loops) and not frame.arms - (len(run.loops) - frame.loop_base):
@@ -322,6 +327,7 @@ class Attributes:
 
     def extend(self, target: Ref, values: Value, site: CallSite) -> None:
         """Store the elements of a value in a container."""
+        gather(self.run, values, site)
         known = self.run.heap[values].fields.get(ITEMS) if isinstance(values, Ref) else None
         for each in known if known is not None else [self.any_element(site.frame, values, site.at)]:
             self.store(target, each, site, "extend")
@@ -345,7 +351,7 @@ class Attributes:
                 name = "accumulate" if ins.reads_itself else "key"
                 has_graph = data.graph and self.run.loops
                 stored = (
-                    self._stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name) if has_graph else src
+                    self.stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name) if has_graph else src
                 )
                 self.run.heap.write(held.fields, f"[{index.value!r}]", stored)
             elif held.container or held.cls is None:
@@ -409,7 +415,8 @@ class Attributes:
         if items and len(items) <= self.run.budget.items:
             return LoopKind.ITEMS, value.ident, items
         element = items[0] if items else held.fields.get(ELEMENTS)
-        if isinstance(element, Ref) and self.run.heap[element].kind in _MODULE_LIKE:
+        members = alternatives(element) if element is not None else ()
+        if members and all(isinstance(each, Ref) and self.run.heap[each].kind in _MODULE_LIKE for each in members):
             return LoopKind.LAYERS, value.ident, None
         if isinstance(element, Constant) or (element is None and held.container == "dict"):
             return LoopKind.RANGE, value.ident, None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import builtin_calls, effects
+from esper_agents.review.model.builtin_calls import FACTORY
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode
-from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, UNKNOWN_MODE, NameScope
+from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, RECORD, UNKNOWN_MODE, NameScope
 from esper_agents.review.model.knowledge import Effect, GradEffect, ResultKind
 from esper_agents.review.model.library_calls import grad_inside, library_result
 from esper_agents.review.model.modules import acts_by_mode, forward_target, has_trainable, modes_of
@@ -29,7 +30,7 @@ from esper_agents.review.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from esper_agents.review.model.interpreter import Interpreter
     from esper_agents.review.model.ir import Call, SourcePosition, With
@@ -209,10 +210,35 @@ class Calls:
         init = run.attributes.method_of(made, "__init__")
         if isinstance(init, FunctionValue):
             self.invoke(init, site)
+        elif names := _field_names(run, cls):
+            self._fill_record(made, cls, names, site)
         else:
             run.heap[made].fields.update(site.keywords)
             effects.hold_children(run, made, site.args)
         return made
+
+    def _fill_record(self, made: Ref, cls: ClassValue, names: Sequence[str], site: CallSite) -> None:
+        """Write the fields of an instance whose class only declares them, as data classes and named tuples do."""
+        run = self.run
+        held = run.heap[made]
+        given = dict(zip(names, site.args, strict=False)) | dict(site.keywords)
+        for name in names:
+            value = given.pop(name, None)
+            if value is None:
+                value = run.attributes.in_class(cls, name)
+                if isinstance(value, Partial) and any(key == FACTORY for key, _ in value.keywords):
+                    value = self.apply(value.callee, site.given(()))
+            if value is not None:
+                held.fields[name] = value
+        held.fields.update(given)
+        if "typing.NamedTuple" in run.attributes.library_bases(cls):
+            held.container = "tuple"
+            held.fields[ITEMS] = tuple(held.fields.get(name, UNKNOWN) for name in names)
+        elif held.kind is ResultKind.UNKNOWN:
+            held.fields[RECORD] = True
+        after = run.attributes.method_of(made, "__post_init__")
+        if isinstance(after, FunctionValue):
+            self.invoke(after, site.given(()))
 
     # Objects
 
@@ -357,6 +383,14 @@ class Calls:
         if not ended:
             return self.run.run(frame, ins.body)
         return ended[0]
+
+
+def _field_names(run: Interpreter, cls: ClassValue) -> tuple[str, ...]:
+    """Return the fields that a class and its bases declare by annotations, bases first."""
+    names: dict[str, None] = {}
+    for each in reversed(run.attributes.lineage(cls)):
+        names |= dict.fromkeys(each.cls.code.declared)
+    return tuple(names)
 
 
 def _with(

@@ -66,6 +66,7 @@ class LoopRun:
         code: The loop.
         function: The function it stands in.
         kind: What it iterates over.
+        round_births: Number of heap objects when each round began.
         birth: Number of events when it began.
         births: Number of heap objects when it began.
         round: Present round, from 1.
@@ -85,6 +86,7 @@ class LoopRun:
     continues: list[Changes] = field(default_factory=list)
     entry: int = 0
     start: int = 0
+    round_births: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.review.model import ir
 from esper_agents.review.model.budget import Budget, BudgetSpentError
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
-from esper_agents.review.model.heap import ELEMENTS, ITEMS, ClassObject, Heap, HeapObject, NameScope
+from esper_agents.review.model.heap import ELEMENTS, ITEMS, RECORD, ClassObject, Heap, HeapObject, NameScope
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.operations import decided, operate, subscripted
 from esper_agents.review.model.values import (
@@ -145,7 +145,7 @@ class Interpreter:
             return value
         if isinstance(value, Ref):
             held = self.heap[value]
-            if held.container:
+            if self.is_container(held):
                 return self._data_of_container(value)
             kind = held.kind if held.kind in {ResultKind.TENSOR, ResultKind.NUMBER} else ResultKind.UNKNOWN
             return Data(kind, held.sources, held.graph)
@@ -161,15 +161,23 @@ class Interpreter:
             return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
         return Data(ResultKind.NUMBER)
 
+    @staticmethod
+    def is_container(held: HeapObject) -> bool:
+        """Return whether an object is made of what it holds: a container, or a record such as a data class."""
+        return bool(held.container) or RECORD in held.fields
+
     def _data_of_container(self, value: Ref, seen: frozenset[int] = frozenset()) -> Data:
         held = self.heap[value]
         if value.ident in seen:
             return UNKNOWN
         parts = [held.fields[ELEMENTS]] if ELEMENTS in held.fields else []
         parts += [*held.fields.get(ITEMS, ())] if held.fields.get(ITEMS) else []
+        parts += [
+            each for key, each in held.fields.items() if key[0] == "[" or (held.cls is not None and key[0] != "#")
+        ]
         sources, graph = held.sources, held.graph
         for part in (each for one in parts for each in alternatives(one)):
-            is_container = isinstance(part, Ref) and self.heap[part].container
+            is_container = isinstance(part, Ref) and self.is_container(self.heap[part])
             data = (
                 self._data_of_container(part, seen | {value.ident})
                 if is_container and isinstance(part, Ref)
@@ -340,6 +348,7 @@ class Interpreter:
         """Run one round of a loop; return whether another may follow."""
         ins = loop.code
         loop.start, loop.continues = self.heap.mark(), []
+        loop.round_births.append(len(self.heap.objects))
         if iterable is None:
             self.run(frame, ins.head)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.events import EventKind, GradMode
+from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
 from esper_agents.review.model.knowledge import CallFacts, Effect, GradEffect, GraphEffect, InitialMode, ResultKind
 from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, parts_of
@@ -58,6 +59,8 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
         sources, graph = sources | data.sources, graph | data.graph
         certain = certain or bool(data.graph and data.graph_certain)
     inputs = Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
+    if Effect.APPLY in facts.effects and len(args) > 1:
+        return mapped(run, site.frame, args[1], args[2:] or args[:1], site.at)
     run_closures(run, site)
     if not facts.keeps_arguments:
         for each in site.values:

@@ -177,9 +177,39 @@ class Run:
         return all((each[0] if each else None) is not (own[0] if own else None) for each in inner)
 
     def turn(self, event: ModelEvent) -> LoopRun | None:
-        """Return the innermost loop around an event over data or numbers; None for `while`, and without one."""
+        """Return the innermost loop around an event over data or numbers, or a `while` that asks for new inputs."""
         first = next(self.turns(event), None)
-        return first[0] if first is not None and first[0].kind is not LoopKind.WHILE else None
+        if first is None or (first[0].kind is LoopKind.WHILE and not self._asks_for_inputs(event, first[0])):
+            return None
+        return first[0]
+
+    def _asks_for_inputs(self, event: ModelEvent, loop: LoopRun) -> bool:
+        """Return whether a call in the loop, such as `queue.get()`, makes the inputs of an event, and no model does."""
+        models = self._union(forward.bit for forward in self.forwards)
+        calls = [
+            one
+            for one in self.of_kind(EventKind.CALL, EventKind.FORWARD)
+            if one.bit & event.inputs and not one.bit & models and not one.inputs & models
+        ]
+        return any(any(each is loop for each, _ in one.loops) for one in calls)
+
+    def is_set_within(self, event: ModelEvent) -> bool:
+        """Return whether the mode of a forward is set by a function of the run that also leads to the forward.
+
+        Unknown callers may turn gradients off around a function, but not between what it does itself.
+        """
+        around = self._frames(event)
+        return any(frame in around for setter in self.setters(event) for frame in self._frames(setter))
+
+    @staticmethod
+    def _frames(event: ModelEvent) -> set[Frame]:
+        """Return the activations of functions that lead to an event."""
+        found = set()
+        frame: Frame | None = event.frame
+        while frame is not None and frame.parent is not None:
+            found.add(frame)
+            frame = frame.parent
+        return found
 
     def is_carried(self, event: ModelEvent, loop: LoopRun) -> bool:
         """Return whether the graph of a stored value reaches back into an earlier round of a loop."""
@@ -193,11 +223,13 @@ class Run:
         return False
 
     def outlives(self, event: ModelEvent, loop: LoopRun) -> bool:
-        """Return whether the object of an event is there before a loop begins."""
+        """Return whether the object of an event is there before a loop, or the round of the event, begins."""
         held = self.object(event)
         if held is None or held.fields.get("#bounded"):
             return False
-        return held.ident < loop.births or (held.is_open and not held.sources)
+        number = next((each for one, each in event.loops if one is loop), 1)
+        births = loop.round_births[number - 1] if number <= len(loop.round_births) else loop.births
+        return held.ident < births or (held.is_open and not held.sources)
 
     def is_emptied_in(self, event: ModelEvent, loop: LoopRun) -> bool:
         """Return whether a loop removes elements from the object of an event."""

@@ -41,26 +41,31 @@ def _reaching(index: ProjectIndex) -> set[int]:
                 by_name.setdefault(name, []).append(function)
             for name in _references(function):
                 by_reference.setdefault(name, []).append(function)
-    registries = _Registries(index)
+    return _closure(by_name, by_reference, _Registries(index)) | hooks
+
+
+def _closure(
+    by_name: dict[str, list[Function]], by_reference: dict[str, list[Function]], registries: _Registries
+) -> set[int]:
+    """Return the functions from which calls, or functions held as values, may lead to a seed."""
     found: set[int] = set()
     edge = [*sorted(TRAINING), *sorted(EVALUATION)]
     seen = set(edge)
     while edge:
         sought = edge.pop()
-        calling, referring = by_name.get(sought, ()), by_reference.get(sought, ())
-        if len(calling) > MOST_CALLERS and sought not in TRAINING | EVALUATION:
-            calling = ()
-        if len(referring) > MOST_CALLERS or sought in TRAINING | EVALUATION:
-            referring = ()
-        for function in (*calling, *referring):
+        is_seed = sought in TRAINING | EVALUATION
+        calling, referring = by_name.get(sought, []), by_reference.get(sought, [])
+        mentioning = calling if is_seed or len(calling) <= MOST_CALLERS else []
+        if not is_seed and len(referring) <= MOST_CALLERS:
+            mentioning = [*mentioning, *referring]
+        for function in mentioning:
             if id(function.node) in found or (sought in EVALUATION and not _repeats(function)):
                 continue
             found.add(id(function.node))
-            for name in (_called_as(function), *registries.of(function)):
-                if name and name not in seen:
-                    seen.add(name)
-                    edge.append(name)
-    return found | hooks
+            names = {name for name in (_called_as(function), *registries.of(function)) if name}
+            edge += sorted(names - seen)
+            seen |= names
+    return found
 
 
 class _Registries:
@@ -94,25 +99,26 @@ class _Registries:
 
 
 def _values(value: ast.expr) -> Iterator[str]:
-    """Yield the last names of what a value holds or passes on: `{"a": f}`, `[f, g]`, `partial(f, x)`, `f if x else g`."""
-    match value:
-        case ast.Name() | ast.Attribute():
-            yield dotted(value).rpartition(".")[2]
-        case ast.Dict():
-            for each in value.values:
+    """Yield the last names of what a value holds or passes on: `{"a": f}`, `[f, g]`, `partial(f, x)`."""
+    if isinstance(value, ast.Name | ast.Attribute):
+        yield dotted(value).rpartition(".")[2]
+    elif isinstance(value, ast.Call):
+        for each in (*value.args, *(keyword.value for keyword in value.keywords)):
+            if isinstance(each, ast.Name | ast.Attribute):
                 yield from _values(each)
-        case ast.List() | ast.Tuple() | ast.Set():
-            for each in value.elts:
-                yield from _values(each)
-        case ast.IfExp():
-            yield from _values(value.body)
-            yield from _values(value.orelse)
-        case ast.Subscript():
-            yield from _values(value.value)
-        case ast.Call():
-            for each in (*value.args, *(keyword.value for keyword in value.keywords)):
-                if isinstance(each, ast.Name | ast.Attribute):
-                    yield from _values(each)
+    else:
+        for each in _members(value):
+            yield from _values(each)
+
+
+def _members(value: ast.expr) -> list[ast.expr]:
+    if isinstance(value, ast.Dict):
+        return value.values
+    if isinstance(value, ast.List | ast.Tuple | ast.Set):
+        return value.elts
+    if isinstance(value, ast.IfExp):
+        return [value.body, value.orelse]
+    return [value.value] if isinstance(value, ast.Subscript) else []
 
 
 def _references(function: Function) -> set[str]:
