@@ -88,14 +88,14 @@ def _sent_with(run: Run, store: ModelEvent, loop: LoopRun, number: int) -> Model
 
 def _are_proven(run: Run, graph: int, sent: ModelEvent, loop: LoopRun, number: int) -> bool:
     """Return whether the graph of a round that a value holds is surely there: a part of what was sent backward."""
-    own = [event for event in run.events if graph & event.bit and (loop, number) in event.loops]
-    closure = run.expanded(sent.graph)
-    return bool(own) and any(closure & event.bit for event in own)
+    proven = run.proven(sent.graph)
+    return any(graph & proven & event.bit and (loop, number) in event.loops for event in run.events)
 
 
 def _is_loss(run: Run, store: ModelEvent, sent: ModelEvent) -> bool:
     if sent.sources & ~store.sources == 0:
         return True
     direct = sent.graph & store.graph
-    losses = [event for event in run.of_kind(EventKind.LOSS) if event.bit & sent.sources and not event.depth]
+    inside = [event for event in run.of_kind(EventKind.LOSS) if event.bit & sent.sources]
+    losses = [event for event in inside if not event.depth] or inside[-1:]
     return any(event.bit & store.sources for event in losses) if losses else direct == sent.graph

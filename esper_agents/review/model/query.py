@@ -93,6 +93,32 @@ class Run:
                 seen |= event.graph
         return seen
 
+    def proven(self, graph: int) -> int:
+        """Return the events of a graph sent backward that surely are in it, with the arguments of unknown calls.
+
+        That a product goes backward proves the graph of one factor: of a model, if one is there, rather than of the
+        result of an unknown call.
+        """
+        found, edge = 0, graph
+        while edge:
+            events = [event for event in self.events if edge & event.bit]
+            ranks = [self._rank(event) for event in events]
+            certain = self._union(each.bit for each, rank in zip(events, ranks, strict=True) if rank == max(ranks))
+            found |= certain
+            edge = self._union(event.graph for event in events if certain & event.bit and event.kind in _MADE) & ~found
+        return found
+
+    def _rank(self, event: ModelEvent) -> int:
+        """Return how likely an event records a graph: a trained model, something that runs, or what comes from outside."""
+        is_model = event.kind is EventKind.FORWARD and event.name != "frozen" and self.is_model(event)
+        if is_model or event.kind is EventKind.PARAMETER:
+            return 2
+        return int(bool(self.expanded(event.bit) & self._forward_bits))
+
+    @cached_property
+    def _forward_bits(self) -> int:
+        return self._union(event.bit for event in self.of_kind(EventKind.FORWARD))
+
     def object(self, event: ModelEvent) -> HeapObject | None:
         """Return the object that an event is about."""
         return self.entry.object(event)
