@@ -94,7 +94,8 @@ class Attributes:
         data = self._data_attribute(held, name)
         if data is not None:
             return data
-        if held.kind is not ResultKind.UNKNOWN or self._is_method_name(held, name):
+        is_foreign = held.cls is not None and held.is_open and self.run.knowledge.method(held.kind, name) is None
+        if (held.kind is not ResultKind.UNKNOWN and not is_foreign) or self._is_method_name(held, name):
             return BoundMethod(value, name)
         child = self.run.part(frame, at, held, f"{held.path}.{name}")
         self.run.heap.write(held.fields, name, child)

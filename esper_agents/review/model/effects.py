@@ -75,7 +75,10 @@ def call_method(run: Interpreter, method: BoundMethod, site: CallSite) -> Value:
         recorded = (data.graph | inputs.graph) if run.grad is not GradMode.OFF else 0
         kept = recorded if data.kind is not ResultKind.NUMBER else 0
         return Data(data.kind, data.sources | inputs.sources, kept)
-    return library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
+    result = library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
+    if -1 in facts.writes:
+        run.written(site, receiver, result)
+    return result
 
 
 def _method_of_object(run: Interpreter, receiver: Ref, name: str, site: CallSite) -> Value:

@@ -145,6 +145,7 @@ class ModelEvent:
         inputs: Sources of the arguments.
         sources, graph: Of the value stored, fetched or sent backward.
         graph_certain: Whether the graph is there on all joined paths.
+        may_be_reset: Whether a branch may have set back the sum that a value is added to.
         name: Method or effect.
         text: The expression, for messages.
         is_conditional: Whether a branch inside its function decides about it.
@@ -164,6 +165,7 @@ class ModelEvent:
     sources: int = 0
     graph: int = 0
     graph_certain: bool = True
+    may_be_reset: bool = False
     name: str = ""
     text: str = ""
     is_conditional: bool = False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import ir
 from esper_agents.review.model.budget import Budget, BudgetSpentError
+from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
 from esper_agents.review.model.heap import ELEMENTS, ITEMS, RECORD, ClassObject, Heap, HeapObject, NameScope
 from esper_agents.review.model.knowledge import ResultKind
@@ -221,12 +222,9 @@ class Interpreter:
             watch.see(self, frame, name, value)
 
     def _accumulated(self, frame: Frame, value: Value, at: ir.SourcePosition, text: str, target: int) -> Value:
-        """Log that a value computed from its former self is stored; later uses carry the event as a source.
-
-        Where a branch may have set the sum back, it is not certain that it holds the graphs of earlier rounds.
-        """
+        """Log that a value computed from its former self is stored; later uses carry the event as a source."""
         data = self.data_of(value)
-        if not data.graph or not isinstance(value, Data):
+        if not data.graph or not any(isinstance(each, Data) and each.graph for each in alternatives(value)):
             return value
         former = self.data_of(self.world.lookup(self, frame.scope, text))
         stored = self.event(
@@ -236,11 +234,19 @@ class Interpreter:
             target=target,
             sources=data.sources,
             graph=data.graph,
-            graph_certain=data.graph_certain and (former.graph_certain or not former.graph),
+            graph_certain=data.graph_certain,
+            may_be_reset=bool(former.graph) and not former.graph_certain,
             name="accumulate",
             text=text,
         )
-        return Data(data.kind, data.sources | stored.bit, data.graph, data.graph_certain)
+        return self.attributes.marked(value, stored.bit, CallSite(frame, at))
+
+    def written(self, site: CallSite, value: Value, result: Value) -> None:
+        """Bind the result of a method that writes its receiver, `total.add_(loss)`, to the name of the receiver."""
+        name = site.text.rpartition(".")[0]
+        names = site.frame.scope.names
+        if names.get(name) == value and self.loops:
+            self.heap.write(names, name, self._accumulated(site.frame, result, site.at, name, -1))
 
     def _attr(self, frame: Frame, ins: ir.Attr) -> None:
         frame.temps[ins.dst] = self.attributes.get(frame, frame.temps[ins.obj], ins.name, ins.at)
