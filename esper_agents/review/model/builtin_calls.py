@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind
 from esper_agents.review.model.generators import gather, mapped
-from esper_agents.review.model.heap import ELEMENTS, ITEMS
+from esper_agents.review.model.heap import BOUNDED, ELEMENTS, ITEMS
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.library_calls import iterator_over
 from esper_agents.review.model.values import (
@@ -124,6 +124,16 @@ def _list(
             return iterator_over(run, frame, args[0], at)
     made = run.attributes.container(frame, "list", at, ())
     run.attributes.extend(made, args[0], CallSite(frame, at))
+    return made
+
+
+def _deque(
+    run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
+) -> Value:
+    made = _list(run, frame, args[:1], {}, at)
+    limit = args[1] if len(args) > 1 else keywords.get("maxlen", NONE)
+    if limit != NONE and isinstance(made, Ref):
+        run.heap[made].fields[BOUNDED] = True
     return made
 
 
@@ -368,7 +378,8 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("builtins.str", "builtins.repr", "builtins.format", "builtins.input"), _text),
     **dict.fromkeys(("builtins.sorted", "builtins.reversed", "builtins.iter", "itertools.islice"), _same),
     **dict.fromkeys(("itertools.cycle", "itertools.chain", "copy.copy"), _same),
-    **dict.fromkeys(("builtins.list", "builtins.tuple", "builtins.set", "collections.deque"), _list),
+    **dict.fromkeys(("builtins.list", "builtins.tuple", "builtins.set"), _list),
+    "collections.deque": _deque,
     **dict.fromkeys(("builtins.dict", "collections.OrderedDict", "types.SimpleNamespace"), _dict),
     **dict.fromkeys(("builtins.max", "builtins.min"), _largest),
     **dict.fromkeys(("builtins.vars", "builtins.globals", "builtins.locals"), _vars),

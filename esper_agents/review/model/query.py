@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
-from esper_agents.review.model.heap import Mode
+from esper_agents.review.model.heap import BOUNDED, Mode
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.modules import parts_of
 from esper_agents.review.model.program import program_of
@@ -109,7 +109,7 @@ class Run:
         return found
 
     def _rank(self, event: ModelEvent) -> int:
-        """Return how likely an event records a graph: a trained model, something that runs, or what comes from outside."""
+        """Return how likely an event records a graph: a trained model most, then what runs, then what is unknown."""
         is_model = event.kind is EventKind.FORWARD and event.name != "frozen" and self.is_model(event)
         if is_model or event.kind is EventKind.PARAMETER:
             return 2
@@ -251,7 +251,7 @@ class Run:
     def outlives(self, event: ModelEvent, loop: LoopRun) -> bool:
         """Return whether the object of an event is there before a loop, or the round of the event, begins."""
         held = self.object(event)
-        if held is None or held.fields.get("#bounded"):
+        if held is None or held.fields.get(BOUNDED):
             return False
         number = next((each for one, each in event.loops if one is loop), 1)
         births = loop.round_births[number - 1] if number <= len(loop.round_births) else loop.births
