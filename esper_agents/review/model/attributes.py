@@ -9,6 +9,7 @@ from esper_agents.review.model.events import EventKind, LoopKind
 from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
+from esper_agents.review.model.modules import owners_of
 from esper_agents.review.model.values import (
     NUMBER,
     UNKNOWN,
@@ -25,6 +26,7 @@ from esper_agents.review.model.values import (
     Value,
     alternatives,
     join,
+    joined,
 )
 
 if TYPE_CHECKING:
@@ -48,12 +50,14 @@ class Attributes:
 
     def get(self, frame: Frame, value: Value, name: str, at: SourcePosition) -> Value:
         """Return an attribute of a value."""
+        if name == "grad" and self.run.loops:
+            self.run.event(EventKind.EFFECT, at, frame, name="gradient")
         if isinstance(value, Ref):
             return self._of_object(frame, value, name, at)
         if isinstance(value, Library):
             return Library(f"{value.path}.{name}")
         if isinstance(value, Union):
-            return self._joined([self.get(frame, each, name, at) for each in value.values])
+            return joined([self.get(frame, each, name, at) for each in value.values])
         if isinstance(value, Namespace | ClassValue | Super):
             return self._of_definition(value, name)
         return self._of_data(value, name)
@@ -127,6 +131,8 @@ class Attributes:
     def set(self, frame: Frame, value: Value, ins: SetAttr, src: Value) -> None:
         """Write an attribute."""
         run = self.run
+        if ins.name == "grad":
+            self._clear(frame, value, ins)
         for each in alternatives(value):
             if isinstance(each, Ref):
                 held = run.heap[each]
@@ -142,6 +148,13 @@ class Attributes:
                 run.heap.write(each.cls.scope.names, ins.name, src)
             elif isinstance(each, Namespace):
                 run.heap.write(run.world.scope(run, each.file).names, ins.name, src)
+
+    def _clear(self, frame: Frame, value: Value, ins: SetAttr) -> None:
+        """Log that the gradient of a parameter is replaced: `parameter.grad = None`."""
+        held = self.run.heap[value] if isinstance(value, Ref) else None
+        owner = held.fields.get(OWNER) if held is not None else None
+        owners = owners_of(self.run.heap, owner) if isinstance(owner, Ref) else frozenset()
+        self.run.event(EventKind.CLEAR_GRADIENTS, ins.at, frame, owners=owners, text=ins.text)
 
     def _freeze(self, held: HeapObject, *, is_frozen: bool) -> None:
         owner = held.fields.get(OWNER)
@@ -169,7 +182,7 @@ class Attributes:
             certain = value.graph_certain if value.graph else True
             return Data(value.kind, value.sources | bit, value.graph | graph, certain)
         if isinstance(value, Union):
-            return self._joined([self.marked(each, bit, site, graph) for each in value.values])
+            return joined([self.marked(each, bit, site, graph) for each in value.values])
         if isinstance(value, Ref):
             held = self.run.heap[value]
             items = held.fields.get(ITEMS)
@@ -282,16 +295,10 @@ class Attributes:
             known = held.fields.get(ITEMS) if held is not None else None
             if known is None:
                 made = self.container(frame, ins.kind, ins.at)
-                self.run.heap[made].fields[ELEMENTS] = self._joined([*items, self.any_element(frame, item, ins.at)])
+                self.run.heap[made].fields[ELEMENTS] = joined([*items, self.any_element(frame, item, ins.at)])
                 return made
             flat += known
         return self.container(frame, ins.kind, ins.at, tuple(flat))
-
-    def _joined(self, parts: list[Value]) -> Value:
-        result = parts[0]
-        for part in parts[1:]:
-            result = join(result, part)
-        return result
 
     def concatenated(self, frame: Frame, left: Value, right: Value, at: SourcePosition) -> Value:
         """Return the container that holds the elements of two."""
@@ -300,7 +307,7 @@ class Attributes:
             return self.container(frame, "list", at, (*parts[0], *parts[1]))
         made = self.container(frame, "list", at)
         elements = [self.any_element(frame, each, at) for each in (left, right)]
-        self.run.heap[made].fields[ELEMENTS] = self._joined(elements)
+        self.run.heap[made].fields[ELEMENTS] = joined(elements)
         return made
 
     def store(self, target: Ref, value: Value, site: CallSite, name: str = "append") -> None:
@@ -359,30 +366,6 @@ class Attributes:
                 name = "append" if not ins.text else "accumulate" if ins.reads_itself else "item"
                 self.store(each, src, CallSite(frame, ins.at, text=ins.text), name)
 
-    def unpacked(self, frame: Frame, value: Value, count: int, star: int) -> list[Value]:
-        """Return the parts of a value that is unpacked into so many targets."""
-        if isinstance(value, Union):
-            known = [self.unpacked(frame, each, count, star) for each in value.values]
-            return [self._joined([parts[place] for parts in known]) for place in range(count)]
-        held = self.run.heap[value] if isinstance(value, Ref) else None
-        if held is not None:
-            items = held.fields.get(ITEMS)
-            if items is not None and star < 0 and len(items) == count:
-                return list(items)
-            if held.container and (items or ELEMENTS in held.fields):
-                element = self.any_element(frame, value, frame.code.start)
-                return [element] * count
-            parts: list[Value] = []
-            for place in range(count):
-                key = f"[{place}]"
-                if key not in held.fields:
-                    child = self.run.part(frame, held.at or frame.code.start, held, f"{held.path}{key}")
-                    self.run.heap.write(held.fields, key, child)
-                parts.append(held.fields[key])
-            return parts
-        data = self.run.data_of(value)
-        return [Data(data.kind, data.sources, data.graph, data.graph_certain)] * count
-
     # Iteration
 
     def iteration(self, frame: Frame, value: Value | None) -> tuple[LoopKind, int, tuple[Value, ...] | None]:
@@ -437,7 +420,7 @@ class Attributes:
         """Return an element of a value; `bit` is the event of the loop that goes over it."""
         run = self.run
         if isinstance(value, Union):
-            return self._joined([self.any_element(frame, each, at, bit) for each in value.values])
+            return joined([self.any_element(frame, each, at, bit) for each in value.values])
         if not isinstance(value, Ref):
             data = run.data_of(value)
             return Data(data.kind, data.sources | bit, data.graph, data.graph_certain)
@@ -448,7 +431,7 @@ class Attributes:
         parts += [held.fields[ELEMENTS]] if ELEMENTS in held.fields else []
         if held.kind in _MODULE_LIKE:
             parts += [each for key, each in held.fields.items() if key[0].isdigit()]
-        return self._joined(parts) if parts else self._new_element(frame, held, at, bit)
+        return joined(parts) if parts else self._new_element(frame, held, at, bit)
 
     def _element_of_iterator(self, frame: Frame, held: HeapObject, at: SourcePosition, bit: int) -> Value:
         if held.container == "iterator":

@@ -174,7 +174,9 @@ def _getattr(
 def _setattr(
     run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
 ) -> Value:
-    del frame, keywords, at
+    del keywords
+    if len(args) > 1 and args[1] == constant("grad"):
+        run.event(EventKind.CLEAR_GRADIENTS, at, frame, text="setattr")
     if len(args) > 2 and isinstance(args[0], Ref) and isinstance(args[1], Constant):  # noqa: PLR2004 - the signature
         run.heap.write(run.heap[args[0]].fields, str(args[1].value), args[2])
     return NONE

@@ -26,6 +26,7 @@ from esper_agents.review.model.values import (
     Ref,
     Union,
     Value,
+    alternatives,
     join,
 )
 
@@ -263,6 +264,8 @@ class Calls:
             effects.mark_as_layers(run, held)
         inputs = effects.inputs_of(run, site)
         is_outer, is_trained = not run.depth, has_trainable(run.heap, target)
+        method = run.attributes.method_of(target, "forward") or run.attributes.method_of(target, "__call__")
+        is_known = isinstance(method, FunctionValue) or held.kind is ResultKind.MODULE
         event = run.event(
             EventKind.FORWARD,
             site.at,
@@ -274,10 +277,10 @@ class Calls:
             graph=inputs.graph,
             name="" if is_trained else "frozen",
             text=site.text,
+            hands_over=not is_known and hands_over_optimizer(run, site),
         )
         is_recorded = run.grad is not GradMode.OFF
         own = event.bit if is_recorded and is_trained else 0
-        method = run.attributes.method_of(target, "forward") or run.attributes.method_of(target, "__call__")
         if not isinstance(method, FunctionValue):
             run_closures(run, site)
             for each in site.values if held.kind is ResultKind.UNKNOWN else ():
@@ -314,7 +317,13 @@ class Calls:
             return Data(ResultKind.UNKNOWN, inputs.sources, 0)
         inputs = effects.inputs_of(run, site)
         event = run.event(
-            EventKind.CALL, site.at, site.frame, inputs=inputs.sources, graph=inputs.graph, text=site.text
+            EventKind.CALL,
+            site.at,
+            site.frame,
+            inputs=inputs.sources,
+            graph=inputs.graph,
+            text=site.text,
+            hands_over=hands_over_optimizer(run, site),
         )
         run_closures(run, site)
         for each in site.values:
@@ -417,6 +426,23 @@ def forget(run: Interpreter, value: Value, seen: frozenset[int] = frozenset()) -
     for each in list(held.fields.values()):
         if isinstance(each, Ref):
             forget(run, each, seen | {value.ident})
+
+
+def hands_over_optimizer(run: Interpreter, site: CallSite) -> bool:
+    """Return whether the arguments of a call are or hold an optimizer."""
+    seen: set[int] = set()
+    edge = [each for value in site.values for each in alternatives(value) if isinstance(each, Ref)]
+    while edge:
+        ref = edge.pop()
+        held = run.heap[ref]
+        if held.kind is ResultKind.OPTIMIZER:
+            return True
+        if ref.ident in seen or held.kind is ResultKind.MODULE:
+            continue
+        seen.add(ref.ident)
+        edge += [each for each in held.fields.values() if isinstance(each, Ref)]
+        edge += [each for each in held.fields.get(ITEMS) or () if isinstance(each, Ref)]
+    return False
 
 
 def run_closures(run: Interpreter, site: CallSite) -> None:

@@ -78,6 +78,8 @@ def call_method(run: Interpreter, method: BoundMethod, site: CallSite) -> Value:
     result = library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
     if -1 in facts.writes:
         run.written(site, receiver, result)
+        if ".grad" in site.text:
+            run.event(EventKind.CLEAR_GRADIENTS, site.at, site.frame, text=site.text)
     return result
 
 

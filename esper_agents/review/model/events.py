@@ -148,6 +148,8 @@ class ModelEvent:
         may_be_reset: Whether a branch may have set back the sum that a value is added to.
         name: Method or effect.
         text: The expression, for messages.
+        owners: Modules whose parameters an optimizer steps or a call clears, as far as they are known.
+        hands_over: Whether code that is not known receives an optimizer, or an object that holds one.
         is_conditional: Whether a branch inside its function decides about it.
         acts: Whether the target acts differently in the two modes, None if unknown.
     """
@@ -168,6 +170,8 @@ class ModelEvent:
     may_be_reset: bool = False
     name: str = ""
     text: str = ""
+    owners: frozenset[int] = frozenset()
+    hands_over: bool = False
     is_conditional: bool = False
     acts: bool | None = None
 

@@ -10,7 +10,7 @@ from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
 from esper_agents.review.model.heap import ELEMENTS, ITEMS, RECORD, ClassObject, Heap, HeapObject, NameScope
 from esper_agents.review.model.knowledge import ResultKind
-from esper_agents.review.model.operations import decided, operate, subscripted
+from esper_agents.review.model.operations import decided, operate, subscripted, unpacked
 from esper_agents.review.model.values import (
     NONE,
     UNKNOWN,
@@ -273,7 +273,7 @@ class Interpreter:
         frame.temps[ins.dst] = self.attributes.build(frame, ins, items, keys)
 
     def _unpack(self, frame: Frame, ins: ir.Unpack) -> None:
-        parts = self.attributes.unpacked(frame, frame.temps[ins.src], len(ins.dsts), ins.star)
+        parts = unpacked(self, frame, frame.temps[ins.src], len(ins.dsts), ins.star)
         for dst, part in zip(ins.dsts, parts, strict=True):
             frame.temps[dst] = part
 

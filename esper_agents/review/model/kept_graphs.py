@@ -60,7 +60,7 @@ def _find(index: ProjectIndex) -> Iterator[KeptGraph]:
 
 
 def _steps_at_times(run: Run, loop: LoopRun) -> bool:
-    """Return whether the optimizer steps in some rounds only: a sum set back by a branch may be of one step's batches."""
+    """Return whether the optimizer steps in some rounds only: what a branch sets back may be the sum of one step."""
     return any(
         event.is_conditional and any(each is loop for each, _ in event.loops) for event in run.of_kind(EventKind.STEP)
     )

@@ -8,7 +8,7 @@ from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
 from esper_agents.review.model.knowledge import CallFacts, Effect, GradEffect, GraphEffect, InitialMode, ResultKind
-from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, parts_of
+from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, owners_of, parts_of
 from esper_agents.review.model.values import (
     NONE,
     NUMBER,
@@ -40,6 +40,7 @@ _EVENTS = {
     Effect.EMPTY: EventKind.EMPTY,
     Effect.LOSS: EventKind.LOSS,
 }
+_OWNING = frozenset({Effect.STEP, Effect.CLEAR_GRADIENTS})
 # Say how a result is made, and are no part of it.
 _SETTINGS = frozenset({"device", "dtype"})
 _DATA = frozenset({ResultKind.TENSOR, ResultKind.ARRAY, ResultKind.UNKNOWN})
@@ -92,6 +93,7 @@ def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite,
             sources=data.sources,
             graph=data.graph,
             graph_certain=data.graph_certain,
+            owners=owners_of(run.heap, subject) if effect in _OWNING and isinstance(subject, Ref) else frozenset(),
             name=name if kind is not EventKind.EFFECT else effect.value,
             text=site.text,
         )

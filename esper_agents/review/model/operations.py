@@ -28,6 +28,7 @@ from esper_agents.review.model.values import (
     alternatives,
     constant,
     join,
+    joined,
 )
 
 if TYPE_CHECKING:
@@ -256,3 +257,28 @@ def _any_item(interpreter: Interpreter, frame: Frame, value: Ref, at: SourcePosi
             frame, at, f"{held.path}[]", sources=held.sources, graph=held.graph, is_open=held.is_open
         )
     return found
+
+
+def unpacked(run: Interpreter, frame: Frame, value: Value, count: int, star: int) -> list[Value]:
+    """Return the parts of a value that is unpacked into so many targets."""
+    if isinstance(value, Union):
+        known = [unpacked(run, frame, each, count, star) for each in value.values]
+        return [joined([parts[place] for parts in known]) for place in range(count)]
+    held = run.heap[value] if isinstance(value, Ref) else None
+    if held is not None:
+        items = held.fields.get(ITEMS)
+        if items is not None and star < 0 and len(items) == count:
+            return list(items)
+        if held.container and (items or ELEMENTS in held.fields):
+            element = run.attributes.any_element(frame, value, frame.code.start)
+            return [element] * count
+        parts: list[Value] = []
+        for place in range(count):
+            key = f"[{place}]"
+            if key not in held.fields:
+                child = run.part(frame, held.at or frame.code.start, held, f"{held.path}{key}")
+                run.heap.write(held.fields, key, child)
+            parts.append(held.fields[key])
+        return parts
+    data = run.data_of(value)
+    return [Data(data.kind, data.sources, data.graph, data.graph_certain)] * count
