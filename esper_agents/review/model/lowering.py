@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model import ir
-from esper_agents.review.model.lowering_names import bound_names, is_main_guard, names_read, none_test
+from esper_agents.review.model.lowering_names import bound_names, is_main_guard, names_read, none_test, template
 from esper_agents.review.names import dotted
 
 if TYPE_CHECKING:
@@ -377,7 +377,7 @@ class _Lowering:
 
     def _joinedstr(self, node: ast.JoinedStr) -> int:
         parts = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
-        return self._operator(node, "text", "", *parts)
+        return self._operator(node, "text", template(node), *parts)
 
     def _slice(self, node: ast.Slice) -> int:
         parts = [each for each in (node.lower, node.upper, node.step) if each is not None]

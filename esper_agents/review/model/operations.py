@@ -92,8 +92,17 @@ def operate(interpreter: Interpreter, frame: Frame, ins: Op, operands: Sequence[
                 interpreter.event(
                     EventKind.FETCH, ins.at, frame, sources=data.sources, graph=data.graph, name="format", text=""
                 )
-        return TEXT
+        return _formatted(ins.name, operands)
     return Data(ResultKind.NUMBER)
+
+
+def _formatted(template: str, operands: Sequence[Value]) -> Value:
+    """Return a formatted string, if all its values are known text or whole numbers."""
+    known = [each.value for each in operands if isinstance(each, Constant) and isinstance(each.value, str | int)]
+    if not template or len(known) < len(operands):
+        return TEXT
+    pieces = template.split("\0")
+    return constant("".join(f"{piece}{value}" for piece, value in zip(pieces, [*known, ""], strict=True)))
 
 
 def _unary(interpreter: Interpreter, ins: Op, operands: Sequence[Value]) -> Value:

@@ -319,4 +319,29 @@ def runs(index: ProjectIndex) -> list[Run]:
     return index.once("model runs", lambda: [Run(entry) for entry in program_of(index).runs])
 
 
-__all__ = ["EventKind", "GradMode", "LoopKind", "LoopRun", "Mode", "ModelEvent", "ModelMatch", "Run", "runs"]
+def evaluated_lines(index: ProjectIndex) -> set[tuple[str, int]]:
+    """Return the files and lines of forwards that are in evaluation mode in all runs that know the mode."""
+    return index.once("forwards in evaluation mode", lambda: _evaluated_lines(index))
+
+
+def _evaluated_lines(index: ProjectIndex) -> set[tuple[str, int]]:
+    modes: dict[tuple[str, int], set[Mode]] = {}
+    for run in runs(index):
+        for forward in run.forwards:
+            found = {setting.mode for setting in forward.modes} - {Mode.UNKNOWN}
+            modes.setdefault((forward.path, forward.at.line), set()).update(found)
+    return {place for place, found in modes.items() if found == {Mode.EVALUATION}}
+
+
+__all__ = [
+    "EventKind",
+    "GradMode",
+    "LoopKind",
+    "LoopRun",
+    "Mode",
+    "ModelEvent",
+    "ModelMatch",
+    "Run",
+    "evaluated_lines",
+    "runs",
+]

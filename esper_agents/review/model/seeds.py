@@ -128,6 +128,9 @@ def _references(function: Function) -> set[str]:
         names.update(_values(call.node))
         if "[" in call.path or ")" in call.path:
             names.update(_IDENTIFIER.findall(call.path))
+        if call.path == "getattr" and function.owner is not None:
+            # Any method of its class: `getattr(self, f"{phase}_epoch")()`.
+            names.update(function.owner.methods)
     for assignments in function.assignments.values():
         for assignment in assignments:
             names.update(_values(assignment.value))
