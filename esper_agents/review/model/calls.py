@@ -12,6 +12,7 @@ from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, RECORD, UNKNOW
 from esper_agents.review.model.knowledge import Effect, GradEffect, ResultKind
 from esper_agents.review.model.library_calls import grad_inside, library_result
 from esper_agents.review.model.modules import acts_by_mode, forward_target, has_trainable, modes_of
+from esper_agents.review.model.seeds import EVALUATION
 from esper_agents.review.model.values import (
     NONE,
     UNKNOWN,
@@ -364,6 +365,13 @@ class Calls:
                 run.grad = before
         if isinstance(context, Partial) and isinstance(context.callee, FunctionValue):
             return self._enter_generator(frame, ins, context)
+        if isinstance(context, Ref) and run.heap[context].path.rpartition(".")[2].rstrip("()") in EVALUATION:
+            # Something of that name whose origin is not known: gradients may be off.
+            before, run.grad = run.grad, GradMode.UNKNOWN
+            try:
+                return run.run(frame, ins.body)
+            finally:
+                run.grad = before
         if isinstance(context, Ref) and run.heap[context].cls is not None:
             entering = run.attributes.method_of(context, "__enter__")
             if entering is not None:
