@@ -147,12 +147,14 @@ def steps(function: Function, index: ProjectIndex) -> Iterator[Step]:
             yield Step(None, call.block, call.line, "")
     for target, assignments in function.assignments.items():
         for assignment in assignments:
-            if assignment.is_augmented and "grad" not in target and _reads_grad(assignment.value):
+            if assignment.is_augmented and _reads_grad(assignment.value, target.removesuffix(".data")):
                 yield Step(None, assignment.block, assignment.line, "")
 
 
-def _reads_grad(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in walk(node))
+def _reads_grad(node: ast.AST, owner: str = "") -> bool:
+    """Return whether an expression reads a gradient; that of one path, if one is given."""
+    reads = (each for each in walk(node) if isinstance(each, ast.Attribute) and each.attr == "grad")
+    return any(not owner or dotted(each.value) == owner for each in reads)
 
 
 def is_optimizer_step(call: Call, index: ProjectIndex) -> bool:

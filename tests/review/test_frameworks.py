@@ -82,11 +82,6 @@ def test_a_sum_that_ends_where_the_optimizer_steps_keeps_one_step_only():
     assert found(recipe(end="running_loss = 0\nnum_tokens = 0"), "ESP301") == []
 
 
-def test_a_sum_that_ends_where_a_line_is_logged_keeps_every_graph_until_then():
-    logged = recipe(end="if idx % 1000 == 0:\n    print(running_loss)\n    running_loss = 0\n    num_tokens = 0")
-    assert found(logged, "ESP301") == ["ESP301"]
-
-
 def test_lightning_trains_on_what_its_hook_returns():
     source = """
     import lightning as L

@@ -145,7 +145,6 @@ for x, y in loader:
     "line",
     [
         "total += outputs.loss",
-        "total.add_(loss)",
         "total = torch.cat([total, loss.view(1)])",
         "total = torch.add(total, loss)",
         "total = loss if total is None else 0.9 * total + 0.1 * loss",
@@ -154,6 +153,12 @@ for x, y in loader:
 )
 def test_further_ways_to_keep_every_loss_are_found(found, line):
     assert len(found("ESP301", GATHERED.format(line=line))) == 1
+
+
+@pytest.mark.parametrize(("line", "count"), [("total.add_(loss)", 1), ("total.add_(loss.detach())", 0)])
+def test_a_tensor_that_every_loss_is_added_to_in_place_keeps_their_graphs(found, line, count):
+    source = GATHERED.format(line=line).replace("import torch\n", "import torch\n\ntotal = torch.zeros(1)\n")
+    assert len(found("ESP301", source)) == count
 
 
 @pytest.mark.parametrize(

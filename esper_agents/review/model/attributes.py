@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.effects import log_module
 from esper_agents.review.model.events import EventKind, LoopKind
+from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
+from esper_agents.review.model.modules import owners_of
 from esper_agents.review.model.values import (
     NUMBER,
     UNKNOWN,
@@ -25,6 +27,7 @@ from esper_agents.review.model.values import (
     Value,
     alternatives,
     join,
+    joined,
 )
 
 if TYPE_CHECKING:
@@ -48,12 +51,14 @@ class Attributes:
 
     def get(self, frame: Frame, value: Value, name: str, at: SourcePosition) -> Value:
         """Return an attribute of a value."""
+        if name == "grad" and self.run.loops:
+            self.run.event(EventKind.EFFECT, at, frame, name="gradient")
         if isinstance(value, Ref):
             return self._of_object(frame, value, name, at)
         if isinstance(value, Library):
             return Library(f"{value.path}.{name}")
         if isinstance(value, Union):
-            return self._joined([self.get(frame, each, name, at) for each in value.values])
+            return joined([self.get(frame, each, name, at) for each in value.values])
         if isinstance(value, Namespace | ClassValue | Super):
             return self._of_definition(value, name)
         return self._of_data(value, name)
@@ -94,7 +99,8 @@ class Attributes:
         data = self._data_attribute(held, name)
         if data is not None:
             return data
-        if held.kind is not ResultKind.UNKNOWN or self._is_method_name(held, name):
+        is_foreign = held.cls is not None and held.is_open and self.run.knowledge.method(held.kind, name) is None
+        if (held.kind is not ResultKind.UNKNOWN and not is_foreign) or self._is_method_name(held, name):
             return BoundMethod(value, name)
         child = self.run.part(frame, at, held, f"{held.path}.{name}")
         self.run.heap.write(held.fields, name, child)
@@ -126,6 +132,8 @@ class Attributes:
     def set(self, frame: Frame, value: Value, ins: SetAttr, src: Value) -> None:
         """Write an attribute."""
         run = self.run
+        if ins.name == "grad":
+            self._clear(frame, value, ins)
         for each in alternatives(value):
             if isinstance(each, Ref):
                 held = run.heap[each]
@@ -133,7 +141,7 @@ class Attributes:
                 data = run.data_of(src) if run.loops else None
                 if data is not None and data.graph:
                     name = "accumulate" if ins.reads_itself else "attribute"
-                    stored = self._stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name)
+                    stored = self.stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name)
                 if ins.name == "requires_grad" and isinstance(src, Constant):
                     self._freeze(held, is_frozen=not src.value)
                 run.heap.write(held.fields, ins.name, stored)
@@ -143,12 +151,19 @@ class Attributes:
             elif isinstance(each, Namespace):
                 run.heap.write(run.world.scope(run, each.file).names, ins.name, src)
 
+    def _clear(self, frame: Frame, value: Value, ins: SetAttr) -> None:
+        """Log that the gradient of a parameter is replaced: `parameter.grad = None`."""
+        held = self.run.heap[value] if isinstance(value, Ref) else None
+        owner = held.fields.get(OWNER) if held is not None else None
+        owners = owners_of(self.run.heap, owner) if isinstance(owner, Ref) else frozenset()
+        self.run.event(EventKind.CLEAR_GRADIENTS, ins.at, frame, owners=owners, text=ins.text)
+
     def _freeze(self, held: HeapObject, *, is_frozen: bool) -> None:
         owner = held.fields.get(OWNER)
         if isinstance(owner, Ref):
             self.run.heap.write(self.run.heap[owner].fields, "#frozen", is_frozen)
 
-    def _stored(self, target: Ref, src: Value, data: Data, site: CallSite, name: str) -> Value:
+    def stored(self, target: Ref, src: Value, data: Data, site: CallSite, name: str) -> Value:
         """Log that a value with a graph is stored in an object; return it with the event as a source."""
         event = self.run.event(
             EventKind.STORE,
@@ -169,14 +184,14 @@ class Attributes:
             certain = value.graph_certain if value.graph else True
             return Data(value.kind, value.sources | bit, value.graph | graph, certain)
         if isinstance(value, Union):
-            return self._joined([self.marked(each, bit, site, graph) for each in value.values])
+            return joined([self.marked(each, bit, site, graph) for each in value.values])
         if isinstance(value, Ref):
             held = self.run.heap[value]
             items = held.fields.get(ITEMS)
             if held.is_open and not graph:
                 # An object from outside keeps its identity: it may be a model.
                 return value
-            if held.container == "tuple" and items:
+            if held.container == "tuple" and items and held.cls is None:
                 parts = [self.marked(each, bit, site, graph) for each in items]
                 return self.tuple_of(site.frame, parts, site.at)
             if not held.container and held.cls is None and held.kind is ResultKind.UNKNOWN and (held.graph or graph):
@@ -282,16 +297,10 @@ class Attributes:
             known = held.fields.get(ITEMS) if held is not None else None
             if known is None:
                 made = self.container(frame, ins.kind, ins.at)
-                self.run.heap[made].fields[ELEMENTS] = self._joined([*items, self.any_element(frame, item, ins.at)])
+                self.run.heap[made].fields[ELEMENTS] = joined([*items, self.any_element(frame, item, ins.at)])
                 return made
             flat += known
         return self.container(frame, ins.kind, ins.at, tuple(flat))
-
-    def _joined(self, parts: list[Value]) -> Value:
-        result = parts[0]
-        for part in parts[1:]:
-            result = join(result, part)
-        return result
 
     def concatenated(self, frame: Frame, left: Value, right: Value, at: SourcePosition) -> Value:
         """Return the container that holds the elements of two."""
@@ -300,14 +309,18 @@ class Attributes:
             return self.container(frame, "list", at, (*parts[0], *parts[1]))
         made = self.container(frame, "list", at)
         elements = [self.any_element(frame, each, at) for each in (left, right)]
-        self.run.heap[made].fields[ELEMENTS] = self._joined(elements)
+        self.run.heap[made].fields[ELEMENTS] = joined(elements)
         return made
 
     def store(self, target: Ref, value: Value, site: CallSite, name: str = "append") -> None:
         """Store a value as a further element of a container."""
         run, held, frame = self.run, self.run.heap[target], site.frame
+        if held.container == "generator":
+            held.fields[LOOPS] = tuple(run.loops)
+            self._add(held, value)
+            return
         data = run.data_of(value)
-        stored = self._stored(target, value, data, site, name) if data.graph else value
+        stored = self.stored(target, value, data, site, name) if data.graph else value
         items = held.fields.get(ITEMS)
         if items is not None:
             if held.loop_depth == len(run.loops) and not frame.arms - (len(run.loops) - frame.loop_base):
@@ -324,6 +337,7 @@ class Attributes:
 
     def extend(self, target: Ref, values: Value, site: CallSite) -> None:
         """Store the elements of a value in a container."""
+        gather(self.run, values, site)
         known = self.run.heap[values].fields.get(ITEMS) if isinstance(values, Ref) else None
         for each in known if known is not None else [self.any_element(site.frame, values, site.at)]:
             self.store(target, each, site, "extend")
@@ -347,36 +361,12 @@ class Attributes:
                 name = "accumulate" if ins.reads_itself else "key"
                 has_graph = data.graph and self.run.loops
                 stored = (
-                    self._stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name) if has_graph else src
+                    self.stored(each, src, data, CallSite(frame, ins.at, text=ins.text), name) if has_graph else src
                 )
                 self.run.heap.write(held.fields, f"[{index.value!r}]", stored)
             elif held.container or held.cls is None:
                 name = "append" if not ins.text else "accumulate" if ins.reads_itself else "item"
                 self.store(each, src, CallSite(frame, ins.at, text=ins.text), name)
-
-    def unpacked(self, frame: Frame, value: Value, count: int, star: int) -> list[Value]:
-        """Return the parts of a value that is unpacked into so many targets."""
-        if isinstance(value, Union):
-            known = [self.unpacked(frame, each, count, star) for each in value.values]
-            return [self._joined([parts[place] for parts in known]) for place in range(count)]
-        held = self.run.heap[value] if isinstance(value, Ref) else None
-        if held is not None:
-            items = held.fields.get(ITEMS)
-            if items is not None and star < 0 and len(items) == count:
-                return list(items)
-            if held.container and (items or ELEMENTS in held.fields):
-                element = self.any_element(frame, value, frame.code.start)
-                return [element] * count
-            parts: list[Value] = []
-            for place in range(count):
-                key = f"[{place}]"
-                if key not in held.fields:
-                    child = self.run.part(frame, held.at or frame.code.start, held, f"{held.path}{key}")
-                    self.run.heap.write(held.fields, key, child)
-                parts.append(held.fields[key])
-            return parts
-        data = self.run.data_of(value)
-        return [Data(data.kind, data.sources, data.graph, data.graph_certain)] * count
 
     # Iteration
 
@@ -411,7 +401,8 @@ class Attributes:
         if items and len(items) <= self.run.budget.items:
             return LoopKind.ITEMS, value.ident, items
         element = items[0] if items else held.fields.get(ELEMENTS)
-        if isinstance(element, Ref) and self.run.heap[element].kind in _MODULE_LIKE:
+        members = alternatives(element) if element is not None else ()
+        if members and all(isinstance(each, Ref) and self.run.heap[each].kind in _MODULE_LIKE for each in members):
             return LoopKind.LAYERS, value.ident, None
         if isinstance(element, Constant) or (element is None and held.container == "dict"):
             return LoopKind.RANGE, value.ident, None
@@ -431,7 +422,7 @@ class Attributes:
         """Return an element of a value; `bit` is the event of the loop that goes over it."""
         run = self.run
         if isinstance(value, Union):
-            return self._joined([self.any_element(frame, each, at, bit) for each in value.values])
+            return joined([self.any_element(frame, each, at, bit) for each in value.values])
         if not isinstance(value, Ref):
             data = run.data_of(value)
             return Data(data.kind, data.sources | bit, data.graph, data.graph_certain)
@@ -442,7 +433,7 @@ class Attributes:
         parts += [held.fields[ELEMENTS]] if ELEMENTS in held.fields else []
         if held.kind in _MODULE_LIKE:
             parts += [each for key, each in held.fields.items() if key[0].isdigit()]
-        return self._joined(parts) if parts else self._new_element(frame, held, at, bit)
+        return joined(parts) if parts else self._new_element(frame, held, at, bit)
 
     def _element_of_iterator(self, frame: Frame, held: HeapObject, at: SourcePosition, bit: int) -> Value:
         if held.container == "iterator":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.review.model.call_site import CallSite
-from esper_agents.review.model.events import EventKind, LoopRun
-from esper_agents.review.model.heap import ELEMENTS, ITEMS
-from esper_agents.review.model.ir import Loop
+from esper_agents.review.model.events import EventKind
+from esper_agents.review.model.generators import gather, mapped
+from esper_agents.review.model.heap import BOUNDED, ELEMENTS, ITEMS
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.library_calls import iterator_over
 from esper_agents.review.model.values import (
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from esper_agents.review.model.events import Frame
     from esper_agents.review.model.interpreter import Interpreter
     from esper_agents.review.model.ir import SourcePosition
+
+# Marks the default of a field that each instance makes for itself.
+FACTORY = "#factory"
 
 Handler: TypeAlias = "Callable[[Interpreter, Frame, Sequence[Value], Mapping[str, Value], SourcePosition], Value]"
 
@@ -112,6 +115,9 @@ def _list(
     del keywords
     if not args:
         return run.attributes.container(frame, "list", at, ())
+    if isinstance(args[0], Ref) and run.heap[args[0]].container == "generator":
+        gather(run, args[0], CallSite(frame, at))
+        return args[0]
     if isinstance(args[0], Ref):
         held = run.heap[args[0]]
         if held.kind is not ResultKind.UNKNOWN or not held.container:
@@ -121,19 +127,37 @@ def _list(
     return made
 
 
+def _deque(
+    run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
+) -> Value:
+    made = _list(run, frame, args[:1], {}, at)
+    limit = args[1] if len(args) > 1 else keywords.get("maxlen", NONE)
+    if limit != NONE and isinstance(made, Ref):
+        run.heap[made].fields[BOUNDED] = True
+    return made
+
+
 def _dict(
     run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
 ) -> Value:
-    del args
     made = run.attributes.container(frame, "dict", at)
-    run.heap[made].fields.update({f"[{name!r}]": each for name, each in keywords.items()})
+    fields = run.heap[made].fields
+    if args:
+        given = run.heap[args[0]] if isinstance(args[0], Ref) else None
+        if given is not None and given.container == "dict":
+            fields.update({key: each for key, each in given.fields.items() if key[0] == "[" or key == ELEMENTS})
+        else:
+            fields[ELEMENTS] = UNKNOWN
+    fields.update({f"[{name!r}]": each for name, each in keywords.items()})
     return made
 
 
 def _sum(
     run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
 ) -> Value:
-    del frame, keywords, at
+    del keywords
+    if args:
+        gather(run, args[0], CallSite(frame, at, text="sum"))
     data = run.data_of(args[0]) if args else NUMBER
     return Data(ResultKind.UNKNOWN, data.sources, data.graph, data.graph_certain)
 
@@ -150,7 +174,9 @@ def _getattr(
 def _setattr(
     run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
 ) -> Value:
-    del frame, keywords, at
+    del keywords
+    if len(args) > 1 and args[1] == constant("grad"):
+        run.event(EventKind.CLEAR_GRADIENTS, at, frame, text="setattr")
     if len(args) > 2 and isinstance(args[0], Ref) and isinstance(args[1], Constant):  # noqa: PLR2004 - the signature
         run.heap.write(run.heap[args[0]].fields, str(args[1].value), args[2])
     return NONE
@@ -220,22 +246,27 @@ def _map(
 ) -> Value:
     """`map(function, values)`: a loop over the values."""
     del keywords
-    made = run.attributes.container(frame, "list", at)
     if len(args) < 2:  # noqa: PLR2004 - the signature
-        return made
-    kind, source, _ = run.attributes.iteration(frame, args[1])
-    code = Loop(-1, -1, [], -1, [], [], at, at.end_line, is_comprehension=True)
-    loop = LoopRun(code, frame.code, kind, len(run.events), len(run.heap.objects), source=source)
-    run.loops.append(loop)
-    frame.arms += 1
-    try:
-        elements = [run.attributes.element(frame, loop, each, None) for each in args[1:]]
-        result = run.calls.apply(args[0], CallSite(frame, at, elements, text="map"))
-    finally:
-        run.loops.pop()
-        frame.arms -= 1
-    run.heap[made].fields[ELEMENTS] = result
-    return made
+        return run.attributes.container(frame, "list", at)
+    return mapped(run, frame, args[0], args[1:], at)
+
+
+def _filter(
+    run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
+) -> Value:
+    """`filter(function, values)`: a loop that keeps elements."""
+    if len(args) > 1 and args[0] != NONE:
+        mapped(run, frame, args[0], args[1:2], at)
+    return _same(run, frame, args[1:], keywords, at)
+
+
+def _field(
+    run: Interpreter, frame: Frame, args: Sequence[Value], keywords: Mapping[str, Value], at: SourcePosition
+) -> Value:
+    """`dataclasses.field(...)`: the default, or what makes it for each instance."""
+    del run, frame, args, at
+    factory = keywords.get("default_factory")
+    return Partial(factory, (), ((FACTORY, NONE),)) if factory is not None else keywords.get("default", UNKNOWN)
 
 
 def _next(
@@ -349,7 +380,8 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("builtins.str", "builtins.repr", "builtins.format", "builtins.input"), _text),
     **dict.fromkeys(("builtins.sorted", "builtins.reversed", "builtins.iter", "itertools.islice"), _same),
     **dict.fromkeys(("itertools.cycle", "itertools.chain", "copy.copy"), _same),
-    **dict.fromkeys(("builtins.list", "builtins.tuple", "builtins.set", "collections.deque"), _list),
+    **dict.fromkeys(("builtins.list", "builtins.tuple", "builtins.set"), _list),
+    "collections.deque": _deque,
     **dict.fromkeys(("builtins.dict", "collections.OrderedDict", "types.SimpleNamespace"), _dict),
     **dict.fromkeys(("builtins.max", "builtins.min"), _largest),
     **dict.fromkeys(("builtins.vars", "builtins.globals", "builtins.locals"), _vars),
@@ -368,6 +400,8 @@ HANDLERS: dict[str, Handler] = {
     "builtins.isinstance": _isinstance,
     "functools.partial": _partial,
     "builtins.map": _map,
+    "builtins.filter": _filter,
+    **dict.fromkeys(("dataclasses.field", "attrs.field", "attr.field", "pydantic.Field"), _field),
     "builtins.next": _next,
     "builtins.type": _type,
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import builtin_calls, effects
+from esper_agents.review.model.builtin_calls import FACTORY
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode
-from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, UNKNOWN_MODE, NameScope
+from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, RECORD, UNKNOWN_MODE, NameScope
 from esper_agents.review.model.knowledge import Effect, GradEffect, ResultKind
 from esper_agents.review.model.library_calls import grad_inside, library_result
 from esper_agents.review.model.modules import acts_by_mode, forward_target, has_trainable, modes_of
+from esper_agents.review.model.seeds import EVALUATION
 from esper_agents.review.model.values import (
     NONE,
     UNKNOWN,
@@ -25,11 +27,12 @@ from esper_agents.review.model.values import (
     Ref,
     Union,
     Value,
+    alternatives,
     join,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from esper_agents.review.model.interpreter import Interpreter
     from esper_agents.review.model.ir import Call, SourcePosition, With
@@ -209,10 +212,35 @@ class Calls:
         init = run.attributes.method_of(made, "__init__")
         if isinstance(init, FunctionValue):
             self.invoke(init, site)
+        elif names := _field_names(run, cls):
+            self._fill_record(made, cls, names, site)
         else:
             run.heap[made].fields.update(site.keywords)
             effects.hold_children(run, made, site.args)
         return made
+
+    def _fill_record(self, made: Ref, cls: ClassValue, names: Sequence[str], site: CallSite) -> None:
+        """Write the fields of an instance whose class only declares them, as data classes and named tuples do."""
+        run = self.run
+        held = run.heap[made]
+        given = dict(zip(names, site.args, strict=False)) | dict(site.keywords)
+        for name in names:
+            value = given.pop(name, None)
+            if value is None:
+                value = run.attributes.in_class(cls, name)
+                if isinstance(value, Partial) and any(key == FACTORY for key, _ in value.keywords):
+                    value = self.apply(value.callee, site.given(()))
+            if value is not None:
+                held.fields[name] = value
+        held.fields.update(given)
+        if "typing.NamedTuple" in run.attributes.library_bases(cls):
+            held.container = "tuple"
+            held.fields[ITEMS] = tuple(held.fields.get(name, UNKNOWN) for name in names)
+        elif held.kind is ResultKind.UNKNOWN:
+            held.fields[RECORD] = True
+        after = run.attributes.method_of(made, "__post_init__")
+        if isinstance(after, FunctionValue):
+            self.invoke(after, site.given(()))
 
     # Objects
 
@@ -237,6 +265,8 @@ class Calls:
             effects.mark_as_layers(run, held)
         inputs = effects.inputs_of(run, site)
         is_outer, is_trained = not run.depth, has_trainable(run.heap, target)
+        method = run.attributes.method_of(target, "forward") or run.attributes.method_of(target, "__call__")
+        is_known = isinstance(method, FunctionValue) or held.kind is ResultKind.MODULE
         event = run.event(
             EventKind.FORWARD,
             site.at,
@@ -248,10 +278,10 @@ class Calls:
             graph=inputs.graph,
             name="" if is_trained else "frozen",
             text=site.text,
+            hands_over=not is_known and hands_over_optimizer(run, site),
         )
         is_recorded = run.grad is not GradMode.OFF
         own = event.bit if is_recorded and is_trained else 0
-        method = run.attributes.method_of(target, "forward") or run.attributes.method_of(target, "__call__")
         if not isinstance(method, FunctionValue):
             run_closures(run, site)
             for each in site.values if held.kind is ResultKind.UNKNOWN else ():
@@ -288,7 +318,13 @@ class Calls:
             return Data(ResultKind.UNKNOWN, inputs.sources, 0)
         inputs = effects.inputs_of(run, site)
         event = run.event(
-            EventKind.CALL, site.at, site.frame, inputs=inputs.sources, graph=inputs.graph, text=site.text
+            EventKind.CALL,
+            site.at,
+            site.frame,
+            inputs=inputs.sources,
+            graph=inputs.graph,
+            text=site.text,
+            hands_over=hands_over_optimizer(run, site),
         )
         run_closures(run, site)
         for each in site.values:
@@ -329,6 +365,13 @@ class Calls:
                 run.grad = before
         if isinstance(context, Partial) and isinstance(context.callee, FunctionValue):
             return self._enter_generator(frame, ins, context)
+        if isinstance(context, Ref) and run.heap[context].path.rpartition(".")[2].rstrip("()") in EVALUATION:
+            # Something of that name whose origin is not known: gradients may be off.
+            before, run.grad = run.grad, GradMode.UNKNOWN
+            try:
+                return run.run(frame, ins.body)
+            finally:
+                run.grad = before
         if isinstance(context, Ref) and run.heap[context].cls is not None:
             entering = run.attributes.method_of(context, "__enter__")
             if entering is not None:
@@ -359,6 +402,14 @@ class Calls:
         return ended[0]
 
 
+def _field_names(run: Interpreter, cls: ClassValue) -> tuple[str, ...]:
+    """Return the fields that a class and its bases declare by annotations, bases first."""
+    names: dict[str, None] = {}
+    for each in reversed(run.attributes.lineage(cls)):
+        names |= dict.fromkeys(each.cls.code.declared)
+    return tuple(names)
+
+
 def _with(
     function: FunctionValue, *, kind: str = "", grad: GradEffect | None = None, argument: Value | None = None
 ) -> FunctionValue:
@@ -383,6 +434,23 @@ def forget(run: Interpreter, value: Value, seen: frozenset[int] = frozenset()) -
     for each in list(held.fields.values()):
         if isinstance(each, Ref):
             forget(run, each, seen | {value.ident})
+
+
+def hands_over_optimizer(run: Interpreter, site: CallSite) -> bool:
+    """Return whether the arguments of a call are or hold an optimizer."""
+    seen: set[int] = set()
+    edge = [each for value in site.values for each in alternatives(value) if isinstance(each, Ref)]
+    while edge:
+        ref = edge.pop()
+        held = run.heap[ref]
+        if held.kind is ResultKind.OPTIMIZER:
+            return True
+        if ref.ident in seen or held.kind is ResultKind.MODULE:
+            continue
+        seen.add(ref.ident)
+        edge += [each for each in held.fields.values() if isinstance(each, Ref)]
+        edge += [each for each in held.fields.get(ITEMS) or () if isinstance(each, Ref)]
+    return False
 
 
 def run_closures(run: Interpreter, site: CallSite) -> None:

@@ -86,7 +86,12 @@ def call_method(run: Interpreter, method: BoundMethod, site: CallSite) -> Value:
         recorded = (data.graph | inputs.graph) if run.grad is not GradMode.OFF else 0
         kept = recorded if data.kind is not ResultKind.NUMBER else 0
         return Data(data.kind, data.sources | inputs.sources, kept)
-    return library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
+    result = library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
+    if -1 in facts.writes:
+        run.written(site, receiver, result)
+        if ".grad" in site.text:
+            run.event(EventKind.CLEAR_GRADIENTS, site.at, site.frame, text=site.text)
+    return result
 
 
 def _method_of_object(run: Interpreter, receiver: Ref, name: str, site: CallSite) -> Value:
@@ -186,6 +191,18 @@ def _method_of_container(run: Interpreter, receiver: Ref, name: str, site: CallS
     return constant(0) if name in {"index", "count"} else None
 
 
+def _is_absent(held: HeapObject, key: Value) -> bool:
+    """Return whether a dictionary whose keys are all known has no such key."""
+    return isinstance(key, Constant) and f"[{key.value!r}]" not in held.fields and ELEMENTS not in held.fields
+
+
+def _set_default(run: Interpreter, held: HeapObject, key: Value, default: Value) -> None:
+    """Store a default where a dictionary has no element yet."""
+    place = f"[{key.value!r}]" if isinstance(key, Constant) else ELEMENTS
+    if place not in held.fields and ELEMENTS not in held.fields:
+        run.heap.write(held.fields, place, default)
+
+
 def _method_of_dict(run: Interpreter, receiver: Ref, name: str, site: CallSite) -> Value | None:
     frame, args, at = site.frame, site.args, site.at
     held = run.heap[receiver]
@@ -193,6 +210,10 @@ def _method_of_dict(run: Interpreter, receiver: Ref, name: str, site: CallSite) 
     if name in {"get", "setdefault"} and args:
         from esper_agents.review.model.operations import subscripted
 
+        if name == "setdefault" and len(args) > 1:
+            _set_default(run, held, args[0], args[1])
+        elif _is_absent(held, args[0]):
+            return args[1] if len(args) > 1 else NONE
         return subscripted(run, frame, receiver, args[0], at)
     if name in {"values", "items", "keys"}:
         made = run.attributes.container(frame, "list", at)

@@ -68,6 +68,7 @@ class LoopRun:
         code: The loop.
         function: The function it stands in.
         kind: What it iterates over.
+        round_births: Number of heap objects when each round began.
         birth: Number of events when it began.
         births: Number of heap objects when it began.
         round: Present round, from 1.
@@ -87,6 +88,7 @@ class LoopRun:
     continues: list[Changes] = field(default_factory=list)
     entry: int = 0
     start: int = 0
+    round_births: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -146,8 +148,11 @@ class ModelEvent:
         inputs: Sources of the arguments.
         sources, graph: Of the value stored, fetched or sent backward.
         graph_certain: Whether the graph is there on all joined paths.
+        may_be_reset: Whether a branch may have set back the sum that a value is added to.
         name: Method or effect.
         text: The expression, for messages.
+        owners: Modules whose parameters an optimizer steps or a call clears, as far as they are known.
+        hands_over: Whether code that is not known receives an optimizer, or an object that holds one.
         is_conditional: Whether a branch inside its function decides about it.
         acts: Whether the target acts differently in the two modes, None if unknown.
     """
@@ -165,8 +170,11 @@ class ModelEvent:
     sources: int = 0
     graph: int = 0
     graph_certain: bool = True
+    may_be_reset: bool = False
     name: str = ""
     text: str = ""
+    owners: frozenset[int] = frozenset()
+    hands_over: bool = False
     is_conditional: bool = False
     acts: bool | None = None
     value: int = -1

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 MODE = "#mode"
 ELEMENTS = "#elements"
 ITEMS = "#items"
+# Of a container that drops its oldest elements.
+BOUNDED = "#bounded"
+# Of an instance that is its fields and nothing else, such as a data class.
+RECORD = "#record"
 
 _MISSING: Any = object()
 

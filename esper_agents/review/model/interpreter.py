@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import ir
 from esper_agents.review.model.budget import Budget, BudgetSpentError
+from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
-from esper_agents.review.model.heap import ELEMENTS, ITEMS, ClassObject, Heap, HeapObject, NameScope
+from esper_agents.review.model.heap import ELEMENTS, ITEMS, RECORD, ClassObject, Heap, HeapObject, NameScope
 from esper_agents.review.model.knowledge import ResultKind
-from esper_agents.review.model.operations import decided, operate, subscripted
+from esper_agents.review.model.operations import decided, operate, subscripted, unpacked
 from esper_agents.review.model.values import (
     NONE,
     UNKNOWN,
@@ -145,7 +146,7 @@ class Interpreter:
             return value
         if isinstance(value, Ref):
             held = self.heap[value]
-            if held.container:
+            if self.is_container(held):
                 return self._data_of_container(value)
             kind = held.kind if held.kind in {ResultKind.TENSOR, ResultKind.NUMBER} else ResultKind.UNKNOWN
             return Data(kind, held.sources, held.graph)
@@ -161,15 +162,23 @@ class Interpreter:
             return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
         return Data(ResultKind.NUMBER)
 
+    @staticmethod
+    def is_container(held: HeapObject) -> bool:
+        """Return whether an object is made of what it holds: a container, or a record such as a data class."""
+        return bool(held.container) or RECORD in held.fields
+
     def _data_of_container(self, value: Ref, seen: frozenset[int] = frozenset()) -> Data:
         held = self.heap[value]
         if value.ident in seen:
             return UNKNOWN
         parts = [held.fields[ELEMENTS]] if ELEMENTS in held.fields else []
         parts += [*held.fields.get(ITEMS, ())] if held.fields.get(ITEMS) else []
+        parts += [
+            each for key, each in held.fields.items() if key[0] == "[" or (held.cls is not None and key[0] != "#")
+        ]
         sources, graph = held.sources, held.graph
         for part in (each for one in parts for each in alternatives(one)):
-            is_container = isinstance(part, Ref) and self.heap[part].container
+            is_container = isinstance(part, Ref) and self.is_container(self.heap[part])
             data = (
                 self._data_of_container(part, seen | {value.ident})
                 if is_container and isinstance(part, Ref)
@@ -213,12 +222,9 @@ class Interpreter:
             watch.see(self, frame, name, value)
 
     def _accumulated(self, frame: Frame, value: Value, at: ir.SourcePosition, text: str, target: int) -> Value:
-        """Log that a value computed from its former self is stored; later uses carry the event as a source.
-
-        Where a branch may have set the sum back, it is not certain that it holds the graphs of earlier rounds.
-        """
+        """Log that a value computed from its former self is stored; later uses carry the event as a source."""
         data = self.data_of(value)
-        if not data.graph or not isinstance(value, Data):
+        if not data.graph or not any(isinstance(each, Data) and each.graph for each in alternatives(value)):
             return value
         former = self.data_of(self.world.lookup(self, frame.scope, text))
         stored = self.event(
@@ -228,11 +234,19 @@ class Interpreter:
             target=target,
             sources=data.sources,
             graph=data.graph,
-            graph_certain=data.graph_certain and (former.graph_certain or not former.graph),
+            graph_certain=data.graph_certain,
+            may_be_reset=bool(former.graph) and not former.graph_certain,
             name="accumulate",
             text=text,
         )
-        return Data(data.kind, data.sources | stored.bit, data.graph, data.graph_certain)
+        return self.attributes.marked(value, stored.bit, CallSite(frame, at))
+
+    def written(self, site: CallSite, value: Value, result: Value) -> None:
+        """Bind the result of a method that writes its receiver, `total.add_(loss)`, to the name of the receiver."""
+        name = site.text.rpartition(".")[0]
+        names = site.frame.scope.names
+        if names.get(name) == value and self.loops:
+            self.heap.write(names, name, self._accumulated(site.frame, result, site.at, name, -1))
 
     def _attr(self, frame: Frame, ins: ir.Attr) -> None:
         frame.temps[ins.dst] = self.attributes.get(frame, frame.temps[ins.obj], ins.name, ins.at)
@@ -259,7 +273,7 @@ class Interpreter:
         frame.temps[ins.dst] = self.attributes.build(frame, ins, items, keys)
 
     def _unpack(self, frame: Frame, ins: ir.Unpack) -> None:
-        parts = self.attributes.unpacked(frame, frame.temps[ins.src], len(ins.dsts), ins.star)
+        parts = unpacked(self, frame, frame.temps[ins.src], len(ins.dsts), ins.star)
         for dst, part in zip(ins.dsts, parts, strict=True):
             frame.temps[dst] = part
 
@@ -340,6 +354,7 @@ class Interpreter:
         """Run one round of a loop; return whether another may follow."""
         ins = loop.code
         loop.start, loop.continues = self.heap.mark(), []
+        loop.round_births.append(len(self.heap.objects))
         if iterable is None:
             self.run(frame, ins.head)
         else:

@@ -277,6 +277,7 @@ class Code:
         lower: Lowers the body; None if that is done.
         inner: Codes of the functions and classes defined in it.
         main: Blocks under `if __name__ == "__main__"`, for module code.
+        declared: Names that a class body annotates, in order.
         lower: Lowers the body; None if that is done.
     """
 
@@ -299,6 +300,7 @@ class Code:
     main: list[Block] = field(default_factory=list)
     lower: Callable[[], None] | None = None
     inner: list[Code] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
 
     @property
     def start(self) -> SourcePosition:

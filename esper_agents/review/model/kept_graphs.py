@@ -45,6 +45,8 @@ def _find(index: ProjectIndex) -> Iterator[KeptGraph]:
             if (store.path, store.at) in seen or not store.graph_certain or run.used_backward & store.bit:
                 continue
             for loop, number in run.turns(store):
+                if store.may_be_reset and _steps_at_times(run, loop):
+                    continue
                 if _keeps(run, store, loop):
                     sent = _sent_with(run, store, loop, number)
                     if sent is not None:
@@ -55,6 +57,13 @@ def _find(index: ProjectIndex) -> Iterator[KeptGraph]:
                         seen.add((store.path, store.at))
                         yield KeptGraph(run, store, loop, is_loss=False, is_trained=False)
                         break
+
+
+def _steps_at_times(run: Run, loop: LoopRun) -> bool:
+    """Return whether the optimizer steps in some rounds only: what a branch sets back may be the sum of one step."""
+    return any(
+        event.is_conditional and any(each is loop for each, _ in event.loops) for event in run.of_kind(EventKind.STEP)
+    )
 
 
 def _is_evaluated(run: Run, store: ModelEvent, loop: LoopRun) -> bool:
@@ -88,14 +97,14 @@ def _sent_with(run: Run, store: ModelEvent, loop: LoopRun, number: int) -> Model
 
 def _are_proven(run: Run, graph: int, sent: ModelEvent, loop: LoopRun, number: int) -> bool:
     """Return whether the graph of a round that a value holds is surely there: a part of what was sent backward."""
-    own = [event for event in run.events if graph & event.bit and (loop, number) in event.loops]
-    closure = run.expanded(sent.graph)
-    return bool(own) and any(closure & event.bit for event in own)
+    proven = run.proven(sent.graph)
+    return any(graph & proven & event.bit and (loop, number) in event.loops for event in run.events)
 
 
 def _is_loss(run: Run, store: ModelEvent, sent: ModelEvent) -> bool:
     if sent.sources & ~store.sources == 0:
         return True
     direct = sent.graph & store.graph
-    losses = [event for event in run.of_kind(EventKind.LOSS) if event.bit & sent.sources and not event.depth]
-    return any(event.bit & store.sources for event in losses) if losses else direct == sent.graph
+    inside = [event for event in run.of_kind(EventKind.LOSS) if event.bit & sent.sources]
+    losses = [event for event in inside if not event.depth] or inside[-1:]
+    return any(event.bit & store.sources for event in losses) if losses else bool(direct)

@@ -97,6 +97,8 @@ class Effect(StrEnum):
     STORE_ALL = "store all"
     # Empties the receiver: `clear`.
     EMPTY = "empty"
+    # Runs its first argument on the elements of the others; of the receiver without others: `pool.map(f, values)`.
+    APPLY = "apply"
     FREEZE = "freeze"
     UNFREEZE = "unfreeze"
     COLLECTIVE = "collective"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.events import EventKind, GradMode
+from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
 from esper_agents.review.model.knowledge import CallFacts, Effect, GradEffect, GraphEffect, InitialMode, ResultKind
-from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, parts_of
+from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, owners_of, parts_of
 from esper_agents.review.model.values import (
     NONE,
     NUMBER,
@@ -39,6 +40,7 @@ _EVENTS = {
     Effect.EMPTY: EventKind.EMPTY,
     Effect.LOSS: EventKind.LOSS,
 }
+_OWNING = frozenset({Effect.STEP, Effect.CLEAR_GRADIENTS})
 # Say how a result is made, and are no part of it.
 _SETTINGS = frozenset({"device", "dtype"})
 _DATA = frozenset({ResultKind.TENSOR, ResultKind.ARRAY, ResultKind.UNKNOWN})
@@ -58,6 +60,8 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
         sources, graph = sources | data.sources, graph | data.graph
         certain = certain or bool(data.graph and data.graph_certain)
     inputs = Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
+    if Effect.APPLY in facts.effects and len(args) > 1:
+        return mapped(run, site.frame, args[1], args[2:] or args[:1], site.at)
     run_closures(run, site)
     if not facts.keeps_arguments:
         for each in site.values:
@@ -89,6 +93,7 @@ def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite,
             sources=data.sources,
             graph=data.graph,
             graph_certain=data.graph_certain,
+            owners=owners_of(run.heap, subject) if effect in _OWNING and isinstance(subject, Ref) else frozenset(),
             name=name if kind is not EventKind.EFFECT else effect.value,
             text=site.text,
         )

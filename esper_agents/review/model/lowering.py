@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model import ir
-from esper_agents.review.model.lowering_names import bound_names, is_main_guard, names_read, none_test
+from esper_agents.review.model.lowering_names import bound_names, is_main_guard, names_read, none_test, template
 from esper_agents.review.names import dotted
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import FileTables
 
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_COMPREHENSIONS = {ast.ListComp: "list", ast.SetComp: "list", ast.DictComp: "dict", ast.GeneratorExp: "generator"}
 
 
 def lower_module(file: FileTables) -> ir.Code:
@@ -107,6 +108,8 @@ class _Lowering:
         return True
 
     def _annassign(self, node: ast.AnnAssign) -> None:
+        if isinstance(node.target, ast.Name) and isinstance(self.code.node, ast.ClassDef):
+            self.code.declared.append(node.target.id)
         if node.value is not None:
             self.assign(node.target, self.value(node.value), node, node.value)
 
@@ -374,7 +377,7 @@ class _Lowering:
 
     def _joinedstr(self, node: ast.JoinedStr) -> int:
         parts = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
-        return self._operator(node, "text", "", *parts)
+        return self._operator(node, "text", template(node), *parts)
 
     def _slice(self, node: ast.Slice) -> int:
         parts = [each for each in (node.lower, node.upper, node.step) if each is not None]
@@ -430,7 +433,7 @@ class _Lowering:
         return dst
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
-        kind = "dict" if isinstance(node, ast.DictComp) else "list"
+        kind = _COMPREHENSIONS[type(node)]
         holder, hidden = self.temp(), self.hide()
         self.emit(ir.Build(holder, kind, (), (), (), self.at(node)))
         self.emit(ir.StoreName(hidden, holder, self.at(node)))

@@ -39,3 +39,16 @@ def none_test(test: ast.expr) -> tuple[str, bool]:
     if isinstance(right, ast.Constant) and right.value is None and isinstance(test.ops[0], ast.Is | ast.IsNot):
         return test.left.id, isinstance(test.ops[0], ast.Is)
     return "", True
+
+
+def template(node: ast.JoinedStr) -> str:
+    """Return a formatted string with NUL for each value; empty if a value has a format or a conversion."""
+    parts = []
+    for each in node.values:
+        if isinstance(each, ast.Constant):
+            parts.append(str(each.value))
+        elif isinstance(each, ast.FormattedValue) and each.format_spec is None and each.conversion < 0:
+            parts.append("\0")
+        else:
+            return ""
+    return "".join(parts)

@@ -57,6 +57,16 @@ def _is_part(held: HeapObject, *, with_unknown: bool) -> bool:
     return with_unknown and held.kind is ResultKind.UNKNOWN and held.cls is None and not held.container
 
 
+def owners_of(heap: Heap, ref: Ref) -> frozenset[int]:
+    """Return the modules whose parameters an optimizer has, or a module itself, with their parts; empty if unknown."""
+    given = heap[ref].fields.get("#parameters")
+    owner = heap[given].fields.get("#owner") if isinstance(given, Ref) else None
+    root = owner if isinstance(owner, Ref) else ref
+    held = heap[root]
+    is_module = held.kind in _MODULE_LIKE or ResultKind.MODULE in held.evidence
+    return frozenset(each.ident for each in parts_of(heap, root)) if is_module else frozenset()
+
+
 def set_mode(heap: Heap, ref: Ref, setting: ModeSetting) -> None:
     """Write the mode of a module and of all modules in it."""
     modes: Modes = frozenset({setting})

@@ -28,6 +28,7 @@ from esper_agents.review.model.values import (
     alternatives,
     constant,
     join,
+    joined,
 )
 
 if TYPE_CHECKING:
@@ -91,8 +92,17 @@ def operate(interpreter: Interpreter, frame: Frame, ins: Op, operands: Sequence[
                 interpreter.event(
                     EventKind.FETCH, ins.at, frame, sources=data.sources, graph=data.graph, name="format", text=""
                 )
-        return TEXT
+        return _formatted(ins.name, operands)
     return Data(ResultKind.NUMBER)
+
+
+def _formatted(template: str, operands: Sequence[Value]) -> Value:
+    """Return a formatted string, if all its values are known text or whole numbers."""
+    known = [each.value for each in operands if isinstance(each, Constant) and isinstance(each.value, str | int)]
+    if not template or len(known) < len(operands):
+        return TEXT
+    pieces = template.split("\0")
+    return constant("".join(f"{piece}{value}" for piece, value in zip(pieces, [*known, ""], strict=True)))
 
 
 def _unary(interpreter: Interpreter, ins: Op, operands: Sequence[Value]) -> Value:
@@ -256,3 +266,28 @@ def _any_item(interpreter: Interpreter, frame: Frame, value: Ref, at: SourcePosi
             frame, at, f"{held.path}[]", sources=held.sources, graph=held.graph, is_open=held.is_open
         )
     return found
+
+
+def unpacked(run: Interpreter, frame: Frame, value: Value, count: int, star: int) -> list[Value]:
+    """Return the parts of a value that is unpacked into so many targets."""
+    if isinstance(value, Union):
+        known = [unpacked(run, frame, each, count, star) for each in value.values]
+        return [joined([parts[place] for parts in known]) for place in range(count)]
+    held = run.heap[value] if isinstance(value, Ref) else None
+    if held is not None:
+        items = held.fields.get(ITEMS)
+        if items is not None and star < 0 and len(items) == count:
+            return list(items)
+        if held.container and (items or ELEMENTS in held.fields):
+            element = run.attributes.any_element(frame, value, frame.code.start)
+            return [element] * count
+        parts: list[Value] = []
+        for place in range(count):
+            key = f"[{place}]"
+            if key not in held.fields:
+                child = run.part(frame, held.at or frame.code.start, held, f"{held.path}{key}")
+                run.heap.write(held.fields, key, child)
+            parts.append(held.fields[key])
+        return parts
+    data = run.data_of(value)
+    return [Data(data.kind, data.sources, data.graph, data.graph_certain)] * count

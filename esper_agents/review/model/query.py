@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.events import EventKind, Frame, GradMode, LoopKind, LoopRun, ModelEvent
-from esper_agents.review.model.heap import Mode
+from esper_agents.review.model.heap import BOUNDED, Mode
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.modules import parts_of
 from esper_agents.review.model.program import program_of
@@ -93,6 +93,32 @@ class Run:
                 seen |= event.graph
         return seen
 
+    def proven(self, graph: int) -> int:
+        """Return the events of a graph sent backward that surely are in it, with the arguments of unknown calls.
+
+        That a product goes backward proves the graph of one factor: of a model, if one is there, rather than of the
+        result of an unknown call.
+        """
+        found, edge = 0, graph
+        while edge:
+            events = [event for event in self.events if edge & event.bit]
+            ranks = [self._rank(event) for event in events]
+            certain = self._union(each.bit for each, rank in zip(events, ranks, strict=True) if rank == max(ranks))
+            found |= certain
+            edge = self._union(event.graph for event in events if certain & event.bit and event.kind in _MADE) & ~found
+        return found
+
+    def _rank(self, event: ModelEvent) -> int:
+        """Return how likely an event records a graph: a trained model most, then what runs, then what is unknown."""
+        is_model = event.kind is EventKind.FORWARD and event.name != "frozen" and self.is_model(event)
+        if is_model or event.kind is EventKind.PARAMETER:
+            return 2
+        return int(bool(self.expanded(event.bit) & self._forward_bits))
+
+    @cached_property
+    def _forward_bits(self) -> int:
+        return self._union(event.bit for event in self.of_kind(EventKind.FORWARD))
+
     def object(self, event: ModelEvent) -> HeapObject | None:
         """Return the object that an event is about."""
         return self.entry.object(event)
@@ -177,9 +203,39 @@ class Run:
         return all((each[0] if each else None) is not (own[0] if own else None) for each in inner)
 
     def turn(self, event: ModelEvent) -> LoopRun | None:
-        """Return the innermost loop around an event over data or numbers; None for `while`, and without one."""
+        """Return the innermost loop around an event over data or numbers, or a `while` that asks for new inputs."""
         first = next(self.turns(event), None)
-        return first[0] if first is not None and first[0].kind is not LoopKind.WHILE else None
+        if first is None or (first[0].kind is LoopKind.WHILE and not self._asks_for_inputs(event, first[0])):
+            return None
+        return first[0]
+
+    def _asks_for_inputs(self, event: ModelEvent, loop: LoopRun) -> bool:
+        """Return whether a call in the loop, such as `queue.get()`, makes the inputs of an event, and no model does."""
+        models = self._union(forward.bit for forward in self.forwards)
+        calls = [
+            one
+            for one in self.of_kind(EventKind.CALL, EventKind.FORWARD)
+            if one.bit & event.inputs and not one.bit & models and not one.inputs & models
+        ]
+        return any(any(each is loop for each, _ in one.loops) for one in calls)
+
+    def is_set_within(self, event: ModelEvent) -> bool:
+        """Return whether the mode of a forward is set by a function of the run that also leads to the forward.
+
+        Unknown callers may turn gradients off around a function, but not between what it does itself.
+        """
+        around = self._frames(event)
+        return any(frame in around for setter in self.setters(event) for frame in self._frames(setter))
+
+    @staticmethod
+    def _frames(event: ModelEvent) -> set[Frame]:
+        """Return the activations of functions that lead to an event."""
+        found = set()
+        frame: Frame | None = event.frame
+        while frame is not None and frame.parent is not None:
+            found.add(frame)
+            frame = frame.parent
+        return found
 
     def is_carried(self, event: ModelEvent, loop: LoopRun) -> bool:
         """Return whether the graph of a stored value reaches back into an earlier round of a loop."""
@@ -193,11 +249,13 @@ class Run:
         return False
 
     def outlives(self, event: ModelEvent, loop: LoopRun) -> bool:
-        """Return whether the object of an event is there before a loop begins."""
+        """Return whether the object of an event is there before a loop, or the round of the event, begins."""
         held = self.object(event)
-        if held is None or held.fields.get("#bounded"):
+        if held is None or held.fields.get(BOUNDED):
             return False
-        return held.ident < loop.births or (held.is_open and not held.sources)
+        number = next((each for one, each in event.loops if one is loop), 1)
+        births = loop.round_births[number - 1] if number <= len(loop.round_births) else loop.births
+        return held.ident < births or (held.is_open and not held.sources)
 
     def is_emptied_in(self, event: ModelEvent, loop: LoopRun) -> bool:
         """Return whether a loop removes elements from the object of an event."""
@@ -261,4 +319,29 @@ def runs(index: ProjectIndex) -> list[Run]:
     return index.once("model runs", lambda: [Run(entry) for entry in program_of(index).runs])
 
 
-__all__ = ["EventKind", "GradMode", "LoopKind", "LoopRun", "Mode", "ModelEvent", "ModelMatch", "Run", "runs"]
+def evaluated_lines(index: ProjectIndex) -> set[tuple[str, int]]:
+    """Return the files and lines of forwards that are in evaluation mode in all runs that know the mode."""
+    return index.once("forwards in evaluation mode", lambda: _evaluated_lines(index))
+
+
+def _evaluated_lines(index: ProjectIndex) -> set[tuple[str, int]]:
+    modes: dict[tuple[str, int], set[Mode]] = {}
+    for run in runs(index):
+        for forward in run.forwards:
+            found = {setting.mode for setting in forward.modes} - {Mode.UNKNOWN}
+            modes.setdefault((forward.path, forward.at.line), set()).update(found)
+    return {place for place, found in modes.items() if found == {Mode.EVALUATION}}
+
+
+__all__ = [
+    "EventKind",
+    "GradMode",
+    "LoopKind",
+    "LoopRun",
+    "Mode",
+    "ModelEvent",
+    "ModelMatch",
+    "Run",
+    "evaluated_lines",
+    "runs",
+]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from esper_agents.review.model.knowledge import ResultKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from esper_agents.review.model.events import GradMode
     from esper_agents.review.model.heap import ClassObject, NameScope
     from esper_agents.review.model.ir import Code
@@ -175,6 +177,14 @@ def join(first: Value, second: Value) -> Value:
     if len(values) > MOST_ALTERNATIVES:
         return data if data is not None else UNKNOWN
     return values[0] if len(values) == 1 else Union(values)
+
+
+def joined(parts: Sequence[Value]) -> Value:
+    """Return the value that covers all parts; there is at least one."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = join(result, part)
+    return result
 
 
 def join_data(first: Data, second: Data) -> Data:

@@ -122,13 +122,13 @@ class World:
             return Library(f"builtins.{name}")
         if name[0] == "#":
             return UNKNOWN
-        if name == "torch":
-            # A cell or an excerpt without its imports.
-            return Library(name)
         return self._undefined(run, last, name)
 
     def _undefined(self, run: Interpreter, scope: NameScope, name: str) -> Value:
         """Return an object of unknown kind for a name that the file does not define."""
+        if name == "torch":
+            # A cell or an excerpt without its imports, or a star import of a module that imports it.
+            return Library(name)
         at = ir.SourcePosition(1, 1, 1)
         frame = Frame(scope.code, scope, [])
         made = run.opaque(frame, at, name, is_open=True)

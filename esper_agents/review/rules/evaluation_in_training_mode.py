@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.evaluations import is_evaluation, parts_run_by, runs_of_models
 from esper_agents.review.frameworks import provides_evaluation, switches_modes
 from esper_agents.review.moded_layers import has_no_mode, holds_moded_layer, mode_changes_something
-from esper_agents.review.model.query import GradMode, runs
+from esper_agents.review.model.query import GradMode, evaluated_lines, runs
 from esper_agents.review.model.query import Mode as ModelMode
 from esper_agents.review.model_modes import Mode, mode_events, modes_before
 from esper_agents.review.models import belongs_to_training, forward_calls, gradients_off_around
@@ -70,9 +70,10 @@ class EvaluationInTrainingMode(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the first forward call of each evaluation that no `.eval()` reaches."""
         seen: set[Block] = set()
+        evaluated = evaluated_lines(index)
         for call in (*forward_calls(file, index), *parts_run_by(file, index)):
             place = call.block.loop or call.function.block
-            if place in seen or call.path == "self.forward":
+            if place in seen or call.path == "self.forward" or (file.path, call.line) in evaluated:
                 continue
             if not (_is_evaluation_of_trained(call, index) or _is_loaded(call, index)):
                 continue

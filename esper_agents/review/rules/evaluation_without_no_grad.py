@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.graded_evaluations import evaluations_with_gradients, is_explained, last_switch, model_of
-from esper_agents.review.model.query import runs
+from esper_agents.review.model.query import Mode, runs
 from esper_agents.review.models import (
     GRADIENT_USES,
     belongs_to_training,
@@ -91,9 +91,9 @@ class EvaluationWithoutNoGrad(Rule):
                     continue
                 if run.trains_in(loop) or run.is_sent_backward(forward) or run.escapes(forward):
                     continue
-                # Unknown callers may turn gradients off around a function that does not set the mode itself.
                 is_switched = any(setter.frame.code is forward.frame.code for setter in run.setters(forward))
-                if run.entry.is_open and not is_switched:
+                is_owned = is_switched or (run.mode(forward) is Mode.EVALUATION and run.is_set_within(forward))
+                if run.entry.is_open and not is_owned:
                     continue
                 yield self.model_match(
                     run.place(forward, None),

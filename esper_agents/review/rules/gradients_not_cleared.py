@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import names_in
 from esper_agents.review.frameworks import clears_gradients_itself, repeats_as_training_step
+from esper_agents.review.model.uncleared_gradients import cleared_backwards, uncleared_steps
 from esper_agents.review.rounds import parts_of_way, ways_to_loops
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.training import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
     from esper_agents.review.training import Step
@@ -71,6 +73,7 @@ class GradientsNotCleared(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield one hit for each optimizer in each loop, or function that a loop calls, whose steps never clear."""
+        cleared = cleared_backwards(index)
         for function in dict.fromkeys(call.function for call in backward_calls(file)):
             taken = tuple(steps(function, index))
             seen: set[tuple[Block, str]] = set()
@@ -78,6 +81,8 @@ class GradientsNotCleared(Rule):
                 where = _round_of(step)
                 backward = _backward_before(step, where)
                 if backward is None or (where, step.optimizer) in seen or _clears_anyway(step, where):
+                    continue
+                if (file.path, backward.line) in cleared:
                     continue
                 seen.add((where, step.optimizer))
                 others = _others(step, taken, index)
@@ -91,6 +96,19 @@ class GradientsNotCleared(Rule):
                 yield from self._apart(function, index)
         for call in file.calls_ending("step"):
             yield from self._in_closure(call, index)
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield what adds to the gradients of an optimizer in each round of a loop in which nothing clears them."""
+        for found in uncleared_steps(index):
+            run, backward = found.run, found.backward
+            yield self.model_match(
+                run.place(backward, None),
+                "gradients are added up over all steps: nothing in the loop that repeats this and "
+                f"{found.step.text!r} clears them",
+                remedy=_REMEDY,
+                confidence=Confidence.HIGH,
+                regions=(*run.regions(backward), *run.regions(found.step)),
+            )
 
     def _discarded(self, step: Step, loop: Block, others: Collection[str]) -> Iterator[RuleMatch]:
         """Yield what clears in every round where the step comes every so many: it was to gather gradients."""

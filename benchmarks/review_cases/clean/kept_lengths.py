@@ -1,0 +1,14 @@
+import torch
+from torch import nn
+def train(model, loader, optimizer, epochs):
+    seen, total = 0, 0
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            logits = model(x)
+            loss = nn.functional.cross_entropy(logits, y)
+            loss.backward()
+            optimizer.step()
+            seen += len(logits)
+            total += logits.shape[-1] * len(x)
+

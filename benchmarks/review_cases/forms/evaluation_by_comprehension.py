@@ -1,0 +1,17 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def evaluate(model, loader):
+    model.eval()
+    right = [(model(x).argmax(1) == y).float().mean() for x, y in loader]  # expect: ESP302|ESP303
+    return torch.stack(right).mean()

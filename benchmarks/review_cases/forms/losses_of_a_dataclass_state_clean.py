@@ -1,0 +1,26 @@
+import torch
+from torch import nn
+from dataclasses import dataclass, field
+
+
+@dataclass
+class State:
+    step: int = 0
+    loss_sum: float = 0.0
+    losses: list = field(default_factory=list)
+
+
+def advance(state, loss):
+    state.step += 1
+    state.losses.append(loss)
+
+
+def train(model, loader, optimizer):
+    state = State()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        advance(state, loss.detach())
+    return state
