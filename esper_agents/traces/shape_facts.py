@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Location
 from esper_agents.traces.dataflow import assignments, loaded_names
 from esper_agents.traces.facts import TraceFact, fact, function_of, method_calls, tree_of
-from esper_agents.traces.layers import find_layer, size_change
+from esper_agents.traces.layers import SIZE_PARAMETERS, CalledLayer, SizeOrigin, argument_of, find_layer, size_change
+from esper_agents.traces.program_index import place_of
 from esper_agents.traces.scopes import statement_at
+from esper_agents.traces.value_facts import failing_node
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -26,7 +28,12 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
     wanted = wanted.strip("[]").rpartition(", ")[2]
     others = tuple(dict.fromkeys(frame.location.path for frame in context.frames))
     for frame in context.frames:
-        layer = find_layer(context.sources, frame.location, parameter, int(size) if size else None, others)
+        marked = frame.frame.marked
+        layer = find_layer(
+            context.sources, frame.location, parameter, int(size) if size else None, others, marked=marked
+        )
+        if layer is None and frame is context.frames[0]:
+            layer = _layer_of_helper(context, parameter, int(size) if size else None)
         if layer is None:
             continue
         is_first = layer.argument != "its input"
@@ -37,8 +44,43 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
             "argument": f"`{layer.argument}`" if is_first else layer.argument,
             "change": size_change(layer, size, wanted),
         }
+        if joined := _joined(statement_at(context.sources.tree(frame.location.path), frame.location.line)):
+            values["joined"] = f"`{joined}` adds up the channels of its parts"
         return TraceFact(values)
     return None
+
+
+def _joined(statement: ast.AST) -> str:
+    """Return the concatenation in a statement; empty if there is none."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+    return next((ast.unparse(each) for each in calls if ast.unparse(each.func) in {"torch.cat", "torch.concat"}), "")
+
+
+def _layer_of_helper(context: FactContext, parameter: str, size: int | None) -> CalledLayer | None:
+    """Return the layer of the failing call that a function of the project creates, with the size passed to it."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [node] if isinstance(node, ast.Call) else [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    layers = []
+    for call in calls:
+        chain = tracer.chain(call.func, scope)
+        end = chain[-1]
+        for made in ast.walk(end.node) if len(chain) > 2 and isinstance(end.node, ast.Call) else ():  # noqa: PLR2004
+            expression = argument_of(made, 0, parameter) if isinstance(made, ast.Call) else None
+            if not isinstance(made, ast.Call) or expression is None:
+                continue
+            if SIZE_PARAMETERS.get(ast.unparse(made.func).rpartition(".")[2]) != parameter:
+                continue
+            passed = end.scope.bound.get(expression.id) if isinstance(expression, ast.Name) else None
+            number = tracer.number(expression, end.scope)
+            if passed is None or (size is not None and number != size):
+                continue
+            origin = SizeOrigin(number, ast.unparse(passed.node), place_of(passed), ast.unparse(expression))
+            name, place = ast.unparse(call.func), place_of(chain[-2])
+            layers.append(CalledLayer(name, "its input", ast.unparse(chain[-2].node), place, origin))
+    return layers[0] if len(layers) == 1 else None
 
 
 def _named_size(context: FactContext) -> tuple[str, str]:
