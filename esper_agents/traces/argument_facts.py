@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
 from esper_agents.traces.scopes import FunctionNode, statement_at
-from esper_agents.traces.value_facts import call_argument, failing_node, shown, values_of
+from esper_agents.traces.value_facts import call_argument, failing_node, shown, tracer_of, values_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -195,3 +195,76 @@ def _empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> T
         "maker_call": shown(ast.unparse(call)),
     }
     return TraceFact(values, Location(path, line))
+
+
+@fact
+def none_origin(context: FactContext) -> TraceFact | None:
+    """Return the value of the failing part that the code sets to None, if there is one only."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    ends = {name: tracer.last(value, scope) for name, value in values_of(node)}
+    none = {name: end for name, end in ends.items() if isinstance(end.node, ast.Constant) and end.node.value is None}
+    if len(none) != 1:
+        return None
+    ((name, end),) = none.items()
+    statement = statement_at(tracer.index.tree(end.scope.path), end.line)
+    text = shown(ast.unparse(statement).splitlines()[0])
+    return TraceFact({"none": name, "none_text": text, "none_at": str(place_of(end))}, place_of(end))
+
+
+@fact
+def unpacked_origin(context: FactContext) -> TraceFact | None:
+    """Return what the failing assignment or loop unpacks, and where it is made."""
+    if not context.frames or context.sources is None:
+        return None
+    tracer, scope = tracer_of(context), tracer_of(context).frame_scope(0)
+    statement = statement_at(tree_of(context, context.frames[0]), context.frames[0].location.line)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+        return None
+    chain = tracer.chain(statement.value, scope)
+    made = made_value(chain) or chain[-1]
+    if made.node is statement.value:
+        return None
+    values = {"unpacked": shown(ast.unparse(statement.value)), "unpacked_at": str(place_of(made))}
+    return TraceFact({**values, "unpacked_from": f"`{shown(made.text)}` at {place_of(made)}"})
+
+
+@fact
+def dictionary_keys(context: FactContext) -> TraceFact | None:
+    """Return the keys of the dictionary that the failing part reads, if one line makes it."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Subscript) or not isinstance(each.slice, ast.Constant):
+            continue
+        if str(each.slice.value) != context.groups.get("entry"):
+            continue
+        end = tracer.last(each.value, scope)
+        if isinstance(end.node, ast.Dict) and all(isinstance(key, ast.Constant) for key in end.node.keys):
+            names = [str(key.value) for key in end.node.keys if isinstance(key, ast.Constant)]
+            if context.groups.get("entry") not in names:
+                keys = ", ".join(f"`{name}`" for name in names[:12])
+                values = {"dictionary": ast.unparse(each.value), "keys": keys, "keys_at": str(place_of(end))}
+                return TraceFact(values)
+    return None
+
+
+@fact
+def flattened_into_batch(context: FactContext) -> TraceFact | None:
+    """Return the view that puts -1 first on the way to the input of the failing loss."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        for argument in call.args[:2]:
+            for step in tracer.chain(argument, scope):
+                if isinstance(step.node, ast.Call) and called_name(step.node) in {"view", "reshape"}:
+                    sizes = [ast.unparse(each) for each in step.node.args]
+                    if len(sizes) > 1 and sizes[0] == "-1":
+                        return TraceFact({"view": shown(step.text), "view_at": str(place_of(step))}, place_of(step))
+    return None

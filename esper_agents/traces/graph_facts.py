@@ -338,3 +338,24 @@ def _assigned(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Assign):
         return {name for target in node.targets for name in _names(target)}
     return _names(node.target) if isinstance(node, ast.For | ast.AugAssign | ast.AnnAssign) else set()
+
+
+@fact
+def only_write_in_forward(context: FactContext) -> TraceFact | None:
+    """Return the only line in the `forward` methods of the project that changes a tensor in place."""
+    if context.sources is None:
+        return None
+    found = []
+    for path in files_with(context.sources, "def forward", first=set()):
+        for function in _functions(context.sources.tree(path)):
+            if isinstance(function, ast.FunctionDef) and function.name == "forward":
+                for node in (each for each in ast.walk(function) if isinstance(each, ast.stmt)):
+                    name = _written_name(node)
+                    is_step = re.search(r"\bstep|count|loss\b|^self\.\w*(?:step|n|calls)$", name) is not None
+                    if name and not is_step:
+                        text = context.sources.lines(path)[node.lineno - 1].strip()
+                        found.append((Location(path, node.lineno), name, text))
+    if len(found) != 1:
+        return None
+    place, name, text = found[0]
+    return TraceFact({"name": name, "write": text, "rewrite": _out_of_place(text)}, place)

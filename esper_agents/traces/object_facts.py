@@ -303,3 +303,20 @@ def dataset_of_loader(context: FactContext) -> TraceFact | None:
     place = Location(made[0], values[-1].lineno if values else method.lineno)
     what = f"`return {shown(ast.unparse(values[-1]))}`" if values else f"`{method.name}`"
     return TraceFact({"sample_from": f"A sample of `{made[1].name}` is what {what} at {place} gives"})
+
+
+@fact
+def declared_options(context: FactContext) -> TraceFact | None:
+    """Return the options of the command line that the project declares in one file."""
+    if context.sources is None:
+        return None
+    calls = tracer_of(context).index.calls_of("add_argument")
+    paths = {path for path, _ in calls}
+    names = [str(each.value) for _, call in calls for each in call.args if isinstance(each, ast.Constant)]
+    if len(paths) != 1 or not names:
+        return None
+    first, last = min(call.lineno for _, call in calls), max(call.lineno for _, call in calls)
+    path = min(paths)
+    return TraceFact(
+        {"options": ", ".join(f"`{name}`" for name in names[:15]), "options_at": f"{path}:{first} to {last}"}
+    )
