@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
 from esper_agents.traces.scopes import FunctionNode, statement_at
-from esper_agents.traces.value_facts import call_argument, failing_node, shown, tracer_of, values_of
+from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -267,4 +267,41 @@ def flattened_into_batch(context: FactContext) -> TraceFact | None:
                     sizes = [ast.unparse(each) for each in step.node.args]
                     if len(sizes) > 1 and sizes[0] == "-1":
                         return TraceFact({"view": shown(step.text), "view_at": str(place_of(step))}, place_of(step))
+    return None
+
+
+@fact
+def joined_parts(context: FactContext) -> TraceFact | None:
+    """Return the parts that the failing `cat` or `stack` lists, each with the place where it is made."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called_name(each) in {"cat", "stack"}]
+    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], ast.List | ast.Tuple):
+        return None
+    parts = []
+    for each in calls[0].args[0].elts:
+        origin = origin_text(tracer, each, scope)
+        parts.append(f"`{shown(ast.unparse(each))}`" + (f" ({origin})" if origin else ""))
+    return TraceFact({"parts": ", ".join(parts)}) if any("(made at" in each for each in parts) else None
+
+
+@fact
+def text_values(context: FactContext) -> TraceFact | None:
+    """Return what the failing call makes a tensor of, with where it comes from."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
+        if ast.unparse(call.func).startswith("torch."):
+            end = tracer.last(call.args[0], scope)
+            values = {"values": ast.unparse(call.args[0])}
+            if end.node is not call.args[0]:
+                values |= {
+                    "values_from": f"made at {place_of(end)} by `{shown(end.text)}`",
+                    "values_at": str(place_of(end)),
+                }
+            return TraceFact(values)
     return None

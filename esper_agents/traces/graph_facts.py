@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.dataflow import assignments, carried_name, cut_off, names_behind
+from esper_agents.traces.dataflow import NO_GRAPH, assignments, carried_name, cut_off, names_behind
 from esper_agents.traces.facts import (
     TraceFact,
     enclosing,
@@ -18,14 +18,21 @@ from esper_agents.traces.facts import (
     method_of,
     tree_of,
 )
+from esper_agents.traces.program_index import OriginValue, made_value, place_of
 from esper_agents.traces.scopes import statement_at
+from esper_agents.traces.value_facts import shown, tracer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.traces.facts import FactContext
+    from esper_agents.traces.locate import LocatedFrame
+    from esper_agents.traces.origins import OriginTracer
+    from esper_agents.traces.program_index import CodeScope
 
 _MOST_FILES = 400
+# Values that belong to no graph: data, samples and numbers.
+_DATA = re.compile(r"\.sample\(|\btorch\.(?:rand|ones|zeros|arange|tensor|full|eye|linspace)|\brange\(|^[\d.]+$")
 # Functions by the name of their node in the backward graph; all of them keep their output.
 _KEEPS_OUTPUT = ("sigmoid", "tanh", "exp", "softmax", "sqrt", "relu", "log_softmax", "rsqrt")
 # In-place operators, by the name of their node in the backward graph.
@@ -152,11 +159,7 @@ def graph_outside_loop(context: FactContext) -> TraceFact | None:
         for call in calls:
             used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} - assigned
             # A loss of the loop may use a tensor from before it.
-            for node in ast.walk(loop):
-                if isinstance(node, ast.Assign) and _assigned(node) & {
-                    each.id for each in ast.walk(call) if isinstance(each, ast.Name)
-                }:
-                    used |= {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)} - assigned
+            used |= {each for each in names_behind(loop, call) if "." not in each} - assigned
             for node in ast.walk(function):
                 if (
                     isinstance(node, ast.Assign)
@@ -165,12 +168,58 @@ def graph_outside_loop(context: FactContext) -> TraceFact | None:
                 ):
                     built = _assigned(node) & used
                     source = ast.unparse(node.value)
+                    if len(_assigned(node)) > 1:
+                        built = _names_with_graph(context, frame, built, loop.lineno)
                     if built and not re.search(
                         r"\b(?:optim|nn|DataLoader|Adam|SGD|torch\.(?:rand|ones|zeros|tensor))", source
                     ):
                         place = Location(frame.location.path, node.lineno)
-                        return TraceFact({"name": min(built), "built_at": str(place)}, place)
+                        name = min(built)
+                        values = {"name": name, "built_at": str(place)}
+                        made = _graph_origin(context, frame, name, loop.lineno)
+                        return TraceFact({**values, "made": made} if made else values, place)
     return None
+
+
+def _names_with_graph(context: FactContext, frame: LocatedFrame, names: set[str], line: int) -> set[str]:
+    """Return the only one of several unpacked names whose value carries a graph; empty if that is not certain."""
+    tracer = tracer_of(context)
+    found = {name for name in names if _carries_graph(tracer, OriginValue(*_read_at(context, frame, name, line)), 0)}
+    return found if len(found) == 1 else set()
+
+
+def _carries_graph(tracer: OriginTracer, value: OriginValue, depth: int) -> bool:
+    """Return whether a value may belong to a graph: it is computed, and not from data, samples and numbers only."""
+    chain = tracer.chain(value.node, value.scope)
+    end = chain[-1]
+    if depth > 4 or any(NO_GRAPH.search(each.text) or _DATA.search(each.text) for each in chain):  # noqa: PLR2004
+        return False
+    match end.node:
+        case ast.BinOp(left=left, right=right):
+            return any(_carries_graph(tracer, OriginValue(side, end.scope), depth + 1) for side in (left, right))
+        case ast.Call(func=ast.Attribute(value=base)):
+            return _carries_graph(tracer, OriginValue(base, end.scope), depth + 1)
+        case ast.Call():
+            return True
+        case _:
+            return False
+
+
+def _graph_origin(context: FactContext, frame: LocatedFrame, name: str, line: int) -> str:
+    """Return where the value of a name is made, if that is another line than its assignment."""
+    steps = _steps_of(context, frame, name, line)
+    made = made_value(steps) if len(steps) > 1 else None
+    return f"made at {place_of(steps[-1])} by `{shown(steps[-1].text)}`" if made is not None else ""
+
+
+def _steps_of(context: FactContext, frame: LocatedFrame, name: str, line: int) -> list[OriginValue]:
+    return tracer_of(context).chain(*_read_at(context, frame, name, line))[1:]
+
+
+def _read_at(context: FactContext, frame: LocatedFrame, name: str, line: int) -> tuple[ast.Name, CodeScope]:
+    """Return a name as a line of the frame's function reads it."""
+    node = ast.Name(name, ast.Load(), lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+    return node, tracer_of(context).index.scope_at(frame.location)
 
 
 @fact

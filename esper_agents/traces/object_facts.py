@@ -320,3 +320,78 @@ def declared_options(context: FactContext) -> TraceFact | None:
     return TraceFact(
         {"options": ", ".join(f"`{name}`" for name in names[:15]), "options_at": f"{path}:{first} to {last}"}
     )
+
+
+_UNPICKLABLE = {
+    "_io.": ("open",),
+    "generator": ("iter", "generator"),
+    "lock": ("Lock", "RLock"),
+    "sqlite3.": ("connect",),
+    "h5py.": ("File",),
+    "socket": ("socket", "create_connection"),
+}
+
+
+@fact
+def unpicklable_attribute(context: FactContext) -> TraceFact | None:
+    """Return the only line of the project that keeps an object of the kind that the message names in an attribute."""
+    message = context.trace.message
+    names = next((calls for word, calls in _UNPICKLABLE.items() if word in message), ())
+    if context.sources is None or not names:
+        return None
+    found = []
+    for path in files_with(context.sources, "self.", first={frame.location.path for frame in context.frames}):
+        for node in ast.walk(context.sources.tree(path) or ast.Module([], [])):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+                is_kept = is_self(node.targets[0].value) and isinstance(node.value, ast.Call)
+                if is_kept and isinstance(node.value, ast.Call) and called_name(node.value) in names:
+                    found.append((Location(path, node.lineno), node))
+    if len(found) != 1:
+        return None
+    place, node = found[0]
+    return TraceFact(
+        {"kept": ast.unparse(node.targets[0]), "made": shown(ast.unparse(node.value)), "kept_at": str(place)}, place
+    )
+
+
+@fact
+def size_by_rank(context: FactContext) -> TraceFact | None:
+    """Return the argument of the wrapped model that depends on the rank."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Call) or tracer.class_of(OriginValue(each, scope)) is None:
+            continue
+        made = tracer.last(each, scope)
+        for argument in made.node.args if isinstance(made.node, ast.Call) else ():
+            for step in tracer.reachable(argument, made.scope):
+                if re.search(r"\brank\b|get_rank", step.text):
+                    values = {
+                        "argument": ast.unparse(argument),
+                        "model_call": shown(made.text),
+                        "model_at": str(place_of(made)),
+                    }
+                    return TraceFact({**values, "rank_text": shown(step.text), "rank_at": str(place_of(step))})
+    return None
+
+
+@fact
+def keyword_in_settings(context: FactContext) -> TraceFact | None:
+    """Return the only dictionary of the project with the keyword that the failing call unpacks by `**`."""
+    found, keyword = failing_node(context), context.groups.get("keyword", "")
+    if found is None or not keyword:
+        return None
+    calls = [each for each in ast.walk(found[2]) if isinstance(each, ast.Call)]
+    if not any(each.arg is None for call in calls for each in call.keywords) or context.sources is None:
+        return None
+    places = [
+        Location(path, key.lineno)
+        for path in files_with(context.sources, keyword, first=set())
+        for node in ast.walk(context.sources.tree(path) or ast.Module([], []))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and key.value == keyword
+    ]
+    return TraceFact({"set_at": str(places[0])}, places[0]) if len(places) == 1 else None

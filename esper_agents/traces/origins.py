@@ -12,6 +12,7 @@ from esper_agents.traces.program_index import (
     OriginValue,
     ProgramIndex,
     called_name,
+    is_empty_container,
     own_nodes,
     returned_values,
     way_to,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 _LONGEST_CHAIN = 40
 _MOST_STEPS = 4_000
 _MOST_DEPTH = 25
+_MOST_REACHED = 80
+_VALUES = (ast.Name, ast.Attribute, ast.Subscript)
+_NAMESPACES = frozenset(("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "DotDict"))
 # Methods whose result is the same tensor in another form.
 _SAME_TENSOR = frozenset(
     (
@@ -113,6 +117,8 @@ class OriginTracer:
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 positive = self.number(inner, value.scope)
                 return None if positive is None else -positive
+            case ast.Call(func=ast.Name(id="len"), args=[counted]):
+                return _literal_length(self.last(counted, value.scope).node)
             case ast.BinOp(left=left, op=op, right=right):
                 return _applied(op, self.number(left, value.scope), self.number(right, value.scope))
             case _:
@@ -125,6 +131,19 @@ class OriginTracer:
                 number = self.number(part, scope)
                 if number is not None:
                     yield part, self.last(part, scope), number
+
+    def reachable(self, node: ast.AST, scope: CodeScope) -> Iterator[OriginValue]:
+        """Yield the expressions that the values in a piece of code are made from, the nearest first."""
+        pending, seen = [(node, scope)], set[int]()
+        while pending and len(seen) < _MOST_REACHED:
+            part, inner = pending.pop(0)
+            for value in (each for each in ast.walk(part) if isinstance(each, _VALUES)):
+                if id(value) in seen or not isinstance(getattr(value, "ctx", ast.Load()), ast.Load):
+                    continue
+                seen.add(id(value))
+                steps = self.chain(value, inner)[1:]
+                yield from steps
+                pending += [(steps[-1].node, steps[-1].scope)] if steps else []
 
     def class_of(self, value: OriginValue) -> tuple[str, ast.ClassDef] | None:
         """Return the class of the project that an object is an instance of."""
@@ -303,6 +322,9 @@ class OriginTracer:
             found = self.index.class_named(called_name(end.node))
             if found is not None:
                 return self._attribute(found[1], found[0], name, end)
+            if called_name(end.node) in _NAMESPACES:
+                passed = (each.value for each in end.node.keywords if each.arg == name)
+                return next((OriginValue(each, end.scope) for each in passed), None)
         if isinstance(end.node, ast.Name) and (found := self.index.class_named(end.node.id)) is not None:
             return self.index.class_attribute(found[1], found[0], name, None)
         return None
@@ -312,6 +334,8 @@ class OriginTracer:
         if base is None:
             return None
         end = self._chain(base)[-1]
+        if is_empty_container(end.node):
+            return self.index.stored_element(self._chain(base)) or base
         if not isinstance(key, ast.Constant):
             return base
         constant = key.value
@@ -343,10 +367,13 @@ class OriginTracer:
 
     def _element(self, value: OriginValue) -> OriginValue | None:  # noqa: PLR0911 - one for each kind of iterable
         """Return an element of what a loop runs over."""
-        end = self._chain(value)[-1]
+        chain = self._chain(value)
+        end = chain[-1]
         if end.depth:
             return OriginValue(end.node, end.scope, end.depth - 1)
         node, scope = end.node, end.scope
+        if is_empty_container(node):
+            return self.index.stored_element(chain)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return OriginValue(node.elt, scope)
         if isinstance(node, ast.List | ast.Tuple) and node.elts:
@@ -470,6 +497,14 @@ class OriginTracer:
     def _returned(self, function: FunctionNode, scope: CodeScope) -> OriginValue | None:
         values = returned_values(function)
         return OriginValue(values[0], scope) if len(values) == 1 else None
+
+
+def _literal_length(node: ast.expr) -> int | None:
+    """Return the number of elements of a list, tuple, set or dictionary that the code writes out."""
+    elements = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", None)
+    if elements is None or any(each is None or isinstance(each, ast.Starred) for each in elements):
+        return None
+    return len(elements)
 
 
 def _loop_way(loop: ast.For, name: str, line: int) -> tuple[int, ...] | None:

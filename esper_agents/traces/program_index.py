@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -268,6 +268,30 @@ class ProgramIndex:
                 return inherited.value if inherited is not None and not inherited.way else None
         return None
 
+    def stored_element(self, chain: list[OriginValue]) -> OriginValue | None:
+        """Return what the code puts into a container that is empty at first, if one line does it.
+
+        Args:
+            chain: The steps from a value to the empty container.
+        """
+        named = [each for each in chain if isinstance(each.node, ast.Name | ast.Attribute)]
+        if not named:
+            return None
+        value = named[-1]
+        is_own = value.text.startswith("self.")
+        body: ast.AST = (value.scope.owner if is_own else value.scope.function) or self.tree(value.scope.path)
+        found: list[ast.expr] = []
+        for node in ast.walk(body):
+            if isinstance(node, ast.Call) and called_name(node) in {"append", "add", "appendleft"} and node.args:
+                if ast.unparse(getattr(node.func, "value", node.func)) == value.text:
+                    found.append(node.args[0])
+            elif isinstance(node, ast.Assign) and _container(node.targets[0]) == value.text:
+                found.append(node.value)
+        if len(found) != 1:
+            return None
+        scope = self.scope_of(found[0], value.scope.path)
+        return OriginValue(found[0], replace(scope, instance=value.scope.instance))
+
     def option(self, name: str) -> OriginValue | None:
         """Return the default of an option of the command line, as `add_argument` declares it."""
         for path, call in self.calls_of("add_argument"):
@@ -308,6 +332,18 @@ def way_to(target: ast.AST, name: str) -> tuple[int, ...] | None:
             if (way := way_to(element, name)) is not None:
                 return (position, *way)
     return None
+
+
+def _container(target: ast.expr) -> str:
+    """Return the container that an assignment to an entry changes; empty for other targets."""
+    return ast.unparse(target.value) if isinstance(target, ast.Subscript) else ""
+
+
+def is_empty_container(node: ast.expr) -> bool:
+    """Return whether an expression is an empty list, dictionary, set or queue."""
+    if isinstance(node, ast.Call):
+        return called_name(node) in {"list", "dict", "set", "deque", "OrderedDict"} and not [*node.args, *node.keywords]
+    return (isinstance(node, ast.List) and not node.elts) or (isinstance(node, ast.Dict) and not node.keys)
 
 
 def called_name(call: ast.Call) -> str:

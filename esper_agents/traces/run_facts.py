@@ -350,3 +350,22 @@ def written_under_autocast(context: FactContext) -> TraceFact | None:
     if made.node is not target.value:
         values["target_from"] = f"made at {place_of(made)} by `{shown(made.text)}`"
     return TraceFact({**values, **region.values})
+
+
+@fact
+def inference_on_the_way(context: FactContext) -> TraceFact | None:
+    """Return the function under inference mode that makes a value of the failing line."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for step in tracer.reachable(node, scope):
+        for call in (each for each in ast.walk(step.node) if isinstance(each, ast.Call)):
+            callee = _callee(tracer, call, step.scope)
+            disabled = _disabled(callee[1]) if callee is not None else None
+            if callee is not None and disabled is not None and "inference_mode" in disabled[0]:
+                place = Location(callee[0], disabled[1])
+                values = {"maker": callee[1].name, "disabled": disabled[0], "disabled_at": str(place)}
+                used = f"{step.scope.path}:{call.lineno}"
+                return TraceFact({**values, "maker_call": shown(ast.unparse(call)), "used_at": used}, place)
+    return None

@@ -75,7 +75,7 @@ def _layer_of_helper(context: FactContext, parameter: str, size: int | None) -> 
                 continue
             passed = end.scope.bound.get(expression.id) if isinstance(expression, ast.Name) else None
             number = tracer.number(expression, end.scope)
-            if passed is None or (size is not None and number != size):
+            if passed is None or (size is not None and number not in {size, None}):
                 continue
             origin = SizeOrigin(number, ast.unparse(passed.node), place_of(passed), ast.unparse(expression))
             name, place = ast.unparse(call.func), place_of(chain[-2])

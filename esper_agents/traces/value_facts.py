@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.traces.facts import FactContext
-    from esper_agents.traces.program_index import CodeScope
+    from esper_agents.traces.program_index import CodeScope, OriginValue
 
 _LONGEST = 70
+_MOST_PARTS = 20
 _INDEX_TABLES = frozenset(("Embedding", "EmbeddingBag"))
 _DOUBLE = re.compile(r"\bfloat64\b|\.double\(|\btorch\.double\b|\bDoubleTensor\b")
 _OUTPUTS = {"Linear": 1, "Bilinear": 2, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
@@ -66,18 +67,27 @@ def origin_text(tracer: OriginTracer, node: ast.expr, scope: CodeScope, size: in
         if layer.node is not made.node.func and isinstance(layer.node, ast.Call):
             creation = layer
             text += f", where `{ast.unparse(made.node.func)}` is made at {place_of(layer)} by `{shown(layer.text)}`"
-    if size is None or not isinstance(creation.node, ast.Call):
-        return text
-    written = {
-        (str(place_of(origin)), ast.unparse(part))
-        for argument in [*creation.node.args, *(each.value for each in creation.node.keywords)]
-        for part, origin, number in tracer.numbers_in(argument, creation.scope)
-        if number == size and not isinstance(part, ast.Constant)
-    }
-    if len({place for place, _ in written}) == 1:
-        place, part = min(written)
-        text += f"; `{part}` is {size} at {place}"
+    if size is not None and (written := written_size(tracer, creation, size)):
+        text += f"; {written}"
     return text
+
+
+def written_size(tracer: OriginTracer, creation: OriginValue, size: int) -> str:
+    """Return the name whose number is a size of a value, with the place that writes it; empty if not certain."""
+    parts = [creation, *tracer.reachable(creation.node, creation.scope)]
+    for value in parts[:_MOST_PARTS]:
+        call = value.node
+        arguments = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
+        written = {
+            (str(place_of(origin)), ast.unparse(part))
+            for argument in arguments
+            for part, origin, number in tracer.numbers_in(argument, value.scope)
+            if number == size > 1 and not isinstance(part, ast.Constant)
+        }
+        if len({place for place, _ in written}) == 1:
+            place, part = min(written)
+            return f"`{part}` is {size} at {place}"
+    return ""
 
 
 @fact
@@ -221,9 +231,9 @@ def double_source(context: FactContext) -> TraceFact | None:
         return None
     tracer, scope, node = found
     for name, value in values_of(node):
-        for step in tracer.chain(value, scope)[1:]:
+        for step in tracer.reachable(value, scope):
             place = place_of(step)
-            written = {"name": name, "double": shown(step.text), "double_at": str(place)}
+            written = {"name": name, "double": shown(step.text), "double_at": str(place), "double_by": ""}
             if _DOUBLE.search(step.text):
                 return TraceFact(written, place)
             for keyword in step.node.keywords if isinstance(step.node, ast.Call) else ():
@@ -355,3 +365,45 @@ def call_argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     if named is not None or any(isinstance(each, ast.Starred) for each in call.args[: position + 1]):
         return named
     return call.args[position] if position < len(call.args) else None
+
+
+@fact
+def label_is_padding(context: FactContext) -> TraceFact | None:
+    """Return the padding value that has the number of the label and is written into the target of the failing loss."""
+    found, target = failing_node(context), target_and_outputs(context)
+    label = context.groups.get("label", "")
+    if found is None or target is None or not label.lstrip("-").isdigit():
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        for step in tracer.chain(call.args[1], scope):
+            for keyword in step.node.keywords if isinstance(step.node, ast.Call) else ():
+                is_padding = keyword.arg in {"padding_value", "fill_value", "value"}
+                if is_padding and tracer.number(keyword.value, step.scope) == int(label):
+                    origin = place_of(tracer.last(keyword.value, step.scope))
+                    values = {"padding": shown(step.text), "padding_at": str(place_of(step)), "set_at": str(origin)}
+                    return TraceFact({**target.values, **values, "padding_value": ast.unparse(keyword.value)})
+    return None
+
+
+@fact
+def divisor_in_forward_line(context: FactContext) -> TraceFact | None:
+    """Return the divisor or the argument of the logarithm of the forward line that anomaly mode printed."""
+    if not context.forward or context.sources is None:
+        return None
+    place, node = context.forward[0].location, context.groups.get("node", "")
+    tracer = OriginTracer(context.sources, context.forward)
+    found: list[ast.expr] = []
+    for each in ast.walk(statement_at(context.sources.tree(place.path), place.line)):
+        if node.startswith("Div") and isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div):
+            found += [] if isinstance(each.right, ast.Constant) else [each.right]
+        elif node.startswith("Log") and isinstance(each, ast.Call) and called_name(each) in {"log", "log2", "log10"}:
+            own = each.func.value if isinstance(each.func, ast.Attribute) else each.func
+            found += each.args[:1] or [own]
+    if len(found) != 1:
+        return None
+    name = ast.unparse(found[0])
+    kind = "divides by" if node.startswith("Div") else "takes the logarithm of"
+    values = {"kind": kind, "divisor": name, "bounded": f"{name}.clamp_min(1e-8)"}
+    origin = origin_text(tracer, found[0], tracer.frame_scope(0))
+    return TraceFact({**values, "divisor_from": origin} if origin else values, place)
