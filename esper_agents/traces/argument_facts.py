@@ -10,6 +10,7 @@ from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
 from esper_agents.traces.scopes import FunctionNode, statement_at
 from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
+from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -66,7 +67,7 @@ def argument_numbers(context: FactContext) -> TraceFact | None:
             argument = next(
                 (a for name, at in options.items() if (a := call_argument(call, at, name)) is not None), None
             )
-            number = tracer.number(argument, scope) if argument is not None else None
+            number = number_of(tracer, argument, scope) if argument is not None else None
             if argument is None or number is None:
                 return None
             numbers.append((ast.unparse(argument), number, place_of(tracer.last(argument, scope))))
@@ -108,7 +109,7 @@ def state_origin(context: FactContext) -> TraceFact | None:
         if len(sizes) < 2:  # noqa: PLR2004 - layers and batch
             continue
         origin = tracer.last(sizes[1], state.scope)
-        number = tracer.number(sizes[1], state.scope)
+        number = number_of(tracer, sizes[1], state.scope)
         values = {
             "state": ast.unparse(call.args[1]),
             "state_text": shown(state.text),

@@ -12,6 +12,7 @@ from esper_agents.traces.facts import TraceFact, fact, files_with, method_calls
 from esper_agents.traces.program_index import CodeScope, OriginValue, called_name, own_nodes, place_of, returned_values
 from esper_agents.traces.scopes import FunctionNode, enclosing_class, is_self
 from esper_agents.traces.value_facts import failing_node, shown, tracer_of
+from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,7 +235,7 @@ def fixed_by_name(context: FactContext) -> TraceFact | None:
                 }:
                     continue
                 inner = CodeScope(path, function, scope.owner)
-                if any(tracer.number(each, inner) == int(value[1]) for each in call.args):
+                if any(number_of(tracer, each, inner) == int(value[1]) for each in call.args):
                     found.append((Location(path, call.lineno), call))
     if len(found) != 1:
         return None

@@ -106,32 +106,6 @@ class OriginTracer:
         self._depth -= 1
         return found
 
-    def number(self, node: ast.expr, scope: CodeScope) -> int | None:
-        """Return the whole number that an expression has; None if the code does not decide it."""
-        value = self.last(node, scope)
-        if value.depth:
-            return None
-        match value.node:
-            case ast.Constant(value=int() as number) if not isinstance(number, bool):
-                return number
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                positive = self.number(inner, value.scope)
-                return None if positive is None else -positive
-            case ast.Call(func=ast.Name(id="len"), args=[counted]):
-                return _literal_length(self.last(counted, value.scope).node)
-            case ast.BinOp(left=left, op=op, right=right):
-                return _applied(op, self.number(left, value.scope), self.number(right, value.scope))
-            case _:
-                return None
-
-    def numbers_in(self, node: ast.expr, scope: CodeScope) -> Iterator[tuple[ast.expr, OriginValue, int]]:
-        """Yield the parts of an expression that are whole numbers, each with the place that writes it."""
-        for part in ast.walk(node):
-            if isinstance(part, ast.Constant | ast.Name | ast.Attribute | ast.Subscript):
-                number = self.number(part, scope)
-                if number is not None:
-                    yield part, self.last(part, scope), number
-
     def reachable(self, node: ast.AST, scope: CodeScope) -> Iterator[OriginValue]:
         """Yield the expressions that the values in a piece of code are made from, the nearest first."""
         pending, seen = [(node, scope)], set[int]()
@@ -499,32 +473,9 @@ class OriginTracer:
         return OriginValue(values[0], scope) if len(values) == 1 else None
 
 
-def _literal_length(node: ast.expr) -> int | None:
-    """Return the number of elements of a list, tuple, set or dictionary that the code writes out."""
-    elements = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", None)
-    if elements is None or any(each is None or isinstance(each, ast.Starred) for each in elements):
-        return None
-    return len(elements)
-
-
 def _loop_way(loop: ast.For, name: str, line: int) -> tuple[int, ...] | None:
     """Return the positions by which the target of a loop around a line reaches a name; None if it does not."""
     return way_to(loop.target, name) if loop.lineno <= line <= (loop.end_lineno or 0) else None
-
-
-def _applied(op: ast.operator, a: int | None, b: int | None) -> int | None:
-    if a is None or b is None or max(abs(a), abs(b)) > 10**9:
-        return None
-    match op:
-        case ast.Add():
-            return a + b
-        case ast.Sub():
-            return a - b
-        case ast.Mult():
-            return a * b
-        case ast.FloorDiv() if b:
-            return a // b
-    return None
 
 
 def _is_library(node: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from esper_agents.traces.layers import SIZE_PARAMETERS, CalledLayer, SizeOrigin,
 from esper_agents.traces.program_index import place_of
 from esper_agents.traces.scopes import statement_at
 from esper_agents.traces.value_facts import failing_node
+from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -74,7 +75,7 @@ def _layer_of_helper(context: FactContext, parameter: str, size: int | None) -> 
             if SIZE_PARAMETERS.get(ast.unparse(made.func).rpartition(".")[2]) != parameter:
                 continue
             passed = end.scope.bound.get(expression.id) if isinstance(expression, ast.Name) else None
-            number = tracer.number(expression, end.scope)
+            number = number_of(tracer, expression, end.scope)
             if passed is None or (size is not None and number not in {size, None}):
                 continue
             origin = SizeOrigin(number, ast.unparse(passed.node), place_of(passed), ast.unparse(expression))

@@ -11,6 +11,7 @@ from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.origins import OriginTracer
 from esper_agents.traces.program_index import called_name, made_value, place_of
 from esper_agents.traces.scopes import marked_node, statement_at
+from esper_agents.traces.written_numbers import number_of, numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ def written_size(tracer: OriginTracer, creation: OriginValue, size: int) -> str:
         written = {
             (str(place_of(origin)), ast.unparse(part))
             for argument in arguments
-            for part, origin, number in tracer.numbers_in(argument, value.scope)
+            for part, origin, number in numbers_in(tracer, argument, value.scope)
             if number == size > 1 and not isinstance(part, ast.Constant)
         }
         if len({place for place, _ in written}) == 1:
@@ -108,7 +109,7 @@ def table_and_index(context: FactContext) -> TraceFact | None:
     rows = call_argument(creation, 0, "num_embeddings") if isinstance(creation, ast.Call) else None
     if rows is None:
         return None
-    number, origin = tracer.number(rows, made.scope), tracer.last(rows, made.scope)
+    number, origin = number_of(tracer, rows, made.scope), tracer.last(rows, made.scope)
     values = {
         "table": ast.unparse(call.func),
         "created": shown(made.text),
@@ -211,7 +212,7 @@ def _outputs(tracer: OriginTracer, node: ast.expr, scope: CodeScope) -> dict[str
         return None
     name = "out_channels" if "Conv" in called_name(creation) else "out_features"
     size = call_argument(creation, _OUTPUTS[called_name(creation)], name)
-    number = tracer.number(size, made.scope) if size is not None else None
+    number = number_of(tracer, size, made.scope) if size is not None else None
     if size is None or number is None:
         return None
     place = place_of(tracer.last(size, made.scope))
@@ -325,7 +326,7 @@ def size_from_settings(context: FactContext) -> TraceFact | None:
             call = step.node
             if not isinstance(call, ast.Call) or called_name(call) not in {"view", "reshape"} or len(call.args) < 2:  # noqa: PLR2004
                 continue
-            number = tracer.number(call.args[0], step.scope)
+            number = number_of(tracer, call.args[0], step.scope)
             if number == rows and rows * features % expected == 0 and rows * features // expected != rows:
                 origin = place_of(tracer.last(call.args[0], step.scope))
                 values = {
@@ -379,7 +380,7 @@ def label_is_padding(context: FactContext) -> TraceFact | None:
         for step in tracer.chain(call.args[1], scope):
             for keyword in step.node.keywords if isinstance(step.node, ast.Call) else ():
                 is_padding = keyword.arg in {"padding_value", "fill_value", "value"}
-                if is_padding and tracer.number(keyword.value, step.scope) == int(label):
+                if is_padding and number_of(tracer, keyword.value, step.scope) == int(label):
                     origin = place_of(tracer.last(keyword.value, step.scope))
                     values = {"padding": shown(step.text), "padding_at": str(place_of(step)), "set_at": str(origin)}
                     return TraceFact({**target.values, **values, "padding_value": ast.unparse(keyword.value)})

@@ -11,6 +11,7 @@ from esper_agents.traces.locate import ProjectSources
 from esper_agents.traces.origins import OriginTracer
 from esper_agents.traces.program_index import made_value, place_of
 from esper_agents.traces.scopes import marked_node
+from esper_agents.traces.written_numbers import number_of
 
 SETTINGS = """\
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def _origin(tracer, text):
 )
 def test_a_number_is_found_through_constructors_settings_and_options(tracer, text, number, place):
     tracer, node, scope = _origin(tracer, text)
-    assert tracer.number(node, scope) == number
+    assert number_of(tracer, node, scope) == number
     assert str(place_of(tracer.last(node, scope))) == place
 
 
