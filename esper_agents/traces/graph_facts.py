@@ -18,7 +18,7 @@ from esper_agents.traces.facts import (
     method_of,
     tree_of,
 )
-from esper_agents.traces.program_index import OriginValue, made_value, place_of
+from esper_agents.traces.program_index import OriginValue, called_name, made_value, place_of
 from esper_agents.traces.scopes import statement_at
 from esper_agents.traces.value_facts import shown, tracer_of
 
@@ -168,7 +168,7 @@ def graph_outside_loop(context: FactContext) -> TraceFact | None:
                 ):
                     built = _assigned(node) & used
                     source = ast.unparse(node.value)
-                    if len(_assigned(node)) > 1:
+                    if built:
                         built = _names_with_graph(context, frame, built, loop.lineno)
                     if built and not re.search(
                         r"\b(?:optim|nn|DataLoader|Adam|SGD|torch\.(?:rand|ones|zeros|tensor))", source
@@ -197,10 +197,12 @@ def _carries_graph(tracer: OriginTracer, value: OriginValue, depth: int) -> bool
     match end.node:
         case ast.BinOp(left=left, right=right):
             return any(_carries_graph(tracer, OriginValue(side, end.scope), depth + 1) for side in (left, right))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "nn" | "F" | "optim" | "self"))):
+            return not called_name(end.node)[:1].isupper()
         case ast.Call(func=ast.Attribute(value=base)):
             return _carries_graph(tracer, OriginValue(base, end.scope), depth + 1)
         case ast.Call():
-            return True
+            return tracer.class_of(end) is None
         case _:
             return False
 

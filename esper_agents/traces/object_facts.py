@@ -297,13 +297,14 @@ def dataset_of_loader(context: FactContext) -> TraceFact | None:
         return TraceFact({})
     path, call = found[0]
     made = tracer.class_of(OriginValue(call.args[0], tracer.index.scope_of(call, path)))
-    method = tracer.index.method(made[1], "__getitem__") if made is not None else None
+    methods = [tracer.index.method(made[1], name) for name in ("__getitem__", "__iter__")] if made is not None else []
+    method = next((each for each in methods if each is not None), None)
     if made is None or method is None:
         return TraceFact({})
     values = returned_values(method)
     place = Location(made[0], values[-1].lineno if values else method.lineno)
-    what = f"`return {shown(ast.unparse(values[-1]))}`" if values else f"`{method.name}`"
-    return TraceFact({"sample_from": f"A sample of `{made[1].name}` is what {what} at {place} gives"})
+    what = f"`{shown(ast.unparse(values[-1]))}`" if values else f"`{method.name}`"
+    return TraceFact({"sample_from": f"A sample of `{made[1].name}` is {what} at {place}"})
 
 
 @fact
@@ -323,6 +324,7 @@ def declared_options(context: FactContext) -> TraceFact | None:
     )
 
 
+_FACTORY = re.compile(r"\btorch\.(?:arange|zeros|ones|tensor|full|linspace|eye|rand|randn|tril|triu|hann_window)\(")
 _UNPICKLABLE = {
     "_io.": ("open",),
     "generator": ("iter", "generator"),
@@ -396,3 +398,30 @@ def keyword_in_settings(context: FactContext) -> TraceFact | None:
         if isinstance(key, ast.Constant) and key.value == keyword
     ]
     return TraceFact({"set_at": str(places[0])}, places[0]) if len(places) == 1 else None
+
+
+@fact
+def plain_tensor_attribute(context: FactContext) -> TraceFact | None:
+    """Return the tensor that the failing part reads from self and that is neither a buffer nor a parameter."""
+    found = failing_node(context)
+    if found is None or found[1].owner is None:
+        return None
+    tracer, scope, node = found
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Attribute) or not is_self(each.value) or scope.owner is None:
+            continue
+        made = tracer.index.attribute(scope.owner, scope.path, each.attr, None)
+        if made is None or made.value.scope.function is None:
+            continue
+        text = f"self.{each.attr}"
+        is_plain = any(
+            isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == text
+            for part in own_nodes(made.value.scope.function)
+        )
+        parts = [made.value, *tracer.reachable(made.value.node, made.value.scope)]
+        is_tensor = any(_FACTORY.search(part.text) for part in parts) and "nn." not in made.value.text
+        if is_plain and is_tensor and "Parameter" not in made.value.text:
+            place = place_of(made.value)
+            buffer = f'self.register_buffer("{each.attr}", {shown(made.value.text)})'
+            return TraceFact({"plain": text, "plain_at": str(place), "buffer": buffer}, place)
+    return None

@@ -14,6 +14,8 @@ from esper_agents.traces.scopes import FunctionNode, is_self, statement_at
 from esper_agents.traces.value_facts import failing_node, shown, tracer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from esper_agents.traces.facts import FactContext
     from esper_agents.traces.origins import OriginTracer
 
@@ -108,6 +110,61 @@ def carried_attribute(context: FactContext) -> TraceFact | None:
                         continue
                     place = Location(frame.location.path, line)
                     return TraceFact({"name": name, "carried_at": str(place)}, place)
+        if found := _carried_in_callee(tracer_of(context), calls[0].func, scope):
+            return found
+    return None
+
+
+def _carried_in_callee(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -> TraceFact | None:
+    """Return the attribute that a method on the way to the loss computes from itself and keeps with its graph."""
+    for path, function in _functions_on_the_way(tracer, loss, scope):
+        for stored, value, line in assignments(function):
+            for name in sorted(stored):
+                is_own = name.startswith("self.") and name in loaded_names(value)
+                if is_own and isinstance(value, ast.BinOp | ast.Call) and not cut_off(value) and not _reads_cut(value):
+                    place = Location(path, line)
+                    return TraceFact({"name": name, "carried_at": str(place)}, place)
+    return None
+
+
+def _functions_on_the_way(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -> Iterator[tuple[str, FunctionNode]]:
+    """Yield the functions of the project that the values behind a loss are computed by, with their files."""
+    body = scope.function or tracer.index.tree(scope.path)
+    behind = names_behind(body, loss)
+    pending: list[tuple[ast.AST, CodeScope]] = [
+        (value, scope) for stored, value, _ in assignments(body) if stored & behind
+    ]
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST_CALLS:
+        node, inner = pending.pop(0)
+        for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+            callee = _callee(tracer, call, inner)
+            if callee is None or id(callee[1]) in seen:
+                continue
+            path, function, owner = callee
+            seen.add(id(function))
+            yield path, function
+            pending += [(each, CodeScope(path, function, owner)) for each in function.body]
+
+
+@fact
+def index_on_the_way(context: FactContext) -> TraceFact | None:
+    """Return the operation without gradient, such as `argmin`, in a function of the project that makes the loss."""
+    for frame in context.frames:
+        tracer = tracer_of(context)
+        calls = list(method_calls(statement_at(tree_of(context, frame), frame.location.line), "backward"))
+        if not calls or not isinstance(calls[0].func, ast.Attribute):
+            continue
+        for path, function in _functions_on_the_way(tracer, calls[0].func.value, tracer.index.scope_at(frame.location)):
+            for call in (each for each in own_nodes(function) if isinstance(each, ast.Call)):
+                if called_name(call) in {"argmax", "argmin", "argsort", "round", "multinomial", "one_hot", "bucketize"}:
+                    place = Location(path, call.lineno)
+                    values = {
+                        "operation": called_name(call),
+                        "cut_line": shown(ast.unparse(call)),
+                        "cut_at": str(place),
+                    }
+                    return TraceFact({**values, "maker": function.name}, place)
     return None
 
 

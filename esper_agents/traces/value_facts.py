@@ -173,9 +173,13 @@ def target_and_outputs(context: FactContext) -> TraceFact | None:
         return None
     call = calls[0]
     values = {"loss": ast.unparse(call.func), "input": ast.unparse(call.args[0]), "target": ast.unparse(call.args[1])}
-    made = made_value(tracer.chain(call.args[1], scope))
+    chain = tracer.chain(call.args[1], scope)
+    made = made_value(chain)
     if made is None:
         return None
+    is_joined = isinstance(made.node, ast.Call) and called_name(made.node) in {"tensor", "stack", "pad_sequence"}
+    if is_joined and chain[-1].scope.function is not made.scope.function and not isinstance(chain[-1].node, ast.Name):
+        made = chain[-1]
     values |= {"target_from": f"made at {place_of(made)} by `{shown(made.text)}`", "target_at": str(place_of(made))}
     outputs = _outputs(tracer, call.args[0], scope)
     if outputs is not None:
