@@ -222,6 +222,14 @@ def unpacked_origin(context: FactContext) -> TraceFact | None:
         return None
     tracer, scope = tracer_of(context), tracer_of(context).frame_scope(0)
     statement = statement_at(tree_of(context, context.frames[0]), context.frames[0].location.line)
+    if isinstance(statement, ast.For) and isinstance(statement.target, ast.Tuple) and statement.target.elts:
+        steps = tracer.chain(ast.copy_location(statement.target.elts[0], statement), scope)
+        if len(steps) < 2:  # noqa: PLR2004 - the name and its origin
+            return None
+        place = place_of(steps[1])
+        tuple_text = shown(ast.unparse(statement_at(tracer.index.tree(place.path), place.line)).splitlines()[0])
+        values = {"unpacked": shown(ast.unparse(statement.iter)), "unpacked_at": str(place)}
+        return TraceFact({**values, "unpacked_from": f"made by `{tuple_text}` at {place}"})
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
         return None
     chain = tracer.chain(statement.value, scope)

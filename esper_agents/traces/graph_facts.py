@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.dataflow import NO_GRAPH, assignments, carried_name, cut_off, names_behind
+from esper_agents.traces.dataflow import NO_GRAPH, assignments, carried_name, cut_off, loaded_names, names_behind
 from esper_agents.traces.facts import (
     TraceFact,
     enclosing,
@@ -410,3 +410,31 @@ def only_write_in_forward(context: FactContext) -> TraceFact | None:
         return None
     place, name, text = found[0]
     return TraceFact({"name": name, "write": text, "rewrite": _out_of_place(text)}, place)
+
+
+@fact
+def written_between(context: FactContext) -> TraceFact | None:
+    """Return the call between the loss and its backward call that runs a function with in-place writes."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    line = frame.location.line
+    names = {
+        each
+        for call in method_calls(statement_at(tree_of(context, frame), line), "backward")
+        for each in loaded_names(call)
+    }
+    made = [at for stored, _, at in assignments(function) if stored & names and at < line]
+    if not made:
+        return None
+    tracer = tracer_of(context)
+    scope = tracer.index.scope_at(frame.location)
+    for call in (each for each in ast.walk(function) if isinstance(each, ast.Call) and max(made) < each.lineno < line):
+        callee = tracer.callee(call, scope)
+        for node in ast.walk(callee[1]) if callee is not None else ():
+            name = _written_name(node) if isinstance(node, ast.Expr | ast.AugAssign) else ""
+            if callee is not None and name and isinstance(node, ast.stmt):
+                place = Location(callee[0], node.lineno)
+                values = {"between": ast.unparse(call), "between_at": f"{frame.location.path}:{call.lineno}"}
+                return TraceFact({**values, "write": ast.unparse(node), "write_at": str(place)}, place)
+    return None

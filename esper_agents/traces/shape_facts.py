@@ -12,7 +12,7 @@ from esper_agents.traces.facts import TraceFact, fact, function_of, method_calls
 from esper_agents.traces.layers import SIZE_PARAMETERS, CalledLayer, SizeOrigin, argument_of, find_layer, size_change
 from esper_agents.traces.program_index import place_of
 from esper_agents.traces.scopes import statement_at
-from esper_agents.traces.value_facts import failing_node
+from esper_agents.traces.value_facts import failing_node, origin_text, shown
 from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
     wanted = next((context.groups[name] for name in ("features", "channels", "got") if name in context.groups), "")
     wanted = wanted.strip("[]").rpartition(", ")[2]
     others = tuple(dict.fromkeys(frame.location.path for frame in context.frames))
+    failed = failing_node(context)
+    if failed is not None and isinstance(failed[2], ast.BinOp):
+        return None  # an operator failed, no layer
     for frame in context.frames:
         marked = frame.frame.marked
         layer = find_layer(
@@ -126,3 +129,20 @@ def features_in_other_dimension(context: FactContext) -> TraceFact | None:
     rows, expected = int(context.groups.get("rows", 0)), int(context.groups.get("in_features", 0))
     is_multiple = rows > expected > 1 and rows % expected == 0
     return TraceFact({}) if is_multiple and flattened_input(context) is None else None
+
+
+@fact
+def matrix_operands(context: FactContext) -> TraceFact | None:
+    """Return both operands of the failing matrix product, each with the place where it is made."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.MatMult):
+        return None
+    named = []
+    for side in (node.left, node.right):
+        base = side.value if isinstance(side, ast.Attribute) and side.attr in {"T", "mT"} else side
+        origin = origin_text(tracer, base, scope)
+        named.append(f"`{shown(ast.unparse(side))}`" + (f" ({origin})" if origin else ""))
+    return TraceFact({"left": named[0], "right": named[1], "right_text": ast.unparse(node.right)})

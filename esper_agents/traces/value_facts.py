@@ -412,3 +412,42 @@ def divisor_in_forward_line(context: FactContext) -> TraceFact | None:
     values = {"kind": kind, "divisor": name, "bounded": f"{name}.clamp_min(1e-8)"}
     origin = origin_text(tracer, found[0], tracer.frame_scope(0))
     return TraceFact({**values, "divisor_from": origin} if origin else values, place)
+
+
+@fact
+def computed_target(context: FactContext) -> TraceFact | None:
+    """Return target and loss of the failing line if arithmetic makes the target."""
+    found, target = failing_node(context), target_and_outputs(context)
+    if found is None or target is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        end = tracer.last(call.args[1], scope)
+        if isinstance(end.node, ast.BinOp) and isinstance(end.node.op, ast.Add | ast.Mult | ast.Div):
+            return target
+    return None
+
+
+@fact
+def model_converted(context: FactContext) -> TraceFact | None:
+    """Return the line that converts the failing module to another dtype, and what the call passes it."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
+        for step in tracer.chain(call.func, scope)[1:]:
+            if _is_half_conversion(tracer, step):
+                values = {"converted": shown(step.text), "converted_at": str(place_of(step))}
+                return TraceFact({**values, "argument": ast.unparse(call.args[0]), "module": ast.unparse(call.func)})
+    return None
+
+
+def _is_half_conversion(tracer: OriginTracer, value: OriginValue) -> bool:
+    """Return whether an expression converts a module to half precision."""
+    for call in (each for each in ast.walk(value.node) if isinstance(each, ast.Call)):
+        passed = [tracer.last(each, value.scope).text for each in (*call.args, *(each.value for each in call.keywords))]
+        is_half = any(re.search(r"\b(?:b?float16|half)\b", each) for each in passed)
+        if called_name(call) in {"half", "bfloat16"} or (called_name(call) == "to" and is_half):
+            return True
+    return False
