@@ -1,4 +1,4 @@
-"""Facts about the objects of a failing program: models, loaders, schedulers, checkpoints and how they are created."""
+"""Facts about the models, loaders, checkpoints and options of a failing program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Origins of values: followed back through assignments, calls, constructors, loops, datasets and configurations."""
+"""Origins of values, followed back through assignments, calls, objects, loops and datasets."""
 
 from __future__ import annotations
 

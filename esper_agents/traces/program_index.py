@@ -1,4 +1,4 @@
-"""Definitions and calls of a project by name, and the position of code inside of functions and classes."""
+"""Definitions and calls of a project by name, and the scopes of its code."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def returned_values(function: FunctionNode) -> list[ast.expr]:
-    """Return what the `return` and `yield` statements of a function give, None left out."""
+    """Return what the `return` and `yield` statements of a function give, without None."""
     found = [
         node.value
         for node in own_nodes(function)

@@ -1,4 +1,4 @@
-"""Facts about the run of a failing program: its steps, ranks, regions and what one step keeps for the next."""
+"""Facts about the steps, ranks and regions of a run, and what one step keeps for the next."""
 
 from __future__ import annotations
 
