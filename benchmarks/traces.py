@@ -48,22 +48,29 @@ def main() -> int:
     chosen = [program for program in programs if not asked.names or program["name"] in asked.names]
     if asked.collect:
         for each in chosen:
-            print(f"{each['name']:24} exit code {_collect(each['name'])}", flush=True)
+            print(f"{each['name']:24} exit code {_collect(each['name'], each.get('entry', ''))}", flush=True)
         return 0
-    for number in (1, 2):
-        if part := [each for each in chosen if each.get("set", 1) == number]:
-            _report_programs(part, number, shows_misses=asked.misses)
+    for number in sorted({each.get("set", 1) for each in chosen}):
+        part = [each for each in chosen if each.get("set", 1) == number]
+        _report_programs(part, number, shows_misses=asked.misses)
     if not asked.names:
         _report_quoted(tomllib.loads((_FOLDER / "quoted.toml").read_text())["trace"], shows_misses=asked.misses)
     return 0
 
 
-def _collect(name: str) -> int:
-    """Run a program in a copy of its folder, and store its output with a neutral path."""
+def _collect(name: str, entry: str) -> int:
+    """Run a program in a copy of its folder, and store its output with a neutral path.
+
+    Args:
+        name: The program.
+        entry: File to run; empty for the one that its name or the order of the files gives.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "project"
         shutil.copytree(_FOLDER / "programs" / name, root, ignore=shutil.ignore_patterns("__pycache__"))
-        entry = next((each for each in _ENTRY if (root / each).is_file()), next(iter(sorted(root.glob("*.py")))).name)
+        entry = entry or next(
+            (each for each in _ENTRY if (root / each).is_file()), next(iter(sorted(root.glob("*.py")))).name
+        )
         runner = ["-m", "pytest", "-q"] if entry.startswith("test_") else []
         process = subprocess.Popen(
             [sys.executable, *runner, str(root / entry)],

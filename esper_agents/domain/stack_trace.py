@@ -24,12 +24,14 @@ class TraceFrame:
         line: Line, from 1; 0 if the trace does not print it.
         function: Name of the function; empty if it is not printed.
         text: Source line as printed, without indentation; empty if it is not printed.
+        marked: Part of the text that the trace underlines with `^` and `~`; empty if it underlines none.
     """
 
     path: str
     line: int
     function: str = ""
     text: str = ""
+    marked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

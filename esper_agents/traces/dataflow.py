@@ -21,7 +21,7 @@ _NO_TENSOR = re.compile(r"\b(?:int|float|str|bool|tuple|list|dict|Path)\b")
 _CUTTING = frozenset(("detach", "item", "numpy", "tolist", "argmax", "round", "argsort", "long", "int"))
 _NEW_TENSORS = frozenset(("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.argmax", "torch.round"))
 # Values without a graph, whatever they are computed from.
-_NO_GRAPH = re.compile(
+NO_GRAPH = re.compile(
     r"\.item\(\)|\.detach\(\)|\.data\b|\.numpy\(\)|\.tolist\(\)|\bfloat\(|\bint\(|\blen\(|\bnext\(|\.step\(|\benvs?\."
     r"|\btorch\.(?:tensor|as_tensor|from_numpy|zeros|ones|rand)\w*\("
 )
@@ -75,7 +75,7 @@ def names_behind(scope: ast.AST, node: ast.AST, *, with_graph: bool = False) -> 
     known = [
         assignment
         for assignment in assignments(scope)
-        if not with_graph or not _NO_GRAPH.search(ast.unparse(assignment[1]))
+        if not with_graph or not NO_GRAPH.search(ast.unparse(assignment[1]))
     ]
     names = loaded_names(node)
     while more := {
@@ -114,7 +114,7 @@ def carried_name(loop: ast.For | ast.While, loss: ast.AST) -> tuple[str, int] | 
     fresh = stored_names(loop.target) if isinstance(loop, ast.For) else set()
     for stored, value, line in sorted(assignments(loop), key=lambda each: each[2]):
         names = loaded_names(value)
-        is_cut = _NO_GRAPH.search(ast.unparse(value)) is not None
+        is_cut = NO_GRAPH.search(ast.unparse(value)) is not None
         for name in sorted(stored & behind - fresh):
             is_own = name in names or (
                 _is_read_before(loop, name, line) and name in names_behind(loop, value, with_graph=True)

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 from esper_agents.traces import (  # noqa: F401 - register their facts
+    argument_facts,
     call_facts,
     creation_facts,
     graph_facts,
     memory_facts,
+    object_facts,
     operand_facts,
     origin_facts,
     program_facts,
+    run_facts,
     shape_facts,
+    value_facts,
 )
 from esper_agents.traces.facts import FACTS, FactContext
 from esper_agents.traces.families import (
@@ -49,6 +53,7 @@ _SENTENCE_END = re.compile(r"(?<=[.?;]) ")
 _NO_TEXT = re.compile(r":? `\{text\}`| \(`\{text\}`\)")
 _NO_LINE = "the failing line"
 _LONGEST_VALUE = 160
+_LONGEST_PART = 400
 _FORWARD = "forward"
 _MOST_OTHERS = 3
 _NO_TRACE = "paste the whole output of the failed command, from 'Traceback' on"
@@ -314,6 +319,7 @@ def _standard_values(located: LocatedTrace, location: Location | None) -> dict[s
     is_there = located.missing is None or (bool(located.frames) and location != located.frames[0].location)
     where = str(location) if location is not None and is_there else _NO_LINE
     values = {"where": where, "text": frame.text if frame else ""}
+    values["crash"] = str(located.frames[0].location) if located.frames else where
     if (caller := _caller(located)) is not None:
         values["caller"] = f"{caller.location} (`{caller.frame.text}`)" if caller.frame.text else str(caller.location)
     return values
@@ -342,7 +348,7 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
     def value(match: re.Match[str]) -> str:
         text = " ".join(values[match[1]].split())
-        return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+        return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}..."
 
     text = " ".join(_SLOT.sub(value, " ".join(sentences)).split())
     is_bare = text.startswith(_NO_LINE)

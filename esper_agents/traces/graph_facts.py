@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.dataflow import assignments, carried_name, cut_off, names_behind
+from esper_agents.traces.dataflow import NO_GRAPH, assignments, carried_name, cut_off, loaded_names, names_behind
 from esper_agents.traces.facts import (
     TraceFact,
     enclosing,
@@ -18,14 +18,21 @@ from esper_agents.traces.facts import (
     method_of,
     tree_of,
 )
+from esper_agents.traces.program_index import OriginValue, called_name, made_value, place_of
 from esper_agents.traces.scopes import statement_at
+from esper_agents.traces.value_facts import shown, tracer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.traces.facts import FactContext
+    from esper_agents.traces.locate import LocatedFrame
+    from esper_agents.traces.origins import OriginTracer
+    from esper_agents.traces.program_index import CodeScope
 
 _MOST_FILES = 400
+# Values that belong to no graph: data, samples and numbers.
+_DATA = re.compile(r"\.sample\(|\btorch\.(?:rand|ones|zeros|arange|tensor|full|eye|linspace)|\brange\(|^[\d.]+$")
 # Functions by the name of their node in the backward graph; all of them keep their output.
 _KEEPS_OUTPUT = ("sigmoid", "tanh", "exp", "softmax", "sqrt", "relu", "log_softmax", "rsqrt")
 # In-place operators, by the name of their node in the backward graph.
@@ -152,11 +159,7 @@ def graph_outside_loop(context: FactContext) -> TraceFact | None:
         for call in calls:
             used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} - assigned
             # A loss of the loop may use a tensor from before it.
-            for node in ast.walk(loop):
-                if isinstance(node, ast.Assign) and _assigned(node) & {
-                    each.id for each in ast.walk(call) if isinstance(each, ast.Name)
-                }:
-                    used |= {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)} - assigned
+            used |= {each for each in names_behind(loop, call) if "." not in each} - assigned
             for node in ast.walk(function):
                 if (
                     isinstance(node, ast.Assign)
@@ -165,12 +168,60 @@ def graph_outside_loop(context: FactContext) -> TraceFact | None:
                 ):
                     built = _assigned(node) & used
                     source = ast.unparse(node.value)
+                    if built:
+                        built = _names_with_graph(context, frame, built, loop.lineno)
                     if built and not re.search(
                         r"\b(?:optim|nn|DataLoader|Adam|SGD|torch\.(?:rand|ones|zeros|tensor))", source
                     ):
                         place = Location(frame.location.path, node.lineno)
-                        return TraceFact({"name": min(built), "built_at": str(place)}, place)
+                        name = min(built)
+                        values = {"name": name, "built_at": str(place)}
+                        made = _graph_origin(context, frame, name, loop.lineno)
+                        return TraceFact({**values, "made": made} if made else values, place)
     return None
+
+
+def _names_with_graph(context: FactContext, frame: LocatedFrame, names: set[str], line: int) -> set[str]:
+    """Return the only one of several unpacked names whose value carries a graph; empty if that is not certain."""
+    tracer = tracer_of(context)
+    found = {name for name in names if _carries_graph(tracer, OriginValue(*_read_at(context, frame, name, line)), 0)}
+    return found if len(found) == 1 else set()
+
+
+def _carries_graph(tracer: OriginTracer, value: OriginValue, depth: int) -> bool:
+    """Return whether a value may belong to a graph: it is computed, and not from data, samples and numbers only."""
+    chain = tracer.chain(value.node, value.scope)
+    end = chain[-1]
+    if depth > 4 or any(NO_GRAPH.search(each.text) or _DATA.search(each.text) for each in chain):  # noqa: PLR2004
+        return False
+    match end.node:
+        case ast.BinOp(left=left, right=right):
+            return any(_carries_graph(tracer, OriginValue(side, end.scope), depth + 1) for side in (left, right))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "nn" | "F" | "optim" | "self"))):
+            return not called_name(end.node)[:1].isupper()
+        case ast.Call(func=ast.Attribute(value=base)):
+            return _carries_graph(tracer, OriginValue(base, end.scope), depth + 1)
+        case ast.Call():
+            return tracer.class_of(end) is None
+        case _:
+            return False
+
+
+def _graph_origin(context: FactContext, frame: LocatedFrame, name: str, line: int) -> str:
+    """Return where the value of a name is made, if that is another line than its assignment."""
+    steps = _steps_of(context, frame, name, line)
+    made = made_value(steps) if len(steps) > 1 else None
+    return f"made at {place_of(steps[-1])} by `{shown(steps[-1].text)}`" if made is not None else ""
+
+
+def _steps_of(context: FactContext, frame: LocatedFrame, name: str, line: int) -> list[OriginValue]:
+    return tracer_of(context).chain(*_read_at(context, frame, name, line))[1:]
+
+
+def _read_at(context: FactContext, frame: LocatedFrame, name: str, line: int) -> tuple[ast.Name, CodeScope]:
+    """Return a name as a line of the frame's function reads it."""
+    node = ast.Name(name, ast.Load(), lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+    return node, tracer_of(context).index.scope_at(frame.location)
 
 
 @fact
@@ -338,3 +389,52 @@ def _assigned(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Assign):
         return {name for target in node.targets for name in _names(target)}
     return _names(node.target) if isinstance(node, ast.For | ast.AugAssign | ast.AnnAssign) else set()
+
+
+@fact
+def only_write_in_forward(context: FactContext) -> TraceFact | None:
+    """Return the only line in the `forward` methods of the project that changes a tensor in place."""
+    if context.sources is None:
+        return None
+    found = []
+    for path in files_with(context.sources, "def forward", first=set()):
+        for function in _functions(context.sources.tree(path)):
+            if isinstance(function, ast.FunctionDef) and function.name == "forward":
+                for node in (each for each in ast.walk(function) if isinstance(each, ast.stmt)):
+                    name = _written_name(node)
+                    is_step = re.search(r"\bstep|count|loss\b|^self\.\w*(?:step|n|calls)$", name) is not None
+                    if name and not is_step:
+                        text = context.sources.lines(path)[node.lineno - 1].strip()
+                        found.append((Location(path, node.lineno), name, text))
+    if len(found) != 1:
+        return None
+    place, name, text = found[0]
+    return TraceFact({"name": name, "write": text, "rewrite": _out_of_place(text)}, place)
+
+
+@fact
+def written_between(context: FactContext) -> TraceFact | None:
+    """Return the call between the loss and its backward call that runs a function with in-place writes."""
+    function, frame = function_of(context)
+    if function is None or frame is None:
+        return None
+    line = frame.location.line
+    names = {
+        each
+        for call in method_calls(statement_at(tree_of(context, frame), line), "backward")
+        for each in loaded_names(call)
+    }
+    made = [at for stored, _, at in assignments(function) if stored & names and at < line]
+    if not made:
+        return None
+    tracer = tracer_of(context)
+    scope = tracer.index.scope_at(frame.location)
+    for call in (each for each in ast.walk(function) if isinstance(each, ast.Call) and max(made) < each.lineno < line):
+        callee = tracer.callee(call, scope)
+        for node in ast.walk(callee[1]) if callee is not None else ():
+            name = _written_name(node) if isinstance(node, ast.Expr | ast.AugAssign) else ""
+            if callee is not None and name and isinstance(node, ast.stmt):
+                place = Location(callee[0], node.lineno)
+                values = {"between": ast.unparse(call), "between_at": f"{frame.location.path}:{call.lineno}"}
+                return TraceFact({**values, "write": ast.unparse(node), "write_at": str(place)}, place)
+    return None

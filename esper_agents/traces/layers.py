@@ -13,6 +13,7 @@ from esper_agents.traces.scopes import (
     enclosing_class,
     enclosing_function,
     is_self,
+    marked_node,
     parameter_default,
     parameters_of,
     statement_at,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.traces.locate import ProjectSources
 
 # Parameter of a layer that fixes the size of its input; it is the first one.
-_SIZE_PARAMETERS = {
+SIZE_PARAMETERS = {
     "Linear": "in_features",
     "Conv1d": "in_channels",
     "Conv2d": "in_channels",
@@ -105,7 +106,13 @@ class _CreatedLayer:
 
 
 def find_layer(
-    sources: ProjectSources, place: Location, parameter: str, size: int | None, others: tuple[str, ...] = ()
+    sources: ProjectSources,
+    place: Location,
+    parameter: str,
+    size: int | None,
+    others: tuple[str, ...] = (),
+    *,
+    marked: str = "",
 ) -> CalledLayer | None:
     """Return the layer that a line calls and whose input size is the given one; None if it is not certain.
 
@@ -115,6 +122,7 @@ def find_layer(
         parameter: Parameter of the layer that holds the size, such as `in_features`.
         size: Value of the parameter in the failed run; None if it is not known.
         others: Other files in which callers are looked up.
+        marked: Part of the line that failed; empty if the trace does not mark it.
     """
     tree = sources.tree(place.path)
     if tree is None:
@@ -122,7 +130,7 @@ def find_layer(
     search = _LayerSearch(sources, place.path, parameter, others)
     found = [
         layer
-        for name, call in _called(tree, place.line)
+        for name, call in _called(tree, place.line, marked)
         for created in _creations(tree, name, place.line)
         if (layer := search.layer(name, call, created)) is not None
     ]
@@ -158,11 +166,12 @@ def size_change(layer: CalledLayer, size: str, wanted: str) -> str:
     return f"write {wanted} instead of {old} at {origin.place}"
 
 
-def _called(tree: ast.Module, line: int) -> Iterator[tuple[str, ast.Call]]:
+def _called(tree: ast.Module, line: int, marked: str) -> Iterator[tuple[str, ast.Call]]:
     """Yield the names called in the statement at a line that may be layers, with the calls."""
-    statement = statement_at(tree, line)
+    failed = marked_node(tree, line, marked)
     function = enclosing_function(tree, line)
-    for node in ast.walk(statement):
+    # A marked call failed itself; its arguments were computed before.
+    for node in [failed] if isinstance(failed, ast.Call) else ast.walk(statement_at(tree, line)):
         if not isinstance(node, ast.Call):
             continue
         target: ast.expr = node.func
@@ -210,10 +219,13 @@ class _LayerSearch:
         """Return the layer if the call creates one with the parameter; None otherwise."""
         kind = ast.unparse(created.call.func).rpartition(".")[2]
         expression = argument_of(created.call, 0, self.parameter)
-        if _SIZE_PARAMETERS.get(kind) != self.parameter or expression is None:
+        if SIZE_PARAMETERS.get(kind) != self.parameter or expression is None:
             return None
         place = Location(self.path, created.call.lineno)
         origin = _OriginFinder(self.sources, self.path, created, (self.path, *self.others)).origin(expression, place)
+        if origin.parameter and _is_shared(created.function, origin.parameter):
+            # Another value of the parameter would change other layers too.
+            origin = SizeOrigin(origin.value, ast.unparse(expression), place)
         argument = ast.unparse(call.args[0]) if call.args and created.is_called_itself else _NESTED
         return CalledLayer(name, argument, ast.unparse(created.call), place, origin)
 
@@ -320,6 +332,14 @@ class _OriginFinder:
                     default.value, ast.unparse(call), where, parameter=name, is_default=True, default_place=at
                 )
         return SizeOrigin(None, name, place, parameter=name)
+
+
+def _is_shared(function: ast.AST | None, parameter: str) -> bool:
+    """Return whether more than one layer of a function gets a parameter."""
+    calls = (node for node in ast.walk(function or ast.Module([], [])) if isinstance(node, ast.Call))
+    arguments = [each for call in calls for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    uses = [each for argument in arguments for each in ast.walk(argument) if isinstance(each, ast.Name)]
+    return len({id(each) for each in uses if each.id == parameter}) > 1
 
 
 def _passes_unknown(call: ast.Call) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Location
 from esper_agents.traces.dataflow import assignments, loaded_names
 from esper_agents.traces.facts import TraceFact, fact, function_of, tree_of
-from esper_agents.traces.scopes import enclosing_class, enclosing_function, parameters_of, statement_at
+from esper_agents.traces.scopes import enclosing_function, marked_node, parameters_of, statement_at
+from esper_agents.traces.value_facts import origin_text, tracer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +46,9 @@ def einsum_operands(context: FactContext) -> TraceFact | None:
     other = next((at for at, term in enumerate(terms) if letter in term and at != number), None)
     if other is None:
         return None
-    second = f"{_told(context, frame, operands[number])} of `{terms[number]}`"
-    first = f"{_told(context, frame, operands[other])} of `{terms[other]}`"
+    sizes = int(named["got"]), int(named["seen"])
+    second = f"{_told(context, operands[number], sizes[0])} of `{terms[number]}`"
+    first = f"{_told(context, operands[other], sizes[1])} of `{terms[other]}`"
     return TraceFact({**named.groupdict(), "second": second, "first": first})
 
 
@@ -57,7 +59,7 @@ def einsum_dimensions(context: FactContext) -> TraceFact | None:
     call = next(iter(_einsums(_statement(context))), None)
     if frame is None or call is None or named is None or int(named["operand"]) >= len(call.args) - 1:
         return None
-    return TraceFact({**named.groupdict(), "second": _told(context, frame, call.args[int(named["operand"]) + 1])})
+    return TraceFact({**named.groupdict(), "second": _told(context, call.args[int(named["operand"]) + 1])})
 
 
 @fact
@@ -66,13 +68,16 @@ def broadcast_operands(context: FactContext) -> TraceFact | None:
     frame, statement = _frame(context), _statement(context)
     if frame is None:
         return None
-    pairs = [(each.left, each.right) for each in ast.walk(statement) if isinstance(each, ast.BinOp)]
+    marked = marked_node(tree_of(context, frame), frame.location.line, frame.frame.marked)
+    parts = [marked] if isinstance(marked, ast.BinOp) else ast.walk(statement)
+    pairs = [(each.left, each.right) for each in parts if isinstance(each, ast.BinOp)]
     if isinstance(statement, ast.AugAssign):
         pairs.append((statement.target, statement.value))
     pairs = [pair for pair in pairs if not any(isinstance(side, _CONSTANT_SIDES) for side in pair)]
     if len(pairs) != 1:
         return None
-    left, right = (_told(context, frame, side) for side in pairs[0])
+    sizes = (int(context.groups[name]) if name in context.groups else None for name in ("a", "b"))
+    left, right = (_told(context, side, size) for side, size in zip(pairs[0], sizes, strict=True))
     return TraceFact({"left": left, "right": right})
 
 
@@ -83,7 +88,7 @@ def assertion_sides(context: FactContext) -> TraceFact | None:
     test = statement.test if isinstance(statement, ast.Assert) else None
     if frame is None or not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
-    sides = [_told(context, frame, side) for side in (test.left, test.comparators[0])]
+    sides = [_told(context, side) for side in (test.left, test.comparators[0])]
     is_shape = ".shape" in ast.unparse(test) or ".size(" in ast.unparse(test)
     return TraceFact({"left": sides[0], "right": sides[1], "kind": "shapes" if is_shape else "values"})
 
@@ -136,50 +141,37 @@ def _einsums(statement: ast.AST) -> Iterator[ast.Call]:
             yield node
 
 
-def _told(context: FactContext, frame: LocatedFrame, value: ast.expr) -> str:
+def _told(context: FactContext, value: ast.expr, size: int | None = None) -> str:
     """Return an operand in code marks, with where it comes from if that is known."""
-    shown = f"`{ast.unparse(value)[:_LONGEST]}`"
-    origin = _origin(context, frame, value)
-    return f"{shown} ({origin})" if origin else shown
+    text = f"`{ast.unparse(value)[:_LONGEST]}`"
+    origin = _origin(context, value, size)
+    return f"{text} ({origin})" if origin else text
 
 
-def _origin(context: FactContext, frame: LocatedFrame, value: ast.expr) -> str:
-    """Return where a value comes from: the assignment before the line, the constructor, or the caller."""
-    tree, line = tree_of(context, frame), frame.location.line
-    function = enclosing_function(tree, line) or tree
-    name = next((path for path in _paths(value) if path), "")
-    if function is None or not name:
+def _origin(context: FactContext, value: ast.expr, size: int | None) -> str:
+    """Return where a value comes from: where it is made, else the caller that passes it."""
+    tracer = tracer_of(context)
+    scope = tracer.frame_scope(0)
+    name = next(iter(_bases(value)), None)
+    if name is None:
         return ""
-    owner = enclosing_class(tree, line)
-    scope: ast.AST = owner if name.startswith("self.") and owner is not None else function
-    found = [
-        assignment
-        for assignment in assignments(scope)
-        if name in assignment[0] and (scope is owner or assignment[2] < line)
-    ]
-    if found:
-        _, made, at = found[-1]
-        is_layer = isinstance(made, ast.Call) and ast.unparse(made.func).startswith("self.")
-        layer = _origin(context, frame, made.func) if is_layer and isinstance(made, ast.Call) else ""
-        told = f"made at {frame.location.path}:{at} by `{ast.unparse(made)[:_LONGEST]}`"
-        return f"{told}, where {layer.replace('made at', 'the layer is made at')}" if layer else told
-    if name in parameters_of(function):
+    if text := origin_text(tracer, name, scope, size):
+        return text
+    function = scope.function
+    if function is not None and isinstance(name, ast.Name) and name.id in parameters_of(function):
         caller = context.frames[1].location if len(context.frames) > 1 else None
         passed = f", passed at {caller}" if caller is not None else ""
-        return f"an argument of `{getattr(function, 'name', '')}`{passed}"
+        return f"an argument of `{function.name}`{passed}"
     return ""
 
 
-def _paths(value: ast.expr) -> Iterator[str]:
+def _bases(value: ast.expr) -> Iterator[ast.expr]:
     """Yield the name or the attribute of self that a value begins with."""
     node: ast.expr = value
     while True:
         match node:
-            case ast.Name(id=name):
-                yield name
-                return
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                yield f"self.{name}"
+            case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+                yield node
                 return
             case ast.Attribute(value=inner) | ast.Subscript(value=inner):
                 node = inner

@@ -190,22 +190,25 @@ class _Reader:
                     continue
                 return
             self._at += 1
-            text = self._source(_indent(line))
+            text, marked = self._source(_indent(line))
             name = (match["function"] or "").strip()
-            draft.frames.append(TraceFrame(match["path"], int(match["line"]), name, text))
+            draft.frames.append(TraceFrame(match["path"], int(match["line"]), name, text, marked))
 
-    def _source(self, indent: int) -> str:
-        """Read the source lines below a frame, and return the first."""
+    def _source(self, indent: int) -> tuple[str, str]:
+        """Read the source lines below a frame; return the first, and the part of it that is underlined."""
         first = self._flat_source() if indent == 0 else ""
+        printed = marked = ""
         while self._at < len(self._lines):
             line = self._lines[self._at]
             stripped = line.strip()
             if not stripped or _indent(line) <= indent or _FRAME.match(stripped):
                 break
             if not first and not _MARKS.match(line):
-                first = stripped[:LONGEST_TEXT]
+                first, printed = stripped[:LONGEST_TEXT], line
+            elif _MARKS.match(line) and printed and not marked:
+                marked = printed[_indent(line) : len(line.rstrip())].strip()
             self._at += 1
-        return first
+        return first, marked
 
     def _flat_source(self) -> str:
         """Read the source line below a frame of a trace that lost its indentation; empty if there is none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, enclosing, fact, files_with, method_calls
-from esper_agents.traces.scopes import assigned_values, is_self, statement_at
+from esper_agents.traces.scopes import assigned_values, enclosing_class, is_self, statement_at
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -31,11 +31,23 @@ def modules_in_plain_list(context: FactContext) -> TraceFact | None:
                     r"\bnn\.[A-Z]\w+\(|\b[A-Z]\w*(?:Layer|Block|Head|Net|Linear|Module)\(", ast.unparse(node.value)
                 )
             ):
+                if "parameter list" not in context.trace.message and not _is_in_frame(context, path, node.lineno):
+                    continue
                 place = Location(path, node.lineno)
                 container = "nn.ModuleDict" if isinstance(node.value, ast.Dict) else "nn.ModuleList"
                 name = f"self.{node.targets[0].attr}"
                 return TraceFact({"name": name, "container": container, "list_at": str(place)}, place)
     return None
+
+
+def _is_in_frame(context: FactContext, path: str, line: int) -> bool:
+    """Return whether a line is in the class of a frame of the trace."""
+    owners = (
+        enclosing_class(context.sources.tree(path), frame.location.line)
+        for frame in context.frames
+        if context.sources is not None and frame.location.path == path
+    )
+    return any(owner is not None and owner.lineno <= line <= (owner.end_lineno or 0) for owner in owners)
 
 
 @fact

@@ -86,3 +86,19 @@ def bound_names(tree: ast.Module | None, line: int) -> tuple[str, ...]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.lineno < line
     ]
     return tuple(dict.fromkeys(names))
+
+
+def marked_node(tree: ast.Module | None, line: int, marked: str) -> ast.expr | None:
+    """Return the expression of a line that the trace marks with `^`; None if it marks none or more than one fits."""
+    if not marked or tree is None:
+        return None
+    try:
+        wanted = ast.dump(ast.parse(marked.strip().removesuffix(":"), mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
+    found = [
+        node
+        for node in ast.walk(statement_at(tree, line))
+        if isinstance(node, ast.expr) and node.lineno == line and ast.dump(node) == wanted
+    ]
+    return found[0] if found else None

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Location
 from esper_agents.traces.dataflow import assignments, loaded_names
 from esper_agents.traces.facts import TraceFact, fact, function_of, method_calls, tree_of
-from esper_agents.traces.layers import find_layer, size_change
+from esper_agents.traces.layers import SIZE_PARAMETERS, CalledLayer, SizeOrigin, argument_of, find_layer, size_change
+from esper_agents.traces.program_index import place_of
 from esper_agents.traces.scopes import statement_at
+from esper_agents.traces.value_facts import failing_node, origin_text, shown
+from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
@@ -25,8 +28,16 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
     wanted = next((context.groups[name] for name in ("features", "channels", "got") if name in context.groups), "")
     wanted = wanted.strip("[]").rpartition(", ")[2]
     others = tuple(dict.fromkeys(frame.location.path for frame in context.frames))
+    failed = failing_node(context)
+    if failed is not None and isinstance(failed[2], ast.BinOp):
+        return None  # an operator failed, no layer
     for frame in context.frames:
-        layer = find_layer(context.sources, frame.location, parameter, int(size) if size else None, others)
+        marked = frame.frame.marked
+        layer = find_layer(
+            context.sources, frame.location, parameter, int(size) if size else None, others, marked=marked
+        )
+        if layer is None and frame is context.frames[0]:
+            layer = _layer_of_helper(context, parameter, int(size) if size else None)
         if layer is None:
             continue
         is_first = layer.argument != "its input"
@@ -37,8 +48,43 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
             "argument": f"`{layer.argument}`" if is_first else layer.argument,
             "change": size_change(layer, size, wanted),
         }
+        if joined := _joined(statement_at(context.sources.tree(frame.location.path), frame.location.line)):
+            values["joined"] = f"`{joined}` adds up the channels of its parts"
         return TraceFact(values)
     return None
+
+
+def _joined(statement: ast.AST) -> str:
+    """Return the concatenation in a statement; empty if there is none."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+    return next((ast.unparse(each) for each in calls if ast.unparse(each.func) in {"torch.cat", "torch.concat"}), "")
+
+
+def _layer_of_helper(context: FactContext, parameter: str, size: int | None) -> CalledLayer | None:
+    """Return the layer of the failing call that a function of the project creates, with the size passed to it."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [node] if isinstance(node, ast.Call) else [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    layers = []
+    for call in calls:
+        chain = tracer.chain(call.func, scope)
+        end = chain[-1]
+        for made in ast.walk(end.node) if len(chain) > 2 and isinstance(end.node, ast.Call) else ():  # noqa: PLR2004
+            expression = argument_of(made, 0, parameter) if isinstance(made, ast.Call) else None
+            if not isinstance(made, ast.Call) or expression is None:
+                continue
+            if SIZE_PARAMETERS.get(ast.unparse(made.func).rpartition(".")[2]) != parameter:
+                continue
+            passed = end.scope.bound.get(expression.id) if isinstance(expression, ast.Name) else None
+            number = number_of(tracer, expression, end.scope)
+            if passed is None or (size is not None and number not in {size, None}):
+                continue
+            origin = SizeOrigin(number, ast.unparse(passed.node), place_of(passed), ast.unparse(expression))
+            name, place = ast.unparse(call.func), place_of(chain[-2])
+            layers.append(CalledLayer(name, "its input", ast.unparse(chain[-2].node), place, origin))
+    return layers[0] if len(layers) == 1 else None
 
 
 def _named_size(context: FactContext) -> tuple[str, str]:
@@ -83,3 +129,20 @@ def features_in_other_dimension(context: FactContext) -> TraceFact | None:
     rows, expected = int(context.groups.get("rows", 0)), int(context.groups.get("in_features", 0))
     is_multiple = rows > expected > 1 and rows % expected == 0
     return TraceFact({}) if is_multiple and flattened_input(context) is None else None
+
+
+@fact
+def matrix_operands(context: FactContext) -> TraceFact | None:
+    """Return both operands of the failing matrix product, each with the place where it is made."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.MatMult):
+        return None
+    named = []
+    for side in (node.left, node.right):
+        base = side.value if isinstance(side, ast.Attribute) and side.attr in {"T", "mT"} else side
+        origin = origin_text(tracer, base, scope)
+        named.append(f"`{shown(ast.unparse(side))}`" + (f" ({origin})" if origin else ""))
+    return TraceFact({"left": named[0], "right": named[1], "right_text": ast.unparse(node.right)})

@@ -93,7 +93,7 @@ def errors(tmp_path_factory):
             "scores",
             [
                 "net.py:16: the letter `d` is 16 in `q` (made at net.py:14 by `self.q(x)`",
-                "and 32 in `k` (made at net.py:15 by `self.k(x)`, where the layer is made at net.py:9 by",
+                "and 32 in `k` (made at net.py:15 by `self.k(x)`, where `self.k` is made at net.py:9 by",
                 "`nn.Linear(16, 32)`) of `bjd`",
             ],
         ),
@@ -112,7 +112,7 @@ def errors(tmp_path_factory):
             ],
         ),
         ("cast", ["net.py:32 runs outside of autocast and uses `h`, which net.py:31 made in half precision"]),
-        ("filled", ["net.py:38 is under the autocast of net.py:35"]),
+        ("filled", ["net.py:38 runs under the autocast of net.py:35", "`rows` is made at net.py:36 by"]),
     ],
 )
 def test_an_answer_names_the_operands_and_the_lines_that_made_them(errors, name, parts):

@@ -1,0 +1,8 @@
+import random
+
+
+def seeder(base):
+    def init(worker):
+        random.seed(base + worker)
+
+    return init

@@ -1,0 +1,316 @@
+"""Facts about the arguments of the failing call."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Location
+from esper_agents.traces.facts import TraceFact, fact, tree_of
+from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
+from esper_agents.traces.scopes import FunctionNode, statement_at
+from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
+from esper_agents.traces.written_numbers import number_of
+
+if TYPE_CHECKING:
+    from esper_agents.traces.facts import FactContext
+    from esper_agents.traces.origins import OriginTracer
+    from esper_agents.traces.program_index import CodeScope
+
+
+@fact
+def rows_of_batch(context: FactContext) -> TraceFact | None:
+    """Return what the failing call makes a tensor of, if it is a list with one row for each sample of a batch."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
+        if ast.unparse(call.func) not in {"torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.FloatTensor"}:
+            continue
+        rows = tracer.last(call.args[0], scope)
+        if not isinstance(rows.node, ast.ListComp) or rows.depth:
+            if rows.depth != 1:
+                return None
+            text = f"[torch.as_tensor(row) for row in {ast.unparse(call.args[0])}]"
+            source = rows
+        else:
+            element, loop = ast.unparse(rows.node.elt), rows.node.generators[0]
+            text = f"[torch.as_tensor({element}) for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}]"
+            source = tracer.last(rows.node.elt, rows.scope)
+        padded = f"torch.nn.utils.rnn.pad_sequence({text}, batch_first=True)"
+        values = {"padded": padded, "call": shown(ast.unparse(call))}
+        if place_of(source) != context.frames[0].location and source.node is not rows.node:
+            values["rows_from"] = f"`{shown(source.text)}` at {place_of(source)}"
+        return TraceFact(values)
+    return None
+
+
+@fact
+def argument_numbers(context: FactContext) -> TraceFact | None:
+    """Return the embedding size and the number of heads that the failing call passes, each with its place."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        names = {"embed_dim": 0, "d_model": 0}, {"num_heads": 1, "nhead": 1}
+        if called_name(call) not in {
+            "MultiheadAttention",
+            "TransformerEncoderLayer",
+            "TransformerDecoderLayer",
+            "Transformer",
+        }:
+            continue
+        numbers = []
+        for options in names:
+            argument = next(
+                (a for name, at in options.items() if (a := call_argument(call, at, name)) is not None), None
+            )
+            number = number_of(tracer, argument, scope) if argument is not None else None
+            if argument is None or number is None:
+                return None
+            numbers.append((ast.unparse(argument), number, place_of(tracer.last(argument, scope))))
+        (size, embed, embed_at), (heads_text, heads, heads_at) = numbers
+        if heads <= 0 or embed % heads == 0:
+            return None
+        near = f"{embed // heads * heads} or {-(-embed // heads) * heads}"
+        fitting = ", ".join(str(each) for each in range(1, min(embed, 33)) if embed % each == 0)
+        return TraceFact(
+            {
+                "size": size,
+                "embed": str(embed),
+                "embed_at": str(embed_at),
+                "heads_text": heads_text,
+                "heads": str(heads),
+                "heads_at": str(heads_at),
+                "near": near,
+                "fitting": fitting,
+            }
+        )
+    return None
+
+
+@fact
+def state_origin(context: FactContext) -> TraceFact | None:
+    """Return where the state that the failing recurrent layer receives is made, and its second size."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        end = tracer.last(call.args[1], scope)
+        state = end
+        if isinstance(end.node, ast.Tuple) and end.node.elts:
+            state = tracer.last(end.node.elts[0], end.scope)
+        if not isinstance(state.node, ast.Call) or called_name(state.node) not in {"zeros", "randn", "ones", "empty"}:
+            continue
+        sizes = state.node.args[0].elts if isinstance(state.node.args[0], ast.Tuple) else state.node.args
+        if len(sizes) < 2:  # noqa: PLR2004 - layers and batch
+            continue
+        origin = tracer.last(sizes[1], state.scope)
+        number = number_of(tracer, sizes[1], state.scope)
+        values = {
+            "state": ast.unparse(call.args[1]),
+            "state_text": shown(state.text),
+            "state_at": str(place_of(state)),
+            "batch_text": ast.unparse(sizes[1]),
+        }
+        if number is not None:
+            values["batch_from"] = f"`{values['batch_text']}` is {number}, written at {place_of(origin)}"
+        return TraceFact(values, place_of(state))
+    return None
+
+
+@fact
+def argument_origin(context: FactContext) -> TraceFact | None:
+    """Return the second argument of the failing call, with where it is made."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        made = made_value(tracer.chain(call.args[1], scope))
+        if made is not None:
+            values = {"argument": ast.unparse(call.args[1]), "argument_at": str(place_of(made))}
+            return TraceFact({**values, "argument_from": f"made at {place_of(made)} by `{shown(made.text)}`"})
+    return None
+
+
+@fact
+def joined_values(context: FactContext) -> TraceFact | None:
+    """Return the argument of the only `stack` or `cat` of the failing part."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    calls = [each for each in ast.walk(found[2]) if isinstance(each, ast.Call) and each.args]
+    calls = [each for each in calls if called_name(each) in {"stack", "cat", "concat", "vstack", "hstack"}]
+    return TraceFact({"joined": ast.unparse(calls[0].args[0])}) if len(calls) == 1 else None
+
+
+@fact
+def function_without_return(context: FactContext) -> TraceFact | None:
+    """Return the function of the project that gave the None of the failing part: it returns nothing on some way."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    statement = statement_at(tree_of(context, context.frames[0]), context.frames[0].location.line)
+    for place in (node, statement):
+        for _, value in values_of(place):
+            end = tracer.last(value, scope)
+            if isinstance(end.node, ast.Call) and (result := _empty_function(tracer, end.node, end.scope)):
+                return result
+        for call in (each for each in ast.walk(place) if isinstance(each, ast.Call)):
+            if result := _empty_function(tracer, call, scope):
+                return result
+    return None
+
+
+def _empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> TraceFact | None:
+    known: tuple[str, FunctionNode] | None = None
+    if isinstance(call.func, ast.Name):
+        known = tracer.index.function_named(call.func.id, near=scope.path)
+    if known is None and (callee := tracer.callee(call, scope)) is not None:
+        known = (tracer.index.path_of(callee[1]) or callee[0], callee[1])
+    if known is None:
+        return None
+    path, function = known
+    nodes = list(own_nodes(function))
+    returns = [each for each in nodes if isinstance(each, ast.Return)]
+    if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes):
+        return None
+    empty = [each for each in returns if each.value is None or ast.unparse(each.value) == "None"]
+    if len(returns) > len(empty) and not empty:
+        return None
+    last = function.body[-1]
+    line = empty[0].lineno if empty else last.lineno
+    what = (
+        f"`{ast.unparse(empty[0])}`" if empty else f"its last statement is `{shown(ast.unparse(last).splitlines()[0])}`"
+    )
+    values = {
+        "maker": function.name,
+        "maker_at": str(Location(path, function.lineno)),
+        "nothing": what,
+        "nothing_at": str(Location(path, line)),
+        "maker_call": shown(ast.unparse(call)),
+    }
+    return TraceFact(values, Location(path, line))
+
+
+@fact
+def none_origin(context: FactContext) -> TraceFact | None:
+    """Return the value of the failing part that the code sets to None, if there is one only."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    ends = {name: tracer.last(value, scope) for name, value in values_of(node)}
+    none = {name: end for name, end in ends.items() if isinstance(end.node, ast.Constant) and end.node.value is None}
+    if len(none) != 1:
+        return None
+    ((name, end),) = none.items()
+    statement = statement_at(tracer.index.tree(end.scope.path), end.line)
+    text = shown(ast.unparse(statement).splitlines()[0])
+    return TraceFact({"none": name, "none_text": text, "none_at": str(place_of(end))}, place_of(end))
+
+
+@fact
+def unpacked_origin(context: FactContext) -> TraceFact | None:
+    """Return what the failing assignment or loop unpacks, and where it is made."""
+    if not context.frames or context.sources is None:
+        return None
+    tracer, scope = tracer_of(context), tracer_of(context).frame_scope(0)
+    statement = statement_at(tree_of(context, context.frames[0]), context.frames[0].location.line)
+    if isinstance(statement, ast.For) and isinstance(statement.target, ast.Tuple) and statement.target.elts:
+        steps = tracer.chain(ast.copy_location(statement.target.elts[0], statement), scope)
+        if len(steps) < 2:  # noqa: PLR2004 - the name and its origin
+            return None
+        place = place_of(steps[1])
+        tuple_text = shown(ast.unparse(statement_at(tracer.index.tree(place.path), place.line)).splitlines()[0])
+        values = {"unpacked": shown(ast.unparse(statement.iter)), "unpacked_at": str(place)}
+        return TraceFact({**values, "unpacked_from": f"made by `{tuple_text}` at {place}"})
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+        return None
+    chain = tracer.chain(statement.value, scope)
+    made = made_value(chain) or chain[-1]
+    if made.node is statement.value:
+        return None
+    values = {"unpacked": shown(ast.unparse(statement.value)), "unpacked_at": str(place_of(made))}
+    return TraceFact({**values, "unpacked_from": f"`{shown(made.text)}` at {place_of(made)}"})
+
+
+@fact
+def dictionary_keys(context: FactContext) -> TraceFact | None:
+    """Return the keys of the dictionary that the failing part reads, if one line makes it."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Subscript) or not isinstance(each.slice, ast.Constant):
+            continue
+        if str(each.slice.value) != context.groups.get("entry"):
+            continue
+        end = tracer.last(each.value, scope)
+        if isinstance(end.node, ast.Dict) and all(isinstance(key, ast.Constant) for key in end.node.keys):
+            names = [str(key.value) for key in end.node.keys if isinstance(key, ast.Constant)]
+            if context.groups.get("entry") not in names:
+                keys = ", ".join(f"`{name}`" for name in names[:12])
+                values = {"dictionary": ast.unparse(each.value), "keys": keys, "keys_at": str(place_of(end))}
+                return TraceFact(values)
+    return None
+
+
+@fact
+def flattened_into_batch(context: FactContext) -> TraceFact | None:
+    """Return the view that puts -1 first on the way to the input of the failing loss."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        for argument in call.args[:2]:
+            for step in tracer.chain(argument, scope):
+                if isinstance(step.node, ast.Call) and called_name(step.node) in {"view", "reshape"}:
+                    sizes = [ast.unparse(each) for each in step.node.args]
+                    if len(sizes) > 1 and sizes[0] == "-1":
+                        return TraceFact({"view": shown(step.text), "view_at": str(place_of(step))}, place_of(step))
+    return None
+
+
+@fact
+def joined_parts(context: FactContext) -> TraceFact | None:
+    """Return the parts that the failing `cat` or `stack` lists, each with the place where it is made."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called_name(each) in {"cat", "stack"}]
+    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], ast.List | ast.Tuple):
+        return None
+    parts = []
+    for each in calls[0].args[0].elts:
+        origin = origin_text(tracer, each, scope)
+        parts.append(f"`{shown(ast.unparse(each))}`" + (f" ({origin})" if origin else ""))
+    return TraceFact({"parts": ", ".join(parts)}) if any("(made at" in each for each in parts) else None
+
+
+@fact
+def text_values(context: FactContext) -> TraceFact | None:
+    """Return what the failing call makes a tensor of, with where it comes from."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
+        if ast.unparse(call.func).startswith("torch."):
+            end = tracer.last(call.args[0], scope)
+            values = {"values": ast.unparse(call.args[0])}
+            if end.node is not call.args[0]:
+                values |= {
+                    "values_from": f"made at {place_of(end)} by `{shown(end.text)}`",
+                    "values_at": str(place_of(end)),
+                }
+            return TraceFact(values)
+    return None
