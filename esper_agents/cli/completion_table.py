@@ -482,7 +482,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         ("rule|tool|playbook|measurement|agent|", "text"),
         (),
     ),
-    "keys": ("Manage signing keys and trusted keys", {}, (), ("show", "export", "trust", "rotate", "revoke")),
+    "keys": ("Manage signing keys and trusted keys", {}, (), ("show", "export", "trust", "enroll", "rotate", "revoke")),
     "keys show": ("Show the signing key and the trusted keys", {"--project": "text", "--json": ""}, (), ()),
     "keys export": (
         "Print the public signing key",
@@ -491,6 +491,12 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         (),
     ),
     "keys trust": ("Trust a public key", {"--name": "text", "--from-project": "", "--project": "text"}, ("text",), ()),
+    "keys enroll": (
+        "Enroll the key of a worker in the log",
+        {"--name": "text", "--reason": "text", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
     "keys rotate": ("Replace the signing key", {"--reason": "text", "--json": ""}, (), ()),
     "keys revoke": ("Revoke a key", {"--reason": "text", "--project": "text", "--json": ""}, ("text",), ()),
     "memory": (
