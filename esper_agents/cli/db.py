@@ -44,10 +44,14 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
         return
     say("database", f"{found.system} {found.version}".rstrip())
     say("where", found.where)
+    if found.other_application:
+        say("also here", f"another Alembic application in schema public, version {found.other_application}; untouched")
     if not found.exists:
         say("shape", "empty; created by the first session")
         return
     say("shape", _shape(found))
+    if found.schema:
+        say("schema", found.schema)
     say("size", _size(found.size_bytes))
     say("journal", found.journal)
     for label, count in (
@@ -61,7 +65,7 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
             say(label, str(count) if isinstance(count, str) else f"{count:,}")
     if found.is_newer:
         say("next", "pip install --upgrade esper-agents")
-    elif found.pending:
+    elif found.pending or found.schema == "public":
         say("next", "esper db upgrade")
 
 
@@ -70,7 +74,8 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Migrate the database to the current schema.
 
     An SQLite database of a project is migrated automatically by any command that opens it; a shared PostgreSQL database
-    only by this command. Make a backup first.
+    only by this command. Make a backup first. An archive in the schema `public` of a PostgreSQL database, where earlier
+    versions created it, is moved to the schema `esper`; stop the workers before.
 
     Examples:
       esper db upgrade
@@ -80,7 +85,9 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     done = upgrade_database(project)
     if as_json:
         echo_json(asdict(done))
-    elif done.migrations:
+    elif done.migrations or done.moved:
+        if done.moved:
+            say("moved", f"{number_of(done.moved, 'table')} from schema public to esper")
         for migration in done.migrations:
             say("ran", migration)
         say("shape", f"{done.after}, before {done.before or 'nothing'}")

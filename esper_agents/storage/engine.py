@@ -12,6 +12,7 @@ from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from esper_agents.errors import StorageError, UsageError
+from esper_agents.storage.tables import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _BUSY_TIMEOUT_S = 30
 WRITES = "esper_writes"
 _SPOKEN = ("sqlite", "postgresql")
+_CONNECT_TIMEOUT_S = 10
+_POOL_SIZE, _LEAST_POOL_SIZE, _MOST_POOL_SIZE = 5, 2, 100
 # Query parameters of the URL that may contain a password.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _SET_IT = "set it to postgresql://user@host/name, or unset it"
@@ -64,7 +67,7 @@ def open_engine(url: URL) -> Engine:
     """
     if url.get_backend_name() != "sqlite":
         try:
-            return create_engine(url, pool_pre_ping=True)
+            return _server_engine(url)
         except (ImportError, NoSuchModuleError) as error:
             from esper_agents.extras import Extra, require_extra
 
@@ -88,6 +91,55 @@ def open_engine(url: URL) -> Engine:
         connection.connection.cursor().execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _server_engine(url: URL) -> Engine:
+    given: dict[str, Any] = {"application_name": "esper-agents", "connect_timeout": _CONNECT_TIMEOUT_S}
+    arguments = {name: value for name, value in given.items() if name not in url.query}
+    if has_pooler := has_transaction_pooler():
+        # A prepared statement belongs to a server connection; a pooler gives each transaction any of them.
+        arguments["prepare_threshold"] = None
+    else:
+        arguments["options"] = f"{url.query.get('options', '')} -c search_path={SCHEMA}".strip()
+    engine = create_engine(
+        url, pool_pre_ping=True, pool_size=pool_size(), max_overflow=0, pool_use_lifo=True, connect_args=arguments
+    )
+    if has_pooler:
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.connection.cursor().execute(f"SET LOCAL search_path TO {SCHEMA}")
+
+    return engine
+
+
+def pool_size() -> int:
+    """Return the maximum number of connections that one open database of this process uses.
+
+    Raises:
+        UsageError: `ESPER_DATABASE_POOL_SIZE` is not a number from 2 to 100.
+    """
+    given = os.environ.get("ESPER_DATABASE_POOL_SIZE") or str(_POOL_SIZE)
+    if not given.isascii() or not given.isdigit() or not _LEAST_POOL_SIZE <= int(given) <= _MOST_POOL_SIZE:
+        raise UsageError(
+            f"invalid ESPER_DATABASE_POOL_SIZE {given!r}",
+            remedy=f"set it to a number from {_LEAST_POOL_SIZE} to {_MOST_POOL_SIZE}, or unset it",
+        )
+    return int(given)
+
+
+def has_transaction_pooler() -> bool:
+    """Return whether the URL leads to a pooler such as PgBouncer that gives each transaction another connection.
+
+    Raises:
+        UsageError: `ESPER_DATABASE_POOLER` is neither `transaction` nor `none`.
+    """
+    given = os.environ.get("ESPER_DATABASE_POOLER") or "none"
+    if given not in {"transaction", "none"}:
+        raise UsageError(
+            f"invalid ESPER_DATABASE_POOLER {given!r}", remedy="set it to transaction or none, or unset it"
+        )
+    return given == "transaction"
 
 
 @contextmanager

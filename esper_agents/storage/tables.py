@@ -33,6 +33,8 @@ from esper_agents.domain.stored_kinds import (
 
 # HEAD names the migration that produces this schema.
 HEAD = "0009"
+# The schema of these tables in a PostgreSQL database. The tables do not name it: SQLite has none.
+SCHEMA = "esper"
 
 metadata = MetaData(
     naming_convention={
