@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from esper_agents.api.completion import rule_codes as rule_codes
     from esper_agents.api.database import DatabaseBackup as DatabaseBackup
     from esper_agents.api.database import back_up_database as back_up_database
+    from esper_agents.api.database import database_grants as database_grants
     from esper_agents.api.database import database_status as database_status
     from esper_agents.api.database import upgrade_database as upgrade_database
     from esper_agents.api.database import vacuum_database as vacuum_database
@@ -384,6 +385,7 @@ _NAMES = {
     "esper_agents.api.database": (
         "DatabaseBackup",
         "back_up_database",
+        "database_grants",
         "database_status",
         "upgrade_database",
         "vacuum_database",
@@ -896,6 +898,7 @@ __all__ = [
     "commands_of",
     "current_activity",
     "current_project",
+    "database_grants",
     "database_status",
     "enroll_keys",
     "event_lines",

@@ -453,9 +453,15 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         ("certificate",),
         (),
     ),
-    "db": ("Manage the database", {}, (), ("status", "upgrade", "backup", "vacuum", "join", "prune")),
+    "db": ("Manage the database", {}, (), ("status", "upgrade", "grant", "backup", "vacuum", "join", "prune")),
     "db status": ("Show the database and its schema version", {"--project": "text", "--json": ""}, (), ()),
     "db upgrade": ("Migrate the database to the current schema", {"--project": "text", "--json": ""}, (), ()),
+    "db grant": (
+        "Print the SQL that gives a user a role",
+        {"--to": "text", "--project": "text", "--json": ""},
+        ("reader|worker|owner|",),
+        (),
+    ),
     "db backup": ("Back up an SQLite database", {"--project": "text", "--json": ""}, ("text",), ()),
     "db vacuum": ("Reclaim unused space", {"--project": "text", "--json": ""}, (), ()),
     "db join": (

@@ -11,7 +11,8 @@ import typer
 
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
-from esper_agents.cli.terminal import echo_json, is_interactive
+from esper_agents.cli.terminal import echo, echo_json, is_interactive
+from esper_agents.domain.database_role import DatabaseRole
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 
@@ -93,6 +94,33 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
         say("shape", f"{done.after}, before {done.before or 'nothing'}")
     else:
         say("shape", f"{done.after}; already current")
+
+
+@db_app.command()
+def grant(
+    role: Annotated[DatabaseRole, typer.Argument(metavar="ROLE", help="Role: reader, worker or owner")],
+    to: Annotated[str, typer.Option("--to", metavar="USER", help="Name of the database user")],
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the SQL that gives a user a role.
+
+    Runs nothing: the owner of the tables runs the statements, for example with psql; an administrator of the server
+    those for an owner. A reader can list, search and
+    verify. A worker can also run sessions and issue certificates, but not change or delete events, certificates or
+    entries of the log. An owner can also upgrade, prune and repair. Repeat it after an upgrade that added tables.
+
+    Examples:
+      esper db grant worker --to worker_1 | psql "$ESPER_DATABASE_URL"
+      esper db grant reader --to dashboard
+    """
+    from esper_agents.api import database_grants
+
+    statements = database_grants(role, to, project)
+    if as_json:
+        echo_json({"role": str(role), "user": to, "statements": list(statements)})
+    else:
+        echo("\n".join(statements))
 
 
 @db_app.command()

@@ -207,7 +207,7 @@ _SERVER_REMEDIES = (
     (
         r"permission denied (?P<it>for .*|to .*)",
         "permission denied {it}",
-        f"grant the user of the URL that permission, or name another user {_CORRECT}",
+        f"ask the owner of the database to run `esper db grant worker --to USER`, or name another user {_CORRECT}",
     ),
     (
         r"failed to resolve host|could not translate host name|Name or service not known|getaddrinfo failed",

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine, func, inspect, select, text
 
+from esper_agents.errors import UsageError
 from esper_agents.storage import migrate
+from esper_agents.storage.database_roles import grant_statements
 from esper_agents.storage.engine import open_engine, translate_database_errors, where
 from esper_agents.storage.postgres_schema import (
     EARLIER_SCHEMA,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import URL, Connection, Engine
+
+    from esper_agents.domain.database_role import DatabaseRole
 
 _COUNTED = {"sessions": session, "certificates": certificate, "log_entries": log_entry, "notes": note}
 _PATIENCE_S = 30
@@ -171,6 +175,19 @@ def vacuum(url: URL) -> Vacuumed:
                     connection.execute(text(f"VACUUM (ANALYZE) {SCHEMA}.{each}"))
         with engine.connect() as connection, connection.begin():
             return Vacuumed(before, _size_bytes(connection, url))
+
+
+def grants(url: URL, role: DatabaseRole, user: str) -> tuple[str, ...]:
+    """Return the statements that give a user a role in a shared database; see `grant_statements`.
+
+    Raises:
+        UsageError: The database is an SQLite database or has no archive yet, or the name is not valid.
+        StorageError: The database cannot be read.
+    """
+    if is_file(url) and not Path(str(url.database)).is_file():
+        raise UsageError("there is no shared database", remedy="set ESPER_DATABASE_URL to a PostgreSQL database")
+    with _looking(url) as connection:
+        return grant_statements(connection, role, user)
 
 
 def is_file(url: URL) -> bool:

@@ -13,6 +13,7 @@ from esper_agents.storage.engine import WRITES
 from esper_agents.storage.postgres_schema import (
     EARLIER_SCHEMA,
     VERSION_TABLE,
+    act_as_owner,
     create_schema,
     is_postgresql,
     move_archive,
@@ -123,6 +124,7 @@ def upgrade(connection: Connection) -> None:
 
     if is_postgresql(connection):
         create_schema(connection)
+        act_as_owner(connection)
     config = Config()
     config.set_main_option("script_location", str(data_folder("alembic")).replace("%", "%%"))
     config.attributes["connection"] = connection

@@ -82,6 +82,21 @@ def move_archive(connection: Connection) -> int:
     return len(own)
 
 
+def owner_of_archive(connection: Connection) -> str:
+    """Return the database user who owns the archive's tables; empty if there is no archive in the program's schema."""
+    wanted = text("SELECT tableowner FROM pg_tables WHERE schemaname = :schema AND tablename = :table")
+    return str(connection.scalar(wanted, {"schema": SCHEMA, "table": VERSION_TABLE}) or "")
+
+
+def act_as_owner(connection: Connection) -> None:
+    """Let a member of the archive's owner create tables as that owner, so that all tables have one owner."""
+    owner = owner_of_archive(connection)
+    is_member = text("SELECT :owner <> current_user AND pg_has_role(current_user, CAST(:owner AS name), 'MEMBER')")
+    if owner and connection.scalar(is_member, {"owner": owner}):
+        quoted = owner.replace('"', '""')
+        connection.execute(text(f'SET LOCAL ROLE "{quoted}"'))
+
+
 def _tables(connection: Connection, schema: str) -> set[str]:
     wanted = text("SELECT tablename FROM pg_tables WHERE schemaname = :schema")
     return {str(name) for name in connection.scalars(wanted, {"schema": schema})}

@@ -78,7 +78,7 @@ def test_a_user_without_permission_is_told_which(guarded):
     error = refusal(guarded)
     assert f"permission denied for database {guarded.database}" in error.problem
     assert guarded.username in error.problem
-    assert error.remedy.startswith("grant the user of the URL that permission")
+    assert "esper db grant worker" in error.remedy
 
 
 @pytest.mark.parametrize(
