@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from esper_agents.errors import StorageError, UsageError
 from esper_agents.storage.tables import SCHEMA
@@ -153,6 +154,11 @@ def translate_database_errors(where: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error.orig or error, where) from error
+    except PoolTimeoutError as error:
+        raise StorageError(
+            f"the database {where!r}: no connection of this process became free in time",
+            remedy="set ESPER_DATABASE_POOL_SIZE to a higher number, or run fewer sessions at the same time",
+        ) from error
     except sqlite3.Error as error:
         # The pragmas of a new connection run before SQLAlchemy wraps errors.
         raise _explained(error, where) from error
@@ -180,6 +186,16 @@ _CORRECT = "in ESPER_DATABASE_URL"
 # Messages of PostgreSQL and psycopg. The reason follows "connection failed", so the general patterns come last.
 _SERVER_REMEDIES = (
     (
+        r"unsupported startup parameter: options",
+        "a pooler such as PgBouncer refuses the session settings of esper-agents",
+        "set ESPER_DATABASE_POOLER=transaction",
+    ),
+    (
+        r"prepared statement .* (?:does not exist|already exists)",
+        "a pooler such as PgBouncer gives each transaction another connection",
+        "set ESPER_DATABASE_POOLER=transaction",
+    ),
+    (
         r"\w+ authentication failed for user (?P<it>\".*?\")",
         "authentication failed for user {it}",
         f"correct the user or the password {_CORRECT}, or in PGPASSWORD or ~/.pgpass",
@@ -205,9 +221,44 @@ _SERVER_REMEDIES = (
         f"create it, as with createdb, or correct its name {_CORRECT}",
     ),
     (
-        r"permission denied (?P<it>for .*|to .*)",
+        r"(?:permission denied|must be owner) (?P<it>(?:for|to|of) .*)",
         "permission denied {it}",
         f"ask the owner of the database to run `esper db grant worker --to USER`, or name another user {_CORRECT}",
+    ),
+    (
+        r"cannot execute [\w ]+ in a read-only transaction",
+        "the server is read-only, as a standby is",
+        f"name the primary server {_CORRECT}",
+    ),
+    (
+        r"(?P<it>(?:relation|column|table) \S+(?: of relation \S+)?) does not exist",
+        "{it} is missing, so the schema is of another version of esper-agents",
+        "run `esper db status` with the newest esper-agents",
+    ),
+    (
+        r"No space left on device|could not extend file|disk full",
+        "the server has no space left on its disk",
+        "free some space there and run `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"idle-in-transaction timeout",
+        "the server ended a transaction because this process was suspended",
+        "run the command again, or `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"terminating connection|server closed|consuming input failed|connection (?:is|was|has been) (?:lost|closed)",
+        "the network or the server ended the connection",
+        "run the command again, or `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"the database system is (?:starting up|shutting down|in recovery mode)",
+        "the server is starting or stopping",
+        "run the command again in a few seconds",
+    ),
+    (
+        r"timeout expired|timed out|Network is unreachable|No route to host",
+        "the network does not reach the server in time",
+        f"check network and firewall, or correct host and port {_CORRECT}",
     ),
     (
         r"failed to resolve host|could not translate host name|Name or service not known|getaddrinfo failed",
