@@ -23,6 +23,7 @@ from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
+from esper_agents.storage.queue_notices import QueueNotices
 from esper_agents.storage.store import AsyncStore, Store
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 # Delay before another attempt at a session that failed because of the database or its disk.
 _REST_S = 30.0
+# Polling intervals without and with notices of the database. Abandoned sessions are found by polling alone.
+_POLL_S, _POLL_WITH_NOTICES_S = 2.0, 15.0
 
 
 @asynccontextmanager
@@ -68,10 +71,15 @@ async def open_worker(
     url = database_url(project_home(found.key) / "esper.db")
     only = found if path or url.get_backend_name() == "sqlite" else None
     store = AsyncStore(Store(url))
-    worker = QueueWorker(store, only, concurrency, tell, publish=publish, additions=additions or ServiceOverrides())
+    notices = QueueNotices(url)
+    worker = QueueWorker(
+        store, only, concurrency, tell, notices=notices, publish=publish, additions=additions or ServiceOverrides()
+    )
     try:
+        notices.start()
         yield worker
     finally:
+        await notices.close()
         await worker.close()
         store.close()
 
@@ -90,6 +98,7 @@ class QueueWorker:
         concurrency: int,
         tell: Callable[[WorkerEvent], None],
         *,
+        notices: QueueNotices,
         publish: bool,
         additions: ServiceOverrides,
     ) -> None:
@@ -97,6 +106,7 @@ class QueueWorker:
         self.failed = 0
         self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
         self._desks = ProjectPool(store, publish=publish, additions=additions)
+        self._notices = notices
         self._stopping = asyncio.Event()
         self._tasks: dict[asyncio.Task[SessionResult], ClaimedSession] = {}
         self._sessions: set[Session] = set()
@@ -123,26 +133,33 @@ class QueueWorker:
         for task in self._tasks:
             task.cancel()
 
-    async def run(self, *, once: bool, poll_s: float) -> None:
+    async def run(self, *, once: bool, poll_s: float | None = None) -> None:
         """Work until `stop` is called.
 
         Args:
             once: Return when there are no more sessions to run.
-            poll_s: Polling interval for new sessions, in seconds.
+            poll_s: Polling interval for new sessions, in seconds; if omitted 2, or 15 while the database sends notices.
 
         Raises:
             StorageError: The database cannot be used, and `once` is true.
         """
         stopped = asyncio.create_task(self._stopping.wait())
+        noticed = asyncio.create_task(self._notices.wait())
         try:
             while not self._stopping.is_set():
                 await self._fill(once=once)
                 if once and not self._tasks:
                     return
-                await asyncio.wait({stopped, *self._tasks}, timeout=poll_s, return_when=asyncio.FIRST_COMPLETED)
+                usual_s = _POLL_WITH_NOTICES_S if self._notices.is_listening else _POLL_S
+                await asyncio.wait(
+                    {stopped, noticed, *self._tasks}, timeout=poll_s or usual_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if noticed.done():
+                    noticed = asyncio.create_task(self._notices.wait())
                 await self._settle()
         finally:
             stopped.cancel()
+            noticed.cancel()
             await self._finish()
 
     async def close(self) -> None:

@@ -31,8 +31,9 @@ def worker(
     ] = 4,
     once: Annotated[bool, typer.Option("--once", help="Exit when no session is left to run")] = False,
     poll: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Seconds between two looks at the queue")
-    ] = 2.0,
+        float | None,
+        typer.Option(min=0.05, metavar="SECONDS", help="Seconds between polls [default: 2; 15 on PostgreSQL]"),
+    ] = None,
     project: Annotated[
         Path | None, typer.Option("--project", metavar="PATH", help="Run only the sessions of this project directory")
     ] = None,
@@ -54,7 +55,7 @@ def worker(
     raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once)))
 
 
-async def _work(project: Path | None, concurrency: int, poll_s: float, publish: Publish, *, once: bool) -> int:
+async def _work(project: Path | None, concurrency: int, poll_s: float | None, publish: Publish, *, once: bool) -> int:
     from esper_agents.api import open_worker
 
     into_project = publish is Publish.PROJECT
