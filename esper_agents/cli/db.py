@@ -234,7 +234,7 @@ async def _prune(where: Path, days: int, *, is_dry: bool, is_agreed: bool, as_js
 
     async with open_project(where) as project:
         chosen = await project.certificates.prunable(days=days)
-        if is_dry or not (chosen.sessions or chosen.artifacts):
+        if is_dry or not (chosen.sessions or chosen.artifacts or chosen.shared):
             _report(chosen, "can be removed" if is_dry else "removed", as_json=as_json)
             return
         if not is_agreed:
@@ -256,6 +256,7 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
                 "removed": what == "removed",
                 "sessions": [asdict(session) for session in chosen.sessions],
                 "artifacts": [str(artifact.path) for artifact in chosen.artifacts],
+                "shared_artifacts": [artifact.sha256 for artifact in chosen.shared],
                 "rows": chosen.rows,
                 "size_bytes": chosen.size_bytes,
             }
@@ -263,6 +264,8 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
         return
     rows, files = number_of(chosen.rows, "row"), number_of(len(chosen.artifacts), "file")
     say(what if what == "removed" else "removable", f"{rows} of {number_of(len(chosen.sessions), 'session')}")
+    if chosen.shared:
+        files += f" here and {number_of(len(chosen.shared), 'artifact')} in the database"
     say("", f"{files} that nothing names; {_size(chosen.size_bytes)} in all")
     if what == "removed" and chosen.rows:
         say("next", "esper db vacuum")

@@ -63,9 +63,14 @@ async def test_a_notice_comes_when_its_transaction_commits_and_not_before(notice
 
 
 async def test_nothing_comes_from_a_transaction_that_is_rolled_back(notices, store):
-    with pytest.raises(ZeroDivisionError), store.writing() as transaction:
-        announce(transaction)
-        raise ZeroDivisionError
+
+    def fail():
+        with store.writing() as transaction:
+            announce(transaction)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert not await came(notices)
 
 
