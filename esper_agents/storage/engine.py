@@ -223,7 +223,7 @@ _SERVER_REMEDIES = (
     (
         r"(?:permission denied|must be owner) (?P<it>(?:for|to|of) .*)",
         "permission denied {it}",
-        f"ask the owner of the database to run `esper db grant worker --to USER`, or name another user {_CORRECT}",
+        f"ask its owner for a role that may: `esper db grant ROLE --to USER`; or name another user {_CORRECT}",
     ),
     (
         r"cannot execute [\w ]+ in a read-only transaction",

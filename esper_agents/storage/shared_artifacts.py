@@ -1,4 +1,4 @@
-"""Artifacts of a project on a shared database: in its rows up to a size, larger ones in a shared folder."""
+"""Artifacts on a shared database: in its rows up to a size, larger ones in a shared folder."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_user_without_permission_is_told_which(guarded):
     error = refusal(guarded)
     assert f"permission denied for database {guarded.database}" in error.problem
     assert guarded.username in error.problem
-    assert "esper db grant worker" in error.remedy
+    assert "esper db grant" in error.remedy
 
 
 @pytest.mark.parametrize(
