@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.project_pool import ProjectPool
 from esper_agents.api.session import Session
 from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
+from esper_agents.api.worker_metrics import EventCounter, serve_metrics
 from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, EsperError, StorageError
@@ -23,6 +24,7 @@ from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
+from esper_agents.storage.queue_metrics import queue_metrics
 from esper_agents.storage.queue_notices import QueueNotices
 from esper_agents.storage.store import AsyncStore, Store
 
@@ -50,6 +52,7 @@ async def open_worker(
     tell: Callable[[WorkerEvent], None] = lambda _: None,
     publish: bool = True,
     additions: ServiceOverrides | None = None,
+    metrics_port: int | None = None,
 ) -> AsyncIterator[QueueWorker]:
     """Yield a queue worker, which is fully stopped when the block ends.
 
@@ -60,9 +63,11 @@ async def open_worker(
         tell: Receives the worker's events.
         publish: Whether views may be published into projects, if the program owns the files there.
         additions: Additional tools, playbooks, agents and rules.
+        metrics_port: Port of the loopback interface for `/metrics`; 0 for a free one, None for no metrics.
 
     Raises:
         StorageError: The database cannot be used.
+        UsageError: The port cannot be used.
         MissingExtraError: The extra `agents` is not installed.
     """
     require_extra(Extra.AGENTS)
@@ -71,13 +76,17 @@ async def open_worker(
     url = database_url(project_home(found.key) / "esper.db")
     only = found if path or url.get_backend_name() == "sqlite" else None
     store = AsyncStore(Store(url))
-    notices = QueueNotices(url)
+    notices, counter = QueueNotices(url), EventCounter(tell)
     worker = QueueWorker(
-        store, only, concurrency, tell, notices=notices, publish=publish, additions=additions or ServiceOverrides()
+        store, only, concurrency, counter, notices=notices, publish=publish, additions=additions or ServiceOverrides()
     )
     try:
         notices.start()
-        yield worker
+        async with AsyncExitStack() as stack:
+            if metrics_port is not None:
+                read = partial(store.run_aside, queue_metrics, only.key if only else "")
+                worker.metrics_port = await stack.enter_async_context(serve_metrics(metrics_port, read, counter.counts))
+            yield worker
     finally:
         await notices.close()
         await worker.close()
@@ -89,6 +98,7 @@ class QueueWorker:
 
     Attributes:
         failed: Number of sessions that could not be continued.
+        metrics_port: Port that serves the metrics; None if none does.
     """
 
     def __init__(
@@ -104,6 +114,7 @@ class QueueWorker:
     ) -> None:
         """Prepare a worker; use `open_worker`."""
         self.failed = 0
+        self.metrics_port: int | None = None
         self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
         self._desks = ProjectPool(store, publish=publish, additions=additions)
         self._notices = notices

@@ -255,6 +255,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--poll": "text",
             "--project": "text",
             "--publish": "project|data|",
+            "--metrics": "text",
         },
         (),
         (),
