@@ -77,7 +77,8 @@ def services_of(project: Project, store: AsyncStore, additions: ServiceOverrides
     place = ProjectPlace(project, project_home(project.key), store, publish, cache(_published_types))
     shared = None
     if store.store.is_shared:
-        from esper_agents.storage.shared_artifacts import SharedArtifacts, connect
+        from esper_agents.storage.artifacts import connect
+        from esper_agents.storage.shared_artifacts import SharedArtifacts
 
         shared = SharedArtifacts(store.store, project.key)
         connect(place.artifacts, shared)
@@ -282,7 +283,7 @@ class ProjectServices:
     async def close(self) -> None:
         """Close all processes and connections; the opener of the project calls this."""
         if self.shared is not None:
-            from esper_agents.storage.shared_artifacts import disconnect
+            from esper_agents.storage.artifacts import disconnect
 
             disconnect(self.place.artifacts, self.shared)
         if "certificates" in vars(self):

@@ -14,15 +14,40 @@ from typing import TYPE_CHECKING, BinaryIO
 from esper_agents.atomic_file import atomic_file
 from esper_agents.domain.evidence import Artifact
 from esper_agents.errors import IntegrityError, NotFoundError, StorageError
-from esper_agents.storage.shared_artifacts import shared_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from esper_agents.storage.shared_artifacts import SharedArtifacts
+
 _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+# The artifact folders of the open projects on shared databases, each with what was opened for it.
+_open: dict[Path, list[SharedArtifacts]] = {}
+
+
+def connect(folder: Path, shared: SharedArtifacts) -> None:
+    """Let the artifacts in a folder be shared until `disconnect`."""
+    _open.setdefault(folder, []).append(shared)
+
+
+def disconnect(folder: Path, shared: SharedArtifacts) -> None:
+    """End the effect of `connect`."""
+    others = [each for each in _open.get(folder, ()) if each is not shared]
+    if others:
+        _open[folder] = others
+    else:
+        _open.pop(folder, None)
+
+
+def shared_of(folder: Path) -> SharedArtifacts | None:
+    """Return where the artifacts of a folder are shared; None if they are on this machine only."""
+    found = _open.get(folder)
+    return found[-1] if found else None
 
 
 @dataclass(frozen=True, slots=True)

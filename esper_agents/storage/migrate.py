@@ -10,15 +10,6 @@ from sqlalchemy import inspect, text
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES
-from esper_agents.storage.postgres_schema import (
-    EARLIER_SCHEMA,
-    VERSION_TABLE,
-    act_as_owner,
-    create_schema,
-    is_postgresql,
-    move_archive,
-    schema_of_archive,
-)
 from esper_agents.storage.tables import HEAD, SCHEMA
 
 if TYPE_CHECKING:
@@ -72,7 +63,11 @@ def upgrade_schema(engine: Engine) -> Migration:
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        moved = move_archive(connection) if is_postgresql(connection) else 0
+        moved = 0
+        if _is_postgresql(connection):
+            from esper_agents.storage.postgres_schema import move_archive
+
+            moved = move_archive(connection)
         found = version(connection)
         _refuse_newer(found)
         if found != HEAD:
@@ -97,9 +92,12 @@ def _refuse_newer(found: str) -> None:
 def _is_current(connection: Connection) -> bool:
     found = version(connection)
     _refuse_newer(found)
-    if not found and is_postgresql(connection) and schema_of_archive(connection):
-        problem = f"the archive of the shared database is still in schema {EARLIER_SCHEMA!r}"
-        raise StorageError(problem, remedy="esper db upgrade")
+    if not found and _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import EARLIER_SCHEMA, schema_of_archive
+
+        if schema_of_archive(connection):
+            problem = f"the archive of the shared database is still in schema {EARLIER_SCHEMA!r}"
+            raise StorageError(problem, remedy="esper db upgrade")
     if found and found < HEAD and connection.dialect.name != "sqlite":
         raise StorageError(f"the shared database has the older schema version {found}", remedy="esper db upgrade")
     return found == HEAD
@@ -107,7 +105,9 @@ def _is_current(connection: Connection) -> bool:
 
 def version(connection: Connection) -> str:
     """Return the schema version of the database, such as `0001`; empty for an empty database."""
-    if is_postgresql(connection):
+    if _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import VERSION_TABLE, schema_of_archive
+
         if schema_of_archive(connection) != SCHEMA:
             return ""
         return str(connection.scalar(text(f"SELECT version_num FROM {SCHEMA}.{VERSION_TABLE}")) or "")  # noqa: S608 - constant names
@@ -122,10 +122,16 @@ def upgrade(connection: Connection) -> None:
 
     from alembic import command
 
-    if is_postgresql(connection):
+    if _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import act_as_owner, create_schema
+
         create_schema(connection)
         act_as_owner(connection)
     config = Config()
     config.set_main_option("script_location", str(data_folder("alembic")).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def _is_postgresql(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"

@@ -142,30 +142,6 @@ def remove_rows(store: Store, project_key: str, removed: Collection[SharedArtifa
             transaction.connection.execute(delete(artifact).where(artifact.c.project_key == project_key, is_it))
 
 
-# The artifact folders of the open projects on shared databases, each with what was opened for it.
-_open: dict[Path, list[SharedArtifacts]] = {}
-
-
-def connect(folder: Path, shared: SharedArtifacts) -> None:
-    """Let the artifacts in a folder be shared until `disconnect`."""
-    _open.setdefault(folder, []).append(shared)
-
-
-def disconnect(folder: Path, shared: SharedArtifacts) -> None:
-    """End the effect of `connect`."""
-    others = [each for each in _open.get(folder, ()) if each is not shared]
-    if others:
-        _open[folder] = others
-    else:
-        _open.pop(folder, None)
-
-
-def shared_of(folder: Path) -> SharedArtifacts | None:
-    """Return where the artifacts of a folder are shared; None if they are on this machine only."""
-    found = _open.get(folder)
-    return found[-1] if found else None
-
-
 def _shared_folder() -> Path | None:
     given = os.environ.get(VARIABLE)
     if not given:

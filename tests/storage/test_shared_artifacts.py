@@ -15,14 +15,8 @@ from esper_agents.api import export_key, open_project, trust_key
 from esper_agents.archive import retention
 from esper_agents.errors import ExitCode, IntegrityError, NotFoundError, StorageError, UsageError
 from esper_agents.paths import PUBLISHED
-from esper_agents.storage.artifacts import Artifacts
-from esper_agents.storage.shared_artifacts import (
-    MOST_DATABASE_BYTES,
-    SharedArtifacts,
-    connect,
-    disconnect,
-    shared_of,
-)
+from esper_agents.storage.artifacts import Artifacts, connect, disconnect, shared_of
+from esper_agents.storage.shared_artifacts import MOST_DATABASE_BYTES, SharedArtifacts
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import artifact
 
