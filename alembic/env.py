@@ -8,6 +8,7 @@ from alembic import context
 from esper_agents.domain.memory import NoteState
 from esper_agents.paths import home
 from esper_agents.storage.engine import WRITES, database_url, open_engine
+from esper_agents.storage.postgres_schema import create_schema
 from esper_agents.storage.tables import FULL_TEXTS, metadata, note
 
 if not any(index.name == "ix_note_current" for index in note.indexes):
@@ -23,6 +24,8 @@ def is_described(name, kind, _parents):
 
 
 def run(connection):
+    if connection.dialect.name == "postgresql" and connection.scalar(text("SELECT current_schema()")) is None:
+        create_schema(connection)
     context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, include_name=is_described)
     with context.begin_transaction():
         context.run_migrations()

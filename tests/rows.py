@@ -38,7 +38,7 @@ def rows_of(home):
     try:
         with engine.connect() as connection:
             if is_shared():
-                connection.exec_driver_sql("SET session_replication_role = replica")
+                connection.exec_driver_sql("SET session_replication_role = replica; SET search_path = esper")
             yield Rows(connection)
     finally:
         engine.dispose()

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from esper_agents.api.completion import rule_codes as rule_codes
     from esper_agents.api.database import DatabaseBackup as DatabaseBackup
     from esper_agents.api.database import back_up_database as back_up_database
+    from esper_agents.api.database import database_grants as database_grants
     from esper_agents.api.database import database_status as database_status
     from esper_agents.api.database import upgrade_database as upgrade_database
     from esper_agents.api.database import vacuum_database as vacuum_database
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from esper_agents.api.inspection import inspect_code as inspect_code
     from esper_agents.api.inspection import list_queries as list_queries
     from esper_agents.api.keys import AcceptedKeys as AcceptedKeys
+    from esper_agents.api.keys import EnrolledKeys as EnrolledKeys
     from esper_agents.api.keys import KeyListing as KeyListing
     from esper_agents.api.keys import KeyTrust as KeyTrust
     from esper_agents.api.keys import PublicKey as PublicKey
@@ -103,6 +105,7 @@ if TYPE_CHECKING:
     from esper_agents.api.keys import RotatedKeys as RotatedKeys
     from esper_agents.api.keys import TrustedKeyList as TrustedKeyList
     from esper_agents.api.keys import accept_project_keys as accept_project_keys
+    from esper_agents.api.keys import enroll_keys as enroll_keys
     from esper_agents.api.keys import export_key as export_key
     from esper_agents.api.keys import find_published_key as find_published_key
     from esper_agents.api.keys import list_keys as list_keys
@@ -382,6 +385,7 @@ _NAMES = {
     "esper_agents.api.database": (
         "DatabaseBackup",
         "back_up_database",
+        "database_grants",
         "database_status",
         "upgrade_database",
         "vacuum_database",
@@ -421,6 +425,7 @@ _NAMES = {
     ),
     "esper_agents.api.keys": (
         "AcceptedKeys",
+        "EnrolledKeys",
         "KeyListing",
         "KeyTrust",
         "PublicKey",
@@ -429,6 +434,7 @@ _NAMES = {
         "RotatedKeys",
         "TrustedKeyList",
         "accept_project_keys",
+        "enroll_keys",
         "export_key",
         "find_published_key",
         "list_keys",
@@ -746,6 +752,7 @@ __all__ = [
     "DocumentAudit",
     "DraftOptions",
     "Effort",
+    "EnrolledKeys",
     "EscapedText",
     "EsperError",
     "EvidenceError",
@@ -891,7 +898,9 @@ __all__ = [
     "commands_of",
     "current_activity",
     "current_project",
+    "database_grants",
     "database_status",
+    "enroll_keys",
     "event_lines",
     "explain_command",
     "explain_trace",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.certificate_diff import CertificateDiff
     from esper_agents.archive.export import ExportResult
     from esper_agents.archive.import_certificates import ImportCount, ImportedCertificate
-    from esper_agents.archive.inspection import CertificateInspection
+    from esper_agents.archive.inspection import CertificateInspection, UnknownSigner
     from esper_agents.archive.published.combined import CombinedArchive, PublishedStatus
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
@@ -191,6 +191,12 @@ class CertificateService(CertificateUpkeep):
     async def list_all(self) -> tuple[CertificateSummary, ...]:
         """Return all of the project's certificates, newest first."""
         return await self._store.run(archive.everything, self._key)
+
+    async def unknown_signers(self) -> tuple[UnknownSigner, ...]:
+        """Return the keys that signed entries of the project's log and are not known here."""
+        from esper_agents.archive.inspection import unknown_signers
+
+        return await self._store.run(unknown_signers, self._services.project)
 
     async def list_imported(self, *, limit: int = 50) -> tuple[ImportedCertificate, ...]:
         """Return imported third-party certificates, newest first; they are not verified."""

@@ -16,6 +16,7 @@ from esper_agents.storage.engine import database_url
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+    from esper_agents.domain.database_role import DatabaseRole
     from esper_agents.storage.backup import Backup
     from esper_agents.storage.maintenance import DatabaseStatus, Upgraded, Vacuumed
 
@@ -75,6 +76,21 @@ def back_up_database(file: str | Path, where: str | Path = _HERE) -> DatabaseBac
     """
     done = back_up(_url(where), Path(file))
     return DatabaseBackup(done, _folder(where) / "artifacts", home() / "keys", home() / "pins")
+
+
+def database_grants(role: DatabaseRole, user: str, where: str | Path = _HERE) -> tuple[str, ...]:
+    """Return the SQL statements that give a user a role in the shared database; run none of them.
+
+    Args:
+        role: Role of the user.
+        user: Name of the database user.
+        where: A path in the project.
+
+    Raises:
+        UsageError: The database is an SQLite database or has no archive yet, or the name is not valid.
+        StorageError: The database cannot be read.
+    """
+    return maintenance.grants(_url(where), role, user)
 
 
 def vacuum_database(where: str | Path = _HERE) -> Vacuumed:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.environment_checks import find_versions, look_at_folder
+from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import EsperError
 from esper_agents.paths import PUBLISHED
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from esper_agents.api.environment_checks import Folder, Versions
+    from esper_agents.archive.inspection import UnknownSigner
     from esper_agents.archive.publishing import PublishingPlace
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.settings import PermissionSettings
@@ -55,6 +57,7 @@ class DatabaseContents:
         certificates: Number of certificates; None if the database cannot be used.
         interrupted: Unfinished sessions that no process runs and that are not queued.
         waiting: Sessions that wait for user input.
+        unknown_signers: Keys that signed entries of the project's log and are unknown here.
     """
 
     where: str
@@ -65,6 +68,7 @@ class DatabaseContents:
     certificates: int | None = None
     interrupted: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    unknown_signers: tuple[UnknownSigner, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
             *(HealthProblem(error.problem, error.remedy) for error in (*registry.refused, *load_tools().refused)),
             *unread,
             *_interrupted(database),
+            *_unknown_signers(database),
         ),
         archive=ArchiveSize(*_size_of(Path(project.root) / PUBLISHED), *_size_of(home / "artifacts")),
     )
@@ -201,6 +206,16 @@ def _interrupted(database: DatabaseContents) -> Iterator[HealthProblem]:
         yield HealthProblem(f"{count} sessions are interrupted", remedy)
 
 
+def _unknown_signers(database: DatabaseContents) -> Iterator[HealthProblem]:
+    for signer in database.unknown_signers:
+        entries = number_of(signer.entries, "entry of the log", "entries of the log")
+        yield HealthProblem(
+            f"{entries} signed by a key that is not known here: {signer.key_id}",
+            "run `esper keys export > signer.pub` where that key is; then, for a worker of yours,"
+            " `esper keys enroll signer.pub`, and for another person `esper keys trust signer.pub`",
+        )
+
+
 async def _look_at_database(project: Project, home: Path) -> tuple[DatabaseContents, Sequence[HealthProblem]]:
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -239,6 +254,7 @@ async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents
     async with open_project(project.root) as opened:
         sessions = await opened.sessions.list(limit=_MOST_ROWS)
         certificates = await opened.certificates.list(limit=_MOST_ROWS)
+        unknown = await opened.certificates.unknown_signers()
     return replace(
         seen,
         shape=HEAD,
@@ -246,6 +262,7 @@ async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents
         certificates=sum(each.origin is CertificateOrigin.LOCAL for each in certificates),
         interrupted=tuple(session.id for session in sessions if session.is_interrupted),
         waiting=tuple(session.id for session in sessions if session.state is SessionState.WAITING),
+        unknown_signers=unknown,
     )
 
 

@@ -15,7 +15,14 @@ from esper_agents.archive.log_discovery import origin_of
 from esper_agents.certificates.signing import trusted_keys
 from esper_agents.certificates.signing.allowed_signers import is_principal, own_signer, read_signers
 from esper_agents.certificates.signing.key_input import claimed_signer, claimed_signers, fingerprint, this_user
-from esper_agents.certificates.signing.public_keys import as_note_key, as_pem, as_ssh, is_key_id, key_id_of
+from esper_agents.certificates.signing.public_keys import (
+    SSH_TYPE,
+    as_note_key,
+    as_pem,
+    as_ssh,
+    is_key_id,
+    key_id_of,
+)
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.signing.signing_key import existing_key, given_key_file, key_file, signing_key
 from esper_agents.domain.key_format import KeyFormat
@@ -133,6 +140,21 @@ class AcceptedKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class EnrolledKeys:
+    """Keys enrolled in the logs.
+
+    Attributes:
+        keys: Enrolled keys.
+        logs: Databases in which a notice was recorded; empty if all logs contain the keys already.
+        refused: Lines that are not valid keys.
+    """
+
+    keys: tuple[PublicKey, ...]
+    logs: tuple[str, ...]
+    refused: tuple[RefusedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RotatedKeys:
     """Signing keys before and after a rotation.
 
@@ -239,6 +261,34 @@ def trust_keys(key: str, name: str = "") -> TrustedKeyList:
     file = trusted_keys.home_file(home())
     keys = tuple(KeyTrust(_public(signer), is_new, file) for signer, is_new in added)
     return TrustedKeyList(keys, read.refused)
+
+
+def enroll_keys(key: str, name: str = "", reason: str = "") -> EnrolledKeys:
+    """Enroll the keys of workers in all logs of the data directory; see `key_changes.enroll`.
+
+    Everyone who trusts the signing key accepts the signatures of an enrolled key.
+
+    Args:
+        key: As for `trust_keys`.
+        name: Name of the worker; the comment of each key if omitted.
+        reason: Reason, stored in the log.
+
+    Raises:
+        UsageError: No key can be read or signs certificates, a key has no owner or has ended, or there is no log.
+        StorageError: A database or the data directory cannot be used.
+        IntegrityError: A log is inconsistent.
+    """
+    read = claimed_signers(key, name)
+    signers = [signer for signer in read.signers if signer.kind == SSH_TYPE]
+    if not signers:
+        problem = f"a key of kind {read.signers[0].kind} signs no certificates"
+        raise UsageError(problem, remedy="run `esper keys export` on the machine of the worker")
+    chosen = {signer.raw: signer for signer in signers}
+    done = key_changes.enroll(
+        home(), {raw: signer.principal for raw, signer in chosen.items()}, ChangeReason(this_user(), reason)
+    )
+    logs = tuple(dict.fromkeys(log for each in done for log in each.logs))
+    return EnrolledKeys(tuple(map(_public, chosen.values())), logs, read.refused)
 
 
 def find_published_key(key_id: str, where: str | Path = _HERE) -> PublishedKey:

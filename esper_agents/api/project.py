@@ -66,7 +66,11 @@ async def open_project(
     found = find_project([_expanded(path) for path in paths], Path.cwd())
     store = AsyncStore(Store(database_url(project_home(found.key) / "esper.db")))
     additions = ServiceOverrides(tuple(tools), dict(playbooks or {}), tuple(agents), tuple(rules), tuple(plugins))
-    services = services_of(found, store, additions, publish=publish)
+    try:
+        services = services_of(found, store, additions, publish=publish)
+    except BaseException:
+        store.close()
+        raise
     try:
         yield OpenProject(services)
     finally:

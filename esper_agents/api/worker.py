@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.api.project_pool import ProjectPool
 from esper_agents.api.session import Session
 from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
+from esper_agents.api.worker_metrics import EventCounter, serve_metrics
 from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, EsperError, StorageError
@@ -23,6 +24,8 @@ from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
+from esper_agents.storage.queue_metrics import queue_metrics
+from esper_agents.storage.queue_notices import QueueNotices
 from esper_agents.storage.store import AsyncStore, Store
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 # Delay before another attempt at a session that failed because of the database or its disk.
 _REST_S = 30.0
+# Polling intervals without and with notices of the database. Abandoned sessions are found by polling alone.
+_POLL_S, _POLL_WITH_NOTICES_S = 2.0, 15.0
 
 
 @asynccontextmanager
@@ -47,6 +52,7 @@ async def open_worker(
     tell: Callable[[WorkerEvent], None] = lambda _: None,
     publish: bool = True,
     additions: ServiceOverrides | None = None,
+    metrics_port: int | None = None,
 ) -> AsyncIterator[QueueWorker]:
     """Yield a queue worker, which is fully stopped when the block ends.
 
@@ -57,9 +63,11 @@ async def open_worker(
         tell: Receives the worker's events.
         publish: Whether views may be published into projects, if the program owns the files there.
         additions: Additional tools, playbooks, agents and rules.
+        metrics_port: Port of the loopback interface for `/metrics`; 0 for a free one, None for no metrics.
 
     Raises:
         StorageError: The database cannot be used.
+        UsageError: The port cannot be used.
         MissingExtraError: The extra `agents` is not installed.
     """
     require_extra(Extra.AGENTS)
@@ -68,10 +76,19 @@ async def open_worker(
     url = database_url(project_home(found.key) / "esper.db")
     only = found if path or url.get_backend_name() == "sqlite" else None
     store = AsyncStore(Store(url))
-    worker = QueueWorker(store, only, concurrency, tell, publish=publish, additions=additions or ServiceOverrides())
+    notices, counter = QueueNotices(url), EventCounter(tell)
+    worker = QueueWorker(
+        store, only, concurrency, counter, notices=notices, publish=publish, additions=additions or ServiceOverrides()
+    )
     try:
-        yield worker
+        notices.start()
+        async with AsyncExitStack() as stack:
+            if metrics_port is not None:
+                read = partial(store.run_aside, queue_metrics, only.key if only else "")
+                worker.metrics_port = await stack.enter_async_context(serve_metrics(metrics_port, read, counter.counts))
+            yield worker
     finally:
+        await notices.close()
         await worker.close()
         store.close()
 
@@ -81,6 +98,7 @@ class QueueWorker:
 
     Attributes:
         failed: Number of sessions that could not be continued.
+        metrics_port: Port that serves the metrics; None if none does.
     """
 
     def __init__(
@@ -90,13 +108,16 @@ class QueueWorker:
         concurrency: int,
         tell: Callable[[WorkerEvent], None],
         *,
+        notices: QueueNotices,
         publish: bool,
         additions: ServiceOverrides,
     ) -> None:
         """Prepare a worker; use `open_worker`."""
         self.failed = 0
+        self.metrics_port: int | None = None
         self._store, self._only, self._concurrency, self._tell = store, only, concurrency, tell
         self._desks = ProjectPool(store, publish=publish, additions=additions)
+        self._notices = notices
         self._stopping = asyncio.Event()
         self._tasks: dict[asyncio.Task[SessionResult], ClaimedSession] = {}
         self._sessions: set[Session] = set()
@@ -123,26 +144,33 @@ class QueueWorker:
         for task in self._tasks:
             task.cancel()
 
-    async def run(self, *, once: bool, poll_s: float) -> None:
+    async def run(self, *, once: bool, poll_s: float | None = None) -> None:
         """Work until `stop` is called.
 
         Args:
             once: Return when there are no more sessions to run.
-            poll_s: Polling interval for new sessions, in seconds.
+            poll_s: Polling interval for new sessions, in seconds; if omitted 2, or 15 while the database sends notices.
 
         Raises:
             StorageError: The database cannot be used, and `once` is true.
         """
         stopped = asyncio.create_task(self._stopping.wait())
+        noticed = asyncio.create_task(self._notices.wait())
         try:
             while not self._stopping.is_set():
                 await self._fill(once=once)
                 if once and not self._tasks:
                     return
-                await asyncio.wait({stopped, *self._tasks}, timeout=poll_s, return_when=asyncio.FIRST_COMPLETED)
+                usual_s = _POLL_WITH_NOTICES_S if self._notices.is_listening else _POLL_S
+                await asyncio.wait(
+                    {stopped, noticed, *self._tasks}, timeout=poll_s or usual_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if noticed.done():
+                    noticed = asyncio.create_task(self._notices.wait())
                 await self._settle()
         finally:
             stopped.cancel()
+            noticed.cancel()
             await self._finish()
 
     async def close(self) -> None:

@@ -83,6 +83,27 @@ class CertificateInspection:
     notices: tuple[LogNotice, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownSigner:
+    """Key that signed entries of a log and is not known here.
+
+    Attributes:
+        key_id: Fingerprint of the key.
+        entries: Number of those entries.
+    """
+
+    key_id: str
+    entries: int
+
+
+def unknown_signers(store: Store, project: Project) -> tuple[UnknownSigner, ...]:
+    """Return the keys of the project's log that are neither trusted nor added to the log by a trusted key."""
+    with store.reading() as connection:
+        history = keyring(project, connection).history
+        signed = transparency_log.signers(connection, transparency_log.log_of(connection, project.key))
+    return tuple(UnknownSigner(key_id, count) for key_id, count in signed.items() if key_id not in history.spans)
+
+
 def keyring(project: Project | None, connection: Connection | None = None, given: Sequence[Signer] = ()) -> Keyring:
     """Return the accepted keys of a project.
 

@@ -9,6 +9,7 @@ from esper_agents.certificates.policy import rulebook
 from esper_agents.errors import StorageError
 from esper_agents.storage import pruning
 from esper_agents.storage.artifacts import Artifacts
+from esper_agents.storage.shared_artifacts import remove_rows, unnamed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.storage.artifacts import StoredArtifact
     from esper_agents.storage.pruning import Old
+    from esper_agents.storage.shared_artifacts import SharedArtifact
     from esper_agents.storage.store import Store
 
 # A file is stored before the event that names it is written; no step takes longer than this.
@@ -29,10 +31,12 @@ class Prunable:
     Attributes:
         sessions: Finished sessions with their sizes.
         artifacts: Tool artifacts without references, or whose last reference is in these sessions.
+        shared: The same for artifacts in a shared database.
     """
 
     sessions: tuple[Old, ...]
     artifacts: tuple[StoredArtifact, ...]
+    shared: tuple[SharedArtifact, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -42,9 +46,9 @@ class Prunable:
     @property
     def size_bytes(self) -> int:
         """Total size; for events, the size of their bodies."""
-        return sum(session.characters for session in self.sessions) + sum(
-            artifact.size_bytes for artifact in self.artifacts
-        )
+        files = sum(artifact.size_bytes for artifact in self.artifacts)
+        rows = sum(artifact.size_bytes for artifact in self.shared)
+        return sum(session.characters for session in self.sessions) + files + rows
 
 
 def prunable(store: Store, place: ProjectPlace, days: int) -> Prunable:
@@ -56,7 +60,8 @@ def prunable(store: Store, place: ProjectPlace, days: int) -> Prunable:
         days: Only sessions without events for this number of days.
     """
     found = pruning.old_sessions(store, place.project.key, days=days)
-    return Prunable(found, _unnamed(store, place, [each.id for each in found]))
+    named = _named(store, place, [each.id for each in found])
+    return Prunable(found, _unnamed(place, named), unnamed_rows(store, place.project.key, named, older_than_s=_YOUNG_S))
 
 
 def prune(store: Store, place: ProjectPlace, chosen: Prunable, *, days: int, by: str) -> Prunable:
@@ -67,7 +72,10 @@ def prune(store: Store, place: ProjectPlace, chosen: Prunable, *, days: int, by:
     """
     names = [session.id for session in chosen.sessions]
     done = pruning.prune(store, place.project.key, names, days=days, by=by)
-    gone = _unnamed(store, place, ())
+    named = _named(store, place, ())
+    gone, rows = _unnamed(place, named), unnamed_rows(store, place.project.key, named, older_than_s=_YOUNG_S)
+    if rows:
+        remove_rows(store, place.project.key, rows)
     for each in gone:
         try:
             each.path.unlink(missing_ok=True)
@@ -76,14 +84,15 @@ def prune(store: Store, place: ProjectPlace, chosen: Prunable, *, days: int, by:
                 f"artifact {each.path.name} cannot be removed: {error.strerror}",
                 remedy=f"make {str(each.path.parent)!r} writable",
             ) from error
-    return Prunable(done, gone)
+    return Prunable(done, gone, rows)
 
 
-def _unnamed(store: Store, place: ProjectPlace, without: Sequence[str]) -> tuple[StoredArtifact, ...]:
-    folder = place.artifacts
-    if not folder.is_dir():
-        return ()
+def _named(store: Store, place: ProjectPlace, without: Sequence[str]) -> frozenset[str]:
     book = rulebook.shipped()
     ours = {rulebook.digest(book.policy), rulebook.digest(book.kinds)}
-    named = pruning.named_digests(store, place.project.key, without=without)
-    return Artifacts(folder).unnamed(named | ours, older_than_s=_YOUNG_S)
+    return pruning.named_digests(store, place.project.key, without=without) | ours
+
+
+def _unnamed(place: ProjectPlace, named: frozenset[str]) -> tuple[StoredArtifact, ...]:
+    folder = place.artifacts
+    return Artifacts(folder).unnamed(named, older_than_s=_YOUNG_S) if folder.is_dir() else ()

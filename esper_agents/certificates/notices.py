@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOTICE = "notice/v1"
 # A reader that does not know overrides must report `cannot decide` instead of ignoring them.
 OVERRIDE = "notice/v2"
+# A reader that does not know enrolled keys must treat their signatures as those of unknown keys.
+ENROLLMENT = "notice/v3"
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 
 
@@ -56,7 +58,7 @@ def read_notice(data: bytes) -> LogNoticeStatement:
         IntegrityError: The bytes are not strict JSON, not such a statement, or the subject does not match the content.
     """
     value = loads(data)
-    said = predicate_of(value, OVERRIDE)
+    said = predicate_of(value, ENROLLMENT)
     if not isinstance(value, dict) or set(value) != _MEMBERS:
         refuse(f"a statement has the members {', '.join(sorted(_MEMBERS))}")
     notice = from_json(LogNoticeStatement, value["predicate"])
@@ -93,7 +95,7 @@ def log_notices(entries: Iterable[LogEntry]) -> Iterator[LogNotice]:
 
 
 def _predicate_type(kind: NoticeKind) -> str:
-    return OVERRIDE if kind is NoticeKind.OVERRIDDEN else NOTICE
+    return {NoticeKind.OVERRIDDEN: OVERRIDE, NoticeKind.KEY_ENROLLED: ENROLLMENT}.get(kind, NOTICE)
 
 
 def _predicate(notice: LogNoticeStatement) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def _is_whole(notice: LogNoticeStatement) -> bool:
     if notice.kind is not NoticeKind.OVERRIDDEN and notice.status:
         return False
     match notice.kind:
-        case NoticeKind.KEY_ADDED | NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
+        case NoticeKind.KEY_ADDED | NoticeKind.KEY_ENROLLED | NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
             return bool(notice.key) and not notice.certificate
         case NoticeKind.CERTIFICATE_REVOKED:
             return bool(notice.certificate) and not notice.key

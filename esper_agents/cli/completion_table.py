@@ -256,6 +256,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--poll": "text",
             "--project": "text",
             "--publish": "project|data|",
+            "--metrics": "text",
         },
         (),
         (),
@@ -459,9 +460,15 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         ("certificate",),
         (),
     ),
-    "db": ("Manage the database", {}, (), ("status", "upgrade", "backup", "vacuum", "join", "prune")),
+    "db": ("Manage the database", {}, (), ("status", "upgrade", "grant", "backup", "vacuum", "join", "prune")),
     "db status": ("Show the database and its schema version", {"--project": "text", "--json": ""}, (), ()),
     "db upgrade": ("Migrate the database to the current schema", {"--project": "text", "--json": ""}, (), ()),
+    "db grant": (
+        "Print the SQL that gives a user a role",
+        {"--to": "text", "--project": "text", "--json": ""},
+        ("reader|worker|owner|",),
+        (),
+    ),
     "db backup": ("Back up an SQLite database", {"--project": "text", "--json": ""}, ("text",), ()),
     "db vacuum": ("Reclaim unused space", {"--project": "text", "--json": ""}, (), ()),
     "db join": (
@@ -488,7 +495,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         ("rule|tool|playbook|measurement|agent|", "text"),
         (),
     ),
-    "keys": ("Manage signing keys and trusted keys", {}, (), ("show", "export", "trust", "rotate", "revoke")),
+    "keys": ("Manage signing keys and trusted keys", {}, (), ("show", "export", "trust", "enroll", "rotate", "revoke")),
     "keys show": ("Show the signing key and the trusted keys", {"--project": "text", "--json": ""}, (), ()),
     "keys export": (
         "Print the public signing key",
@@ -497,6 +504,12 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
         (),
     ),
     "keys trust": ("Trust a public key", {"--name": "text", "--from-project": "", "--project": "text"}, ("text",), ()),
+    "keys enroll": (
+        "Enroll the key of a worker in the log",
+        {"--name": "text", "--reason": "text", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
     "keys rotate": ("Replace the signing key", {"--reason": "text", "--json": ""}, (), ()),
     "keys revoke": ("Revoke a key", {"--reason": "text", "--project": "text", "--json": ""}, ("text",), ()),
     "memory": (

@@ -11,7 +11,8 @@ import typer
 
 from esper_agents.cli.live_output import say
 from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, YesOption
-from esper_agents.cli.terminal import echo_json, is_interactive
+from esper_agents.cli.terminal import echo, echo_json, is_interactive
+from esper_agents.domain.database_role import DatabaseRole
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 
@@ -44,10 +45,14 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
         return
     say("database", f"{found.system} {found.version}".rstrip())
     say("where", found.where)
+    if found.other_application:
+        say("also here", f"another Alembic application in schema public, version {found.other_application}; untouched")
     if not found.exists:
         say("shape", "empty; created by the first session")
         return
     say("shape", _shape(found))
+    if found.schema:
+        say("schema", found.schema)
     say("size", _size(found.size_bytes))
     say("journal", found.journal)
     for label, count in (
@@ -61,7 +66,7 @@ def status(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
             say(label, str(count) if isinstance(count, str) else f"{count:,}")
     if found.is_newer:
         say("next", "pip install --upgrade esper-agents")
-    elif found.pending:
+    elif found.pending or found.schema == "public":
         say("next", "esper db upgrade")
 
 
@@ -70,7 +75,8 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     """Migrate the database to the current schema.
 
     An SQLite database of a project is migrated automatically by any command that opens it; a shared PostgreSQL database
-    only by this command. Make a backup first.
+    only by this command. Make a backup first. An archive in the schema `public` of a PostgreSQL database, where earlier
+    versions created it, is moved to the schema `esper`; stop the workers before.
 
     Examples:
       esper db upgrade
@@ -80,12 +86,41 @@ def upgrade(project: ProjectOption = HERE, as_json: JsonOption = False) -> None:
     done = upgrade_database(project)
     if as_json:
         echo_json(asdict(done))
-    elif done.migrations:
+    elif done.migrations or done.moved:
+        if done.moved:
+            say("moved", f"{number_of(done.moved, 'table')} from schema public to esper")
         for migration in done.migrations:
             say("ran", migration)
         say("shape", f"{done.after}, before {done.before or 'nothing'}")
     else:
         say("shape", f"{done.after}; already current")
+
+
+@db_app.command()
+def grant(
+    role: Annotated[DatabaseRole, typer.Argument(metavar="ROLE", help="Role: reader, worker or owner")],
+    to: Annotated[str, typer.Option("--to", metavar="USER", help="Name of the database user")],
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the SQL that gives a user a role.
+
+    Runs nothing: the owner of the tables runs the statements, for example with psql; an administrator of the server
+    those for an owner. A reader can list, search and
+    verify. A worker can also run sessions and issue certificates, but not change or delete events, certificates or
+    entries of the log. An owner can also upgrade, prune and repair. Repeat it after an upgrade that added tables.
+
+    Examples:
+      esper db grant worker --to worker_1 | psql "$ESPER_DATABASE_URL"
+      esper db grant reader --to dashboard
+    """
+    from esper_agents.api import database_grants
+
+    statements = database_grants(role, to, project)
+    if as_json:
+        echo_json({"role": str(role), "user": to, "statements": list(statements)})
+    else:
+        echo("\n".join(statements))
 
 
 @db_app.command()
@@ -199,7 +234,7 @@ async def _prune(where: Path, days: int, *, is_dry: bool, is_agreed: bool, as_js
 
     async with open_project(where) as project:
         chosen = await project.certificates.prunable(days=days)
-        if is_dry or not (chosen.sessions or chosen.artifacts):
+        if is_dry or not (chosen.sessions or chosen.artifacts or chosen.shared):
             _report(chosen, "can be removed" if is_dry else "removed", as_json=as_json)
             return
         if not is_agreed:
@@ -221,6 +256,7 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
                 "removed": what == "removed",
                 "sessions": [asdict(session) for session in chosen.sessions],
                 "artifacts": [str(artifact.path) for artifact in chosen.artifacts],
+                "shared_artifacts": [artifact.sha256 for artifact in chosen.shared],
                 "rows": chosen.rows,
                 "size_bytes": chosen.size_bytes,
             }
@@ -228,6 +264,8 @@ def _report(chosen: Prunable, what: str, *, as_json: bool) -> None:
         return
     rows, files = number_of(chosen.rows, "row"), number_of(len(chosen.artifacts), "file")
     say(what if what == "removed" else "removable", f"{rows} of {number_of(len(chosen.sessions), 'session')}")
+    if chosen.shared:
+        files += f" here and {number_of(len(chosen.shared), 'artifact')} in the database"
     say("", f"{files} that nothing names; {_size(chosen.size_bytes)} in all")
     if what == "removed" and chosen.rows:
         say("next", "esper db vacuum")

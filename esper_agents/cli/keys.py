@@ -106,6 +106,43 @@ def trust(
 
 
 @keys_app.command()
+def enroll(
+    key: Annotated[list[str], typer.Argument(metavar="KEY|FILE", help="Public key, file with keys, or fingerprint")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the worker [default: comment of the key]")] = "",
+    reason: ReasonOption = "",
+    project: ProjectOption = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Enroll the key of a worker in the log.
+
+    Adds a notice, signed with your key, to every transparency log of this data directory. Whoever trusts your key then
+    accepts what the worker signs, and what it signed before. Compare the fingerprint with the machine of the worker
+    first.
+
+    Examples:
+      esper keys enroll worker-1.pub --name worker-1@example.org
+      esper keys enroll SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs --name worker-1@example.org
+    """
+    from esper_agents.api import enroll_keys
+
+    given = " ".join(key)
+    if given.startswith(_FINGERPRINT):
+        given, name = _confirmed(given, name, project)
+    done = enroll_keys(given, name, reason)
+    if as_json:
+        enrolled = [{"name": each.name, "key_id": each.key_id, "public_key": each.public_key} for each in done.keys]
+        echo_json({"enrolled": enrolled, "logs": list(done.logs)})
+        return
+    for each in done.keys:
+        outline(f"enrolled: {summary(each)}")
+    for log in done.logs:
+        outline(f"entered in {log}", 1)
+    if not done.logs:
+        outline("every log contains it already", 1)
+    show_refused(done.refused)
+
+
+@keys_app.command()
 def rotate(
     reason: ReasonOption = "",
     as_json: JsonOption = False,

@@ -31,14 +31,19 @@ def worker(
     ] = 4,
     once: Annotated[bool, typer.Option("--once", help="Exit when no session is left to run")] = False,
     poll: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Seconds between two looks at the queue")
-    ] = 2.0,
+        float | None,
+        typer.Option(min=0.05, metavar="SECONDS", help="Seconds between polls [default: 2; 15 on PostgreSQL]"),
+    ] = None,
     project: Annotated[
         Path | None, typer.Option("--project", metavar="PATH", help="Run only the sessions of this project directory")
     ] = None,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
+    metrics: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="PORT", help="Serve metrics at 127.0.0.1:PORT/metrics [default: off]"),
+    ] = None,
 ) -> None:
     """Run queued and abandoned sessions.
 
@@ -51,14 +56,21 @@ def worker(
       esper worker --once
       esper worker --jobs 16
     """
-    raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once)))
+    raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once, metrics=metrics)))
 
 
-async def _work(project: Path | None, concurrency: int, poll_s: float, publish: Publish, *, once: bool) -> int:
+async def _work(
+    project: Path | None, concurrency: int, poll_s: float | None, publish: Publish, *, once: bool, metrics: int | None
+) -> int:
     from esper_agents.api import open_worker
 
     into_project = publish is Publish.PROJECT
-    async with open_worker(project, concurrency=concurrency, tell=_tell, publish=into_project) as opened:
+    async with open_worker(
+        project, concurrency=concurrency, tell=_tell, publish=into_project, metrics_port=metrics
+    ) as opened:
+        if opened.metrics_port is not None:
+            say("metrics", f"http://127.0.0.1:{opened.metrics_port}/metrics")
+            sys.stdout.flush()
         _stop_on_signals(opened)
         await opened.run(once=once, poll_s=poll_s)
         return ExitCode.FAILED if once and opened.failed else ExitCode.DONE

@@ -12,6 +12,7 @@ class NoticeKind(StrEnum):
     """Kind of a notice."""
 
     KEY_ADDED = "key-added"
+    KEY_ENROLLED = "key-enrolled"
     KEY_RETIRED = "key-retired"
     KEY_REVOKED = "key-revoked"
     CERTIFICATE_REVOKED = "certificate-revoked"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from esper_agents.reasoning.playbook import Play
     from esper_agents.reasoning.reasoner import ReasonerSource
     from esper_agents.review.companion import CompanionRule
+    from esper_agents.storage.shared_artifacts import SharedArtifacts
     from esper_agents.storage.store import AsyncStore
     from esper_agents.tools.lab_pool import LabPool
     from esper_agents.tools.registry import ToolRegistry
@@ -74,7 +75,14 @@ def services_of(project: Project, store: AsyncStore, additions: ServiceOverrides
 
     # Read once: a repair publishes every certificate.
     place = ProjectPlace(project, project_home(project.key), store, publish, cache(_published_types))
-    return ProjectServices(place, additions)
+    shared = None
+    if store.store.is_shared:
+        from esper_agents.storage.artifacts import connect
+        from esper_agents.storage.shared_artifacts import SharedArtifacts
+
+        shared = SharedArtifacts(store.store, project.key)
+        connect(place.artifacts, shared)
+    return ProjectServices(place, additions, shared)
 
 
 def _published_types() -> frozenset[QuestionType]:
@@ -91,10 +99,12 @@ class ProjectServices:
     Attributes:
         place: Project with its data folder and database.
         additions: Services added by the calling program.
+        shared: Artifacts that other machines can read; None if the database is on this machine only.
     """
 
     place: ProjectPlace
     additions: ServiceOverrides
+    shared: SharedArtifacts | None = None
 
     @property
     def project(self) -> Project:
@@ -272,6 +282,10 @@ class ProjectServices:
 
     async def close(self) -> None:
         """Close all processes and connections; the opener of the project calls this."""
+        if self.shared is not None:
+            from esper_agents.storage.artifacts import disconnect
+
+            disconnect(self.place.artifacts, self.shared)
         if "certificates" in vars(self):
             self.certificates.close()
         if "bench" in vars(self):

@@ -19,9 +19,35 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from esper_agents.storage.shared_artifacts import SharedArtifacts
+
 _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+# The artifact folders of the open projects on shared databases, each with what was opened for it.
+_open: dict[Path, list[SharedArtifacts]] = {}
+
+
+def connect(folder: Path, shared: SharedArtifacts) -> None:
+    """Let the artifacts in a folder be shared until `disconnect`."""
+    _open.setdefault(folder, []).append(shared)
+
+
+def disconnect(folder: Path, shared: SharedArtifacts) -> None:
+    """End the effect of `connect`."""
+    others = [each for each in _open.get(folder, ()) if each is not shared]
+    if others:
+        _open[folder] = others
+    else:
+        _open.pop(folder, None)
+
+
+def shared_of(folder: Path) -> SharedArtifacts | None:
+    """Return where the artifacts of a folder are shared; None if they are on this machine only."""
+    found = _open.get(folder)
+    return found[-1] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +100,7 @@ class Artifacts:
             if self._place(sha256).is_file():
                 # Reset the age, so that an artifact about to be referenced by a row is not deleted.
                 os.utime(self._place(sha256))
+                self._share(sha256, len(data))
                 return Artifact(name, sha256, len(data), media_type)
             return self._keep(BytesIO(data), name, media_type)
         except OSError as error:
@@ -82,19 +109,29 @@ class Artifacts:
             ) from error
 
     def path(self, sha256: str) -> Path:
-        """Return the path of the artifact with a digest.
+        """Return the path of the artifact with a digest; on a shared database it is brought to this machine.
 
         Raises:
             NotFoundError: There is no such artifact.
             IntegrityError: Its bytes do not match the digest.
+            StorageError: The database, the shared folder or the disk cannot be used.
         """
         place = self._place(sha256) if _SHA256.fullmatch(sha256) else None
+        if place is not None and not place.is_file():
+            self._bring(sha256)
         if place is None or not place.is_file():
             raise NotFoundError("artifact", sha256, (), listing="esper certificates show latest")
         with place.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
                 raise IntegrityError(f"artifact {sha256} is corrupted", remedy="restore a backup")
         return place
+
+    def bring_all(self) -> None:
+        """Bring all artifacts of the shared database to this machine; see `path`."""
+        shared = shared_of(self._folder)
+        for sha256 in shared.digests() if shared is not None else ():
+            if not self._place(sha256).is_file():
+                self._bring(sha256)
 
     def unnamed(self, named: Collection[str], *, older_than_s: float) -> tuple[StoredArtifact, ...]:
         """Return the unreferenced artifacts, including incomplete copies.
@@ -125,7 +162,25 @@ class Artifacts:
                 copy.stream.write(chunk)
             copy.path = self._place(digest.hexdigest())
             copy.path.parent.mkdir(exist_ok=True, mode=0o700)
+        self._share(digest.hexdigest(), size)
         return Artifact(name, digest.hexdigest(), size, media_type)
+
+    def _share(self, sha256: str, size_bytes: int) -> None:
+        if (shared := shared_of(self._folder)) is not None:
+            shared.share(sha256, self._place(sha256), size_bytes)
+
+    def _bring(self, sha256: str) -> None:
+        shared = shared_of(self._folder)
+        stream = shared.open(sha256) if shared is not None else None
+        if stream is None:
+            return
+        with stream:
+            try:
+                self._keep(stream, sha256, "")
+            except OSError as error:
+                raise StorageError(
+                    f"artifact {sha256} cannot be stored: {error.strerror}", remedy=f"check {str(self._folder)!r}"
+                ) from error
 
     def _place(self, sha256: str) -> Path:
         return self._folder / sha256[:2] / sha256

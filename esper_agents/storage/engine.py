@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from esper_agents.errors import StorageError, UsageError
+from esper_agents.storage.tables import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 _BUSY_TIMEOUT_S = 30
 WRITES = "esper_writes"
 _SPOKEN = ("sqlite", "postgresql")
+_CONNECT_TIMEOUT_S = 10
+_POOL_SIZE, _LEAST_POOL_SIZE, _MOST_POOL_SIZE = 5, 2, 100
 # Query parameters of the URL that may contain a password.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _SET_IT = "set it to postgresql://user@host/name, or unset it"
@@ -64,7 +68,7 @@ def open_engine(url: URL) -> Engine:
     """
     if url.get_backend_name() != "sqlite":
         try:
-            return create_engine(url, pool_pre_ping=True)
+            return _server_engine(url)
         except (ImportError, NoSuchModuleError) as error:
             from esper_agents.extras import Extra, require_extra
 
@@ -90,6 +94,55 @@ def open_engine(url: URL) -> Engine:
     return engine
 
 
+def _server_engine(url: URL) -> Engine:
+    given: dict[str, Any] = {"application_name": "esper-agents", "connect_timeout": _CONNECT_TIMEOUT_S}
+    arguments = {name: value for name, value in given.items() if name not in url.query}
+    if has_pooler := has_transaction_pooler():
+        # A prepared statement belongs to a server connection; a pooler gives each transaction any of them.
+        arguments["prepare_threshold"] = None
+    else:
+        arguments["options"] = f"{url.query.get('options', '')} -c search_path={SCHEMA}".strip()
+    engine = create_engine(
+        url, pool_pre_ping=True, pool_size=pool_size(), max_overflow=0, pool_use_lifo=True, connect_args=arguments
+    )
+    if has_pooler:
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.connection.cursor().execute(f"SET LOCAL search_path TO {SCHEMA}")
+
+    return engine
+
+
+def pool_size() -> int:
+    """Return the maximum number of connections that one open database of this process uses.
+
+    Raises:
+        UsageError: `ESPER_DATABASE_POOL_SIZE` is not a number from 2 to 100.
+    """
+    given = os.environ.get("ESPER_DATABASE_POOL_SIZE") or str(_POOL_SIZE)
+    if not given.isascii() or not given.isdigit() or not _LEAST_POOL_SIZE <= int(given) <= _MOST_POOL_SIZE:
+        raise UsageError(
+            f"invalid ESPER_DATABASE_POOL_SIZE {given!r}",
+            remedy=f"set it to a number from {_LEAST_POOL_SIZE} to {_MOST_POOL_SIZE}, or unset it",
+        )
+    return int(given)
+
+
+def has_transaction_pooler() -> bool:
+    """Return whether the URL leads to a pooler such as PgBouncer that gives each transaction another connection.
+
+    Raises:
+        UsageError: `ESPER_DATABASE_POOLER` is neither `transaction` nor `none`.
+    """
+    given = os.environ.get("ESPER_DATABASE_POOLER") or "none"
+    if given not in {"transaction", "none"}:
+        raise UsageError(
+            f"invalid ESPER_DATABASE_POOLER {given!r}", remedy="set it to transaction or none, or unset it"
+        )
+    return given == "transaction"
+
+
 @contextmanager
 def translate_database_errors(where: str) -> Iterator[None]:
     """Translate errors of the database and its disk into `StorageError`.
@@ -101,6 +154,11 @@ def translate_database_errors(where: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error.orig or error, where) from error
+    except PoolTimeoutError as error:
+        raise StorageError(
+            f"the database {where!r}: no connection of this process became free in time",
+            remedy="set ESPER_DATABASE_POOL_SIZE to a higher number, or run fewer sessions at the same time",
+        ) from error
     except sqlite3.Error as error:
         # The pragmas of a new connection run before SQLAlchemy wraps errors.
         raise _explained(error, where) from error
@@ -128,6 +186,16 @@ _CORRECT = "in ESPER_DATABASE_URL"
 # Messages of PostgreSQL and psycopg. The reason follows "connection failed", so the general patterns come last.
 _SERVER_REMEDIES = (
     (
+        r"unsupported startup parameter: options",
+        "a pooler such as PgBouncer refuses the session settings of esper-agents",
+        "set ESPER_DATABASE_POOLER=transaction",
+    ),
+    (
+        r"prepared statement .* (?:does not exist|already exists)",
+        "a pooler such as PgBouncer gives each transaction another connection",
+        "set ESPER_DATABASE_POOLER=transaction",
+    ),
+    (
         r"\w+ authentication failed for user (?P<it>\".*?\")",
         "authentication failed for user {it}",
         f"correct the user or the password {_CORRECT}, or in PGPASSWORD or ~/.pgpass",
@@ -153,9 +221,44 @@ _SERVER_REMEDIES = (
         f"create it, as with createdb, or correct its name {_CORRECT}",
     ),
     (
-        r"permission denied (?P<it>for .*|to .*)",
+        r"(?:permission denied|must be owner) (?P<it>(?:for|to|of) .*)",
         "permission denied {it}",
-        f"grant the user of the URL that permission, or name another user {_CORRECT}",
+        f"ask its owner for a role that may: `esper db grant ROLE --to USER`; or name another user {_CORRECT}",
+    ),
+    (
+        r"cannot execute [\w ]+ in a read-only transaction",
+        "the server is read-only, as a standby is",
+        f"name the primary server {_CORRECT}",
+    ),
+    (
+        r"(?P<it>(?:relation|column|table) \S+(?: of relation \S+)?) does not exist",
+        "{it} is missing, so the schema is of another version of esper-agents",
+        "run `esper db status` with the newest esper-agents",
+    ),
+    (
+        r"No space left on device|could not extend file|disk full",
+        "the server has no space left on its disk",
+        "free some space there and run `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"idle-in-transaction timeout",
+        "the server ended a transaction because this process was suspended",
+        "run the command again, or `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"terminating connection|server closed|consuming input failed|connection (?:is|was|has been) (?:lost|closed)",
+        "the network or the server ended the connection",
+        "run the command again, or `esper resume`; recorded steps are safe",
+    ),
+    (
+        r"the database system is (?:starting up|shutting down|in recovery mode)",
+        "the server is starting or stopping",
+        "run the command again in a few seconds",
+    ),
+    (
+        r"timeout expired|timed out|Network is unreachable|No route to host",
+        "the network does not reach the server in time",
+        f"check network and firewall, or correct host and port {_CORRECT}",
     ),
     (
         r"failed to resolve host|could not translate host name|Name or service not known|getaddrinfo failed",

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.exc import DBAPIError
 
+from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, LeaseLostError
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.owner import is_dead, this_process
+from esper_agents.storage.queue_notices import announce
 from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from esper_agents.domain.session import SessionState
     from esper_agents.storage.store import Store, Transaction
 
 LEASE_MS = 30_000
@@ -181,6 +182,8 @@ def release(store: Store, lease: Lease, state: SessionState) -> None:
     with store.writing() as transaction:
         values = {"wanted": lease.session, "held": lease.fence, "holder": lease.owner, "state": str(state)}
         _RELEASE.rows(transaction.connection, values)
+        if state is SessionState.OPEN:
+            announce(transaction)
 
 
 _RELEASE = Prepared(

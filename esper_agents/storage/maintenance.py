@@ -10,15 +10,27 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine, func, inspect, select, text
 
+from esper_agents.errors import UsageError
 from esper_agents.storage import migrate
+from esper_agents.storage.database_roles import grant_statements
 from esper_agents.storage.engine import open_engine, translate_database_errors, where
-from esper_agents.storage.tables import FULL_TEXTS, HEAD, certificate, log_entry, metadata, note, session
+from esper_agents.storage.postgres_schema import (
+    EARLIER_SCHEMA,
+    VERSION_TABLE,
+    is_postgresql,
+    other_application,
+    schema_of_archive,
+    use_schema,
+)
+from esper_agents.storage.tables import FULL_TEXTS, HEAD, SCHEMA, certificate, log_entry, metadata, note, session
 from esper_agents.storage.write_lock import lock_file, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import URL, Connection, Engine
+
+    from esper_agents.domain.database_role import DatabaseRole
 
 _COUNTED = {"sessions": session, "certificates": certificate, "log_entries": log_entry, "notes": note}
 _PATIENCE_S = 30
@@ -44,6 +56,8 @@ class DatabaseStatus:
         log_entries: Number of transparency log entries, or None likewise.
         notes: Number of notes, or None likewise.
         queued: Number of sessions waiting for a worker; None if the schema has no queue.
+        schema: PostgreSQL schema of the tables; empty for SQLite and for an empty database.
+        other_application: Schema version of another Alembic application in `public`, which is left untouched; or empty.
     """
 
     system: str
@@ -61,6 +75,8 @@ class DatabaseStatus:
     log_entries: int | None
     notes: int | None
     queued: int | None
+    schema: str = ""
+    other_application: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +87,13 @@ class Upgraded:
         before: The previous schema version; empty for an empty database.
         after: The current schema version.
         migrations: The applied migrations, in order.
+        moved: Number of tables that were moved from `public` into the program's own schema.
     """
 
     before: str
     after: str
     migrations: tuple[str, ...]
+    moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +118,11 @@ def status(url: URL) -> DatabaseStatus:
     if is_file(url) and not Path(str(url.database)).is_file():
         return _missing(url)
     with _looking(url) as connection:
-        shape = migrate.version(connection)
+        schema = other = ""
+        if is_postgresql(connection):
+            schema, other = schema_of_archive(connection), other_application(connection)
+            use_schema(connection, schema or SCHEMA)
+        shape = migrate.version(connection) if schema != EARLIER_SCHEMA else _version_before_move(connection)
         tables = {name: table for name, table in _COUNTED.items() if inspect(connection).has_table(table.name)}
         counts = {name: connection.scalar(select(func.count()).select_from(table)) for name, table in tables.items()}
         return DatabaseStatus(
@@ -116,6 +138,8 @@ def status(url: URL) -> DatabaseStatus:
             journal=_journal(connection),
             **{name: counts.get(name) for name in _COUNTED},
             queued=_queued(connection) if "sessions" in tables else None,
+            schema=schema,
+            other_application=other,
         )
 
 
@@ -129,8 +153,8 @@ def upgrade(url: URL) -> Upgraded:
     if is_file(url):
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _engine(url) as engine:
-        before = migrate.upgrade_schema(engine)
-    return Upgraded(before, HEAD, migrate.pending(before))
+        done = migrate.upgrade_schema(engine)
+    return Upgraded(done.before, HEAD, migrate.pending(done.before), done.moved)
 
 
 def vacuum(url: URL) -> Vacuumed:
@@ -148,9 +172,22 @@ def vacuum(url: URL) -> Vacuumed:
         else:
             with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 for each in (*metadata.tables, *FULL_TEXTS):
-                    connection.execute(text(f"VACUUM (ANALYZE) {each}"))
+                    connection.execute(text(f"VACUUM (ANALYZE) {SCHEMA}.{each}"))
         with engine.connect() as connection, connection.begin():
             return Vacuumed(before, _size_bytes(connection, url))
+
+
+def grants(url: URL, role: DatabaseRole, user: str) -> tuple[str, ...]:
+    """Return the statements that give a user a role in a shared database; see `grant_statements`.
+
+    Raises:
+        UsageError: The database is an SQLite database or has no archive yet, or the name is not valid.
+        StorageError: The database cannot be read.
+    """
+    if is_file(url) and not Path(str(url.database)).is_file():
+        raise UsageError("there is no shared database", remedy="set ESPER_DATABASE_URL to a PostgreSQL database")
+    with _looking(url) as connection:
+        return grant_statements(connection, role, user)
 
 
 def is_file(url: URL) -> bool:
@@ -213,6 +250,10 @@ def _queued(connection: Connection) -> int | None:
         return None
     waiting = select(func.count()).where(session.c.queued, session.c.state == "open", session.c.owner == "")
     return int(connection.scalar(waiting) or 0)
+
+
+def _version_before_move(connection: Connection) -> str:
+    return str(connection.scalar(text(f"SELECT version_num FROM {EARLIER_SCHEMA}.{VERSION_TABLE}")))  # noqa: S608 - constant names
 
 
 def _missing(url: URL) -> DatabaseStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import inspect, text
@@ -9,7 +10,7 @@ from sqlalchemy import inspect, text
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES
-from esper_agents.storage.tables import HEAD
+from esper_agents.storage.tables import HEAD, SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -38,8 +39,23 @@ def ensure_schema(engine: Engine) -> None:
             upgrade(connection)
 
 
-def upgrade_schema(engine: Engine) -> str:
-    """Migrate any database to the current schema on request of a user, and return its previous schema version.
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Result of a migration.
+
+    Attributes:
+        before: Previous schema version; empty for an empty database.
+        moved: Number of tables that were moved from `public` into the program's own schema.
+    """
+
+    before: str
+    moved: int
+
+
+def upgrade_schema(engine: Engine) -> Migration:
+    """Migrate any database to the current schema on request of a user.
+
+    An archive in the schema `public` of a PostgreSQL database, where earlier versions created it, is moved first.
 
     Raises:
         NewerDatabaseError: A newer esper-agents wrote it.
@@ -47,11 +63,16 @@ def upgrade_schema(engine: Engine) -> str:
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        moved = 0
+        if _is_postgresql(connection):
+            from esper_agents.storage.postgres_schema import move_archive
+
+            moved = move_archive(connection)
         found = version(connection)
         _refuse_newer(found)
         if found != HEAD:
             upgrade(connection)
-        return found
+        return Migration(found, moved)
 
 
 def pending(found: str) -> tuple[str, ...]:
@@ -71,6 +92,12 @@ def _refuse_newer(found: str) -> None:
 def _is_current(connection: Connection) -> bool:
     found = version(connection)
     _refuse_newer(found)
+    if not found and _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import EARLIER_SCHEMA, schema_of_archive
+
+        if schema_of_archive(connection):
+            problem = f"the archive of the shared database is still in schema {EARLIER_SCHEMA!r}"
+            raise StorageError(problem, remedy="esper db upgrade")
     if found and found < HEAD and connection.dialect.name != "sqlite":
         raise StorageError(f"the shared database has the older schema version {found}", remedy="esper db upgrade")
     return found == HEAD
@@ -78,6 +105,12 @@ def _is_current(connection: Connection) -> bool:
 
 def version(connection: Connection) -> str:
     """Return the schema version of the database, such as `0001`; empty for an empty database."""
+    if _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import VERSION_TABLE, schema_of_archive
+
+        if schema_of_archive(connection) != SCHEMA:
+            return ""
+        return str(connection.scalar(text(f"SELECT version_num FROM {SCHEMA}.{VERSION_TABLE}")) or "")  # noqa: S608 - constant names
     if not inspect(connection).has_table("alembic_version"):
         return ""
     return str(connection.scalar(text("SELECT version_num FROM alembic_version")) or "")
@@ -89,7 +122,16 @@ def upgrade(connection: Connection) -> None:
 
     from alembic import command
 
+    if _is_postgresql(connection):
+        from esper_agents.storage.postgres_schema import act_as_owner, create_schema
+
+        create_schema(connection)
+        act_as_owner(connection)
     config = Config()
     config.set_main_option("script_location", str(data_folder("alembic")).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def _is_postgresql(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"

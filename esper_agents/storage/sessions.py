@@ -13,6 +13,7 @@ from esper_agents.domain.session import SessionState, SessionSummary
 from esper_agents.storage import session_search_index
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.owner import is_dead
+from esper_agents.storage.queue_notices import announce
 from esper_agents.storage.session_lookup import named
 from esper_agents.storage.store import database_clock
 from esper_agents.storage.tables import ledger as rows
@@ -56,6 +57,7 @@ def enqueue(store: Store, where: Project, submission: Submission, *, origin: Ses
         transaction.connection.execute(
             update(session).where(session.c.id == lease.session).values(queued=True, **given_back)
         )
+        announce(transaction)
     return lease.session
 
 

@@ -66,7 +66,12 @@ class Transaction:
 
 
 class Store:
-    """A database with the current schema; the only component that opens connections."""
+    """A database with the current schema; the only component that opens connections.
+
+    Attributes:
+        where: Display name of the database.
+        is_shared: Whether processes on several machines can use it.
+    """
 
     def __init__(self, url: URL, *, clock: Callable[[Connection], int] = database_clock) -> None:
         """Open the database, and migrate an embedded one to the current schema.
@@ -79,6 +84,7 @@ class Store:
             StorageError: It cannot be used; NewerDatabaseError: it was written by a newer esper-agents.
         """
         self.where = where(url)
+        self.is_shared = url.get_backend_name() != "sqlite"
         self._clock = clock
         self._lock_file = lock_file(url)
         # SQLite readers see one snapshot; PostgreSQL's default shows newer data with every statement.

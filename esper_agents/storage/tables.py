@@ -32,7 +32,9 @@ from esper_agents.domain.stored_kinds import (
 )
 
 # HEAD names the migration that produces this schema.
-HEAD = "0009"
+HEAD = "0010"
+# The schema of these tables in a PostgreSQL database. The tables do not name it: SQLite has none.
+SCHEMA = "esper"
 
 metadata = MetaData(
     naming_convention={
@@ -292,6 +294,17 @@ note_file = Table(
     Column("note_id", ForeignKey("note.id"), primary_key=True),
     Column("sha256", String(64), nullable=False),
     Index("ix_note_file_note_id", "note_id"),
+)
+
+# Files that tools made, for other machines; only rows of shared databases.
+artifact = Table(
+    "artifact",
+    metadata,
+    Column("project_key", String(96), primary_key=True),
+    Column("sha256", String(64), primary_key=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("stored_at", _TIME, nullable=False),
+    Column("data", LargeBinary, nullable=False),
 )
 
 # Model requests outside sessions with their responses: reported as cost, and not sent twice.

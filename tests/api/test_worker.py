@@ -229,10 +229,13 @@ async def test_two_workers_share_the_work_and_never_a_session(looking, hire):
     assert Counter(looking.effects()) == {"one": 24, "two": 24}
 
 
-async def test_work_that_comes_later_is_found(looking, hire):
+async def test_work_that_comes_later_is_found(looking, hire, rows_in):
+    """On PostgreSQL a notice tells of it: there the worker polls once an hour."""
     await enqueued(looking, 0)
+    is_notified = rows_in == "postgresql"
     async with hire(looking) as worker:
-        working = asyncio.create_task(worker.run(once=False, poll_s=0.05))
+        working = asyncio.create_task(worker.run(once=False, poll_s=3600 if is_notified else 0.05))
+        await until(lambda: worker._notices.is_listening or not is_notified)
         names = await enqueued(looking, 2)
         await until(lambda: len(said(worker, WorkerEventKind.ENDED)) == 2)
         worker.stop()

@@ -21,6 +21,7 @@ OF_KEY = {"key": KEY}
 OF_CERTIFICATE = {"certificate": "crt_" + "1" * 32, "certificate_sha256": "a" * 64}
 ABOUT = {
     NoticeKind.KEY_ADDED: OF_KEY,
+    NoticeKind.KEY_ENROLLED: OF_KEY,
     NoticeKind.KEY_RETIRED: OF_KEY,
     NoticeKind.KEY_REVOKED: OF_KEY,
     NoticeKind.CERTIFICATE_REVOKED: OF_CERTIFICATE,
@@ -50,12 +51,13 @@ def test_whatever_text_it_holds_a_notice_is_what_the_schema_says(kind, text):
 
 
 @pytest.mark.parametrize("kind", NoticeKind)
-def test_only_an_override_says_a_status_and_is_of_the_second_version(kind):
+def test_only_overrides_and_enrolled_keys_are_of_a_later_version_than_the_first(kind):
     """What knows the first version alone must read all the others as it ever did."""
     said = json.loads(notice_statement(notice(kind)))
     is_override = kind is NoticeKind.OVERRIDDEN
     assert ("status" in said["predicate"]) is is_override
-    assert said["predicateType"] == f"{VOCABULARY}notice/v{2 if is_override else 1}"
+    version = {NoticeKind.OVERRIDDEN: 2, NoticeKind.KEY_ENROLLED: 3}.get(kind, 1)
+    assert said["predicateType"] == f"{VOCABULARY}notice/v{version}"
 
 
 @pytest.mark.parametrize("kind", NoticeKind)

@@ -76,9 +76,9 @@ def test_who_or_what_the_server_refuses_is_named(guarded, changed, problem, reme
 
 def test_a_user_without_permission_is_told_which(guarded):
     error = refusal(guarded)
-    assert "permission denied for schema public" in error.problem
+    assert f"permission denied for database {guarded.database}" in error.problem
     assert guarded.username in error.problem
-    assert error.remedy.startswith("grant the user of the URL that permission")
+    assert "esper db grant" in error.remedy
 
 
 @pytest.mark.parametrize(

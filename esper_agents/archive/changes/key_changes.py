@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.log_discovery import has_entries_of, open_logs
@@ -29,7 +29,7 @@ from esper_agents.domain.notice import EntryKind, LogNoticeStatement, NoticeKind
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -62,6 +62,21 @@ class KeyRotation:
 
     old: bytes
     new: bytes
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEnrollment:
+    """Enrollment of a key.
+
+    Attributes:
+        name: Owner, as the user names it.
+        key: Enrolled key.
+        logs: Databases in which the notice was recorded; empty if every log contains it already.
+    """
+
+    name: str
+    key: bytes
     logs: tuple[str, ...]
 
 
@@ -161,6 +176,64 @@ def revoke(home: Path, key: bytes, said: ChangeReason, *, project_key: str) -> K
             remedy="remove its line from the files of trusted keys: `esper keys show` lists them",
         )
     return KeyRevocation(key, tuple(told), tuple(sorted(brought)))
+
+
+def enroll(home: Path, keys: Mapping[bytes, str], said: ChangeReason) -> tuple[KeyEnrollment, ...]:
+    """Record in every reachable log that keys sign for the user, such as those of workers on other machines.
+
+    An enrolled key is valid for all entries of a log, also for those it signed before; a notice states who enrolled it.
+
+    Args:
+        home: `paths.home()`.
+        keys: Public keys, each with the name of its owner.
+        said: User and reason.
+
+    Raises:
+        UsageError: There is no signing key, it is not valid in a log, there is no log, or a key ended in a log.
+        StorageError: A database or the data directory cannot be used.
+        IntegrityError: A log is inconsistent with its pin or checkpoint.
+    """
+    own = existing_key(home)
+    if own is None:
+        raise UsageError("there is no signing key for the notice", remedy="run `esper keys export`, which creates it")
+    with open_logs(home) as stores:
+        if not stores:
+            raise UsageError(
+                "no log exists yet", remedy="issue a certificate first; keys can be enrolled after they have signed"
+            )
+        roots = trusted(home, None).roots()
+        for store in stores:
+            with store.reading() as connection:
+                for project_key in transparency_log.logs(connection).values():
+                    _refuse_ended(_history(connection, project_key, roots), (own.public_key, *keys))
+        return tuple(_enroll(stores, home, own, KeyEnrollment(name, key, ()), said) for key, name in keys.items())
+
+
+def _refuse_ended(history: KeyHistory, keys: Iterable[bytes]) -> None:
+    for key_id in map(key_id_of, keys):
+        span = history.spans.get(key_id)
+        if span is not None and span.last is not None:
+            problem = history.said(key_id, span.last + 1)
+            raise UsageError(problem, remedy="use another key: a key that ended never becomes valid again")
+
+
+def _enroll(
+    stores: tuple[Store, ...], home: Path, own: SigningKey, wanted: KeyEnrollment, said: ChangeReason
+) -> KeyEnrollment:
+    told: list[str] = []
+    key, reason = wanted.key, f"{wanted.name}: {said.reason}" if said.reason else wanted.name
+    for store in stores:
+        change = _KeyChange(NoticeKind.KEY_ENROLLED, key, own, ChangeReason(said.by, reason))
+        for project_key in _each_log(store):
+            with _telling(store, home, project_key) as transaction:
+                # By the own key alone: others who trust it find the enrolled key through the log only.
+                spans = _history(transaction.connection, project_key, (own.public_key,)).spans
+                known = spans.get(key_id_of(key))
+                if known is None or known.first:
+                    change.enter(transaction, project_key)
+        if change.notice is not None:
+            told.append(str(store.where))
+    return replace(wanted, logs=tuple(told))
 
 
 def known_key(home: Path, key_id: str) -> bytes | None:

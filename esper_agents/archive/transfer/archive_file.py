@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from esper_agents.archive.transfer.rows import TABLES, as_json, from_json, rows_of
 from esper_agents.certificates.log import transparency_log
 from esper_agents.errors import InputFileError, IntegrityError, UsageError
+from esper_agents.storage.artifacts import Artifacts
 from esper_agents.storage.engine import translate_database_errors
 from esper_agents.storage.tables import HEAD
 
@@ -206,6 +207,7 @@ def _write_rows(store: Store, place: ProjectPlace, folder: Path) -> dict[str, in
 
 
 def _artifacts(place: ProjectPlace) -> list[Path]:
+    Artifacts(place.artifacts).bring_all()
     found = place.artifacts.glob("[0-9a-f][0-9a-f]/*")
     return sorted(path for path in found if _MEMBER.fullmatch(f"artifacts/{path.name}") and path.is_file())
 

@@ -235,6 +235,13 @@ def has_entry_by(connection: Connection, log_id: int, key_id: str) -> bool:
     return connection.scalar(wanted) is not None
 
 
+def signers(connection: Connection, log_id: int) -> dict[str, int]:
+    """Return the number of entries of a log by the fingerprint of the key that signed them."""
+    wanted = select(log_entry.c.key_id, func.count()).where(log_entry.c.log_id == log_id)
+    found = connection.execute(wanted.group_by(log_entry.c.key_id).order_by(log_entry.c.key_id))
+    return {str(key_id): int(count) for key_id, count in found}
+
+
 def notices(connection: Connection, log_id: int) -> Iterator[LogEntry]:
     """Yield every notice of a log, oldest first."""
     wanted = _ENTRIES.where(log_entry.c.log_id == log_id, log_entry.c.kind == EntryKind.NOTICE)

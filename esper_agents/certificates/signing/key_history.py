@@ -138,7 +138,8 @@ def key_history(notices: Iterable[LogNotice], roots: Iterable[bytes]) -> KeyHist
     """Return the validity of keys per log entry.
 
     A key is valid if it is trusted directly, or was introduced by a key valid at that entry; it is valid from the next
-    entry on. A retired or revoked key is valid up to the entry that says so and never again. Any valid key may end
+    entry on. An enrolled key is valid for all earlier entries as well: a worker may sign before a user enrolls its key.
+    A retired or revoked key is valid up to the entry that says so and never again. Any valid key may end
     another key, because the owner of a lost key cannot sign with it. What was signed before a revocation stays
     authentic, by the order of the log and not by any clock.
 
@@ -155,7 +156,9 @@ def _apply(spans: dict[str, KeySpan], entry: LogNotice) -> str:
     """Apply a notice; return the reason if it is ignored, else an empty string."""
     match entry.notice.kind:
         case NoticeKind.KEY_ADDED:
-            return _not_by_good_key(spans, entry) or _add(spans, entry)
+            return _not_by_good_key(spans, entry) or _add(spans, entry, entry.index + 1)
+        case NoticeKind.KEY_ENROLLED:
+            return _not_by_good_key(spans, entry) or _add(spans, entry, 0)
         case NoticeKind.KEY_RETIRED | NoticeKind.KEY_REVOKED:
             return _not_by_good_key(spans, entry) or _end(spans, entry)
         case (
@@ -176,7 +179,7 @@ def _not_by_good_key(spans: dict[str, KeySpan], entry: LogNotice) -> str:
     return ""
 
 
-def _add(spans: dict[str, KeySpan], entry: LogNotice) -> str:
+def _add(spans: dict[str, KeySpan], entry: LogNotice, first: int) -> str:
     try:
         added = read_public_key(entry.notice.key)
     except IntegrityError as error:
@@ -184,10 +187,12 @@ def _add(spans: dict[str, KeySpan], entry: LogNotice) -> str:
     key_id = key_id_of(added)
     known = spans.get(key_id)
     if known is None:
-        spans[key_id] = KeySpan(key_id, added, entry.index + 1, added_by=entry.envelope.key_id)
+        spans[key_id] = KeySpan(key_id, added, first, added_by=entry.envelope.key_id)
         return ""
     if known.last is not None:
         return f"key {key_id} ended at entry {known.last} and cannot become valid again"
+    if first < known.first:
+        spans[key_id] = replace(known, first=first)
     return ""
 
 

@@ -409,7 +409,7 @@ class Earlier:
     def upgraded(self, home):
         """Return the database in its newest shape, as `esper db upgrade` leaves it."""
         url = self.engine.url
-        assert migrate.upgrade_schema(self.engine) == "0006"
+        assert migrate.upgrade_schema(self.engine).before == "0006"
         self.engine.dispose()
         return Team(Store(url), home)
 
