@@ -36,6 +36,7 @@ from esper_agents.archive.verification.published_records import (
 from esper_agents.archive.verification.signature import read_sealed
 from esper_agents.archive.verification.supersession import override_of
 from esper_agents.archive.verification.verify import ARCHIVE_CHECK
+from esper_agents.archive.verification.witnessed import NO_DEMAND
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.statement import parse
 from esper_agents.errors import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
+    from esper_agents.archive.verification.witnessed import WitnessDemand
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
@@ -82,6 +84,7 @@ class CertificateFiles:
         missing: Published files that do not exist.
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite these files from the archive.
+        witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
     """
 
     data: bytes | None
@@ -100,6 +103,7 @@ class CertificateFiles:
     missing: tuple[Path, ...] = ()
     is_published: bool = True
     is_restorable: bool = False
+    witnessed: tuple[Check, ...] = ()
 
     def shown(self, path: Path) -> str:
         """Return a path for output: relative to the project directory if it is inside it."""
@@ -131,7 +135,11 @@ def project_of(target: str, where: Path | None) -> Project:
 
 
 async def find_certificate_files(
-    target: str, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+    target: str,
+    project: Project,
+    place: ProjectPlace | None,
+    given: Sequence[Signer] = (),
+    demand: WitnessDemand = NO_DEMAND,
 ) -> CertificateFiles:
     """Return the files of the named certificate; does not create a database.
 
@@ -140,6 +148,7 @@ async def find_certificate_files(
         project: Project to compare with.
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
+        demand: Witnesses that must have cosigned.
 
     Raises:
         NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -148,9 +157,9 @@ async def find_certificate_files(
     """
     file = file_in(target)
     if file is not None:
-        return await published_certificate(file, project, place, given)
+        return await published_certificate(file, project, place, given, demand)
     try:
-        return await archived_certificate(target, _required(place, target), given)
+        return await archived_certificate(target, _required(place, target), given, demand=demand)
     except NotFoundError:
         is_latest = target == "latest"
         published = (
@@ -160,7 +169,7 @@ async def find_certificate_files(
         )
         if published is None:
             raise
-        return await published_certificate(published, project, place, given)
+        return await published_certificate(published, project, place, given, demand)
 
 
 def _required(place: ProjectPlace | None, target: str) -> ProjectPlace:
@@ -178,7 +187,11 @@ def file_in(target: str) -> Path | None:
 
 
 async def archived_certificate(
-    wanted: str, place: ProjectPlace, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
+    wanted: str,
+    place: ProjectPlace,
+    given: Sequence[Signer] = (),
+    folders: NoticeFolders | None = None,
+    demand: WitnessDemand = NO_DEMAND,
 ) -> CertificateFiles:
     """Return a certificate of an archive, with its published files.
 
@@ -187,6 +200,7 @@ async def archived_certificate(
         place: The archive.
         given: Additional trusted keys for this call.
         folders: Cached directory listings; see `published_notices.notice_files`.
+        demand: Witnesses that must have cosigned.
 
     Raises:
         NotFoundError: The certificate does not exist.
@@ -208,6 +222,7 @@ async def archived_certificate(
         colleagues=colleagues,
     )
     others = published.from_colleagues if held.data is not None else ()
+    witnessed = await place.store.run(demand.in_log, place.project.key, held.index) if demand.witnesses else ()
     return CertificateFiles(
         data=held.data,
         envelope=held.envelope,
@@ -225,6 +240,7 @@ async def archived_certificate(
         missing=published.missing,
         is_published=published.is_published,
         is_restorable=True,
+        witnessed=witnessed,
     )
 
 
@@ -237,7 +253,11 @@ async def _places(place: ProjectPlace, entry: CertificateSummary) -> tuple[Path,
 
 
 async def published_certificate(
-    file: Path, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+    file: Path,
+    project: Project,
+    place: ProjectPlace | None,
+    given: Sequence[Signer] = (),
+    demand: WitnessDemand = NO_DEMAND,
 ) -> CertificateFiles:
     """Return the certificate of a published view or envelope, with the files next to it.
 
@@ -246,6 +266,7 @@ async def published_certificate(
         project: Project to compare with.
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
+        demand: Witnesses that must have cosigned.
 
     Raises:
         InputFileError: The file cannot be read.
@@ -292,9 +313,15 @@ async def published_certificate(
     )
     further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later)
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
+    witnessed = (
+        await place.store.run(demand.in_log, place.project.key, known.index)
+        if known.keyring and place is not None and demand.witnesses
+        else demand.by_proof(envelope, proof)
+    )
     # The archive preserves the order of entries; published files alone may be incomplete.
     override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
-    return replace(exhibit, later=(*exhibit.later, *further), countersigned=also, overridden=override)
+    later = (*exhibit.later, *further)
+    return replace(exhibit, later=later, countersigned=also, overridden=override, witnessed=witnessed)
 
 
 def _elsewhere(page: bytes) -> str:

@@ -23,6 +23,7 @@ from esper_agents.archive.verification.coverage import (
     reviewed_change,
 )
 from esper_agents.archive.verification.verify import verify
+from esper_agents.archive.verification.witnessed import NO_DEMAND, witness_demand
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Status
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.archive.verification.witnessed import WitnessDemand
+    from esper_agents.certificates.log.cosignature import Witness
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.project import Project
 
@@ -78,7 +81,7 @@ PASSING = frozenset((Status.APPROVED, Status.GO))
 REVIEWERS = ("pytorch-code-reviewer",)
 
 
-async def gate(
+async def gate(  # noqa: PLR0913 - the options of the command
     project: Project,
     place: ProjectPlace | None,
     paths: Sequence[Path],
@@ -88,6 +91,7 @@ async def gate(
     signers: Sequence[Signer] = (),
     accepts_overrides: bool = False,
     since: str = "",
+    witnesses: Sequence[Witness] = (),
 ) -> GateResult:
     """Return the coverage of the files under some paths; writes nothing and creates no database.
 
@@ -101,6 +105,7 @@ async def gate(
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
         since: Only files that differ from this revision; its content needs no certificate. With `A..B` or `A...B`, the
             files are those of B, read from git.
+        witnesses: Witnesses that must have cosigned a checkpoint of the log with each certificate that covers a file.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
@@ -113,7 +118,8 @@ async def gate(
     accepted = {path: diff.before.get(path, "") for path in diff.paths} if diff is not None else None
     commit = CommitFiles(root, new) if (new := new_side(since)) else None
     wanted = _digests(root, paths, accepted) if commit is None else _committed(root, paths, commit, accepted or {})
-    everything, found = await _verified(project, place, signers, commit)
+    demand = witness_demand(witnesses, project, place)
+    everything, found = await _verified(project, place, signers, commit, demand)
     judged = _covering(everything, root, accepts_overrides=accepts_overrides)
     found += [_unreadable(each) for each in everything if each.verified.certificate is None]
     for path, digest in wanted.items():
@@ -190,7 +196,11 @@ class _Named:
 
 
 async def _verified(
-    project: Project, place: ProjectPlace | None, signers: Sequence[Signer], commit: CommitFiles | None
+    project: Project,
+    place: ProjectPlace | None,
+    signers: Sequence[Signer],
+    commit: CommitFiles | None,
+    demand: WitnessDemand,
 ) -> tuple[list[_Named], list[FileCoverage]]:
     """Return all certificates of the archive, and published ones that the archive lacks, newest first.
 
@@ -200,12 +210,12 @@ async def _verified(
     irregular: list[FileCoverage] = []
     if place is not None:
         entries = await place.store.run(archive.everything, project.key)
-        found = await _archived(place, entries, signers, commit)
+        found = await _archived(place, entries, signers, commit, demand)
     known = {each.where for each in found}
     root = Path(project.root)
     for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
         try:
-            verified = verify(await published_certificate(record, project, place, signers), commit)
+            verified = verify(await published_certificate(record, project, place, signers, demand), commit)
         except (InputFileError, EvidenceError) as error:
             # It may replace a verdict against.
             shown, why = record.relative_to(root).as_posix(), error.problem.partition(": ")[0]
@@ -221,12 +231,13 @@ async def _archived(
     entries: Sequence[CertificateSummary],
     signers: Sequence[Signer],
     commit: CommitFiles | None = None,
+    demand: WitnessDemand = NO_DEMAND,
 ) -> list[_Named]:
     """Return certificates of the archive, verified, in their order."""
     folders: NoticeFolders = {}
     found = []
     for entry in entries:
-        files = await archived_certificate(entry.id, place, signers, folders)
+        files = await archived_certificate(entry.id, place, signers, folders, demand)
         found.append(_Named(entry.id, verify(files, commit)))
         # A server answers others in between.
         await asyncio.sleep(0)

@@ -73,6 +73,7 @@ class VerificationResult:
         missing: Published files that do not exist.
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite the published files.
+        witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
     """
 
     certificate: Certificate | None
@@ -92,6 +93,7 @@ class VerificationResult:
     missing: tuple[Path, ...] = ()
     is_published: bool = True
     is_restorable: bool = False
+    witnessed: tuple[Check, ...] = ()
 
     @property
     def is_repairable(self) -> bool:
@@ -108,26 +110,42 @@ class VerificationResult:
     @property
     def exit_code(self) -> ExitCode:
         """Exit code: modified takes precedence over not current, and that over undecided."""
-        if self.soundness is ExitCode.TAMPERED:
-            return ExitCode.TAMPERED
-        if self.currency in _ENDED:
-            return ExitCode.NOT_CURRENT
-        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else self.soundness
+        return self._with_currency(self.soundness)
+
+    @property
+    def exit_code_without_witnesses(self) -> ExitCode:
+        """Exit code if no witness were demanded: a missing cosignature must not void a verdict against a file."""
+        return self._with_currency(_soundness(self._own))
 
     @property
     def soundness(self) -> ExitCode:
         """Exit code without regard to freshness."""
-        match combine_outcomes(*self._all):
-            case CheckOutcome.FAILS:
-                return ExitCode.TAMPERED
-            case CheckOutcome.CANNOT_DECIDE:
-                return ExitCode.UNDECIDED
-            case CheckOutcome.HOLDS:
-                return ExitCode.DONE
+        return _soundness(self._all)
 
     @property
     def _all(self) -> tuple[Check, ...]:
+        return (*self._own, *self.witnessed)
+
+    @property
+    def _own(self) -> tuple[Check, ...]:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
+
+    def _with_currency(self, soundness: ExitCode) -> ExitCode:
+        if soundness is ExitCode.TAMPERED:
+            return ExitCode.TAMPERED
+        if self.currency in _ENDED:
+            return ExitCode.NOT_CURRENT
+        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else soundness
+
+
+def _soundness(checks: tuple[Check, ...]) -> ExitCode:
+    match combine_outcomes(*checks):
+        case CheckOutcome.FAILS:
+            return ExitCode.TAMPERED
+        case CheckOutcome.CANNOT_DECIDE:
+            return ExitCode.UNDECIDED
+        case CheckOutcome.HOLDS:
+            return ExitCode.DONE
 
 
 def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> VerificationResult:
@@ -166,6 +184,7 @@ def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> Veri
         missing=exhibit.missing,
         is_published=exhibit.is_published,
         is_restorable=exhibit.is_restorable,
+        witnessed=exhibit.witnessed,
     )
 
 
