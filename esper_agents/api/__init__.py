@@ -163,6 +163,12 @@ if TYPE_CHECKING:
     from esper_agents.api.verification import read_trusted_keys as read_trusted_keys
     from esper_agents.api.verification import verify_archive as verify_archive
     from esper_agents.api.verification import verify_certificate as verify_certificate
+    from esper_agents.api.witnesses import CosignedFile as CosignedFile
+    from esper_agents.api.witnesses import WitnessRun as WitnessRun
+    from esper_agents.api.witnesses import cosign_published as cosign_published
+    from esper_agents.api.witnesses import cosign_request as cosign_request
+    from esper_agents.api.witnesses import demanded_witnesses as demanded_witnesses
+    from esper_agents.api.witnesses import publish_log as publish_log
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
@@ -507,6 +513,14 @@ _NAMES = {
         "verify_archive",
         "verify_certificate",
     ),
+    "esper_agents.api.witnesses": (
+        "CosignedFile",
+        "WitnessRun",
+        "cosign_published",
+        "cosign_request",
+        "demanded_witnesses",
+        "publish_log",
+    ),
     "esper_agents.api.worker": (
         "QueueWorker",
         "open_worker",
@@ -736,6 +750,7 @@ __all__ = [
     "Conclude",
     "Confidence",
     "Consult",
+    "CosignedFile",
     "CoverageState",
     "DataOptions",
     "DataResult",
@@ -870,6 +885,7 @@ __all__ = [
     "ValueCounts",
     "VerdictExplanation",
     "VerificationResult",
+    "WitnessRun",
     "Wording",
     "WorkerError",
     "WorkerEvent",
@@ -889,9 +905,12 @@ __all__ = [
     "collector_url",
     "combine_outcomes",
     "commands_of",
+    "cosign_published",
+    "cosign_request",
     "current_activity",
     "current_project",
     "database_status",
+    "demanded_witnesses",
     "event_lines",
     "explain_command",
     "explain_trace",
@@ -926,6 +945,7 @@ __all__ = [
     "plan_setup",
     "post_comment",
     "prompts_digest",
+    "publish_log",
     "pull_request_of",
     "read_budget",
     "read_filter",

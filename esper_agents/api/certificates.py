@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
+    from esper_agents.archive.verification.witnessed import WitnessDemand
     from esper_agents.certificates.audit.auditing import DocumentAudit
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.certificates.views.explanation import VerdictExplanation
@@ -212,13 +213,21 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.archive.verification.certificate_files import find_certificate_files
         from esper_agents.archive.verification.verify import verify
 
-        return verify(await find_certificate_files(target, self._services.project, self._place, trusted_keys))
+        demand = self._demand()
+        return verify(await find_certificate_files(target, self._services.project, self._place, trusted_keys, demand))
+
+    def _demand(self) -> WitnessDemand:
+        """Return the witnesses that the settings demand."""
+        from esper_agents.api.witnesses import demanded_witnesses
+        from esper_agents.archive.verification.witnessed import witness_demand
+
+        return witness_demand(demanded_witnesses((), self._root), self._services.project, self._place)
 
     async def verify_all(self) -> ArchiveVerification:
         """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
         from esper_agents.archive.verification.verify_all import verify_all
 
-        return await verify_all(self._place)
+        return await verify_all(self._place, self._demand().witnesses)
 
     async def gate(
         self,
@@ -247,6 +256,7 @@ class CertificateService(CertificateUpkeep):
             signers=trusted_keys,
             accepts_overrides=accepts_overrides,
             since=since,
+            witnesses=self._demand().witnesses,
         )
         return result if fail_on is None else replace(result, fail_on=fail_on)
 
