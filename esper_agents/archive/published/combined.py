@@ -19,7 +19,7 @@ from esper_agents.errors import EsperError, NoCertificatesError, NotFoundError
 from esper_agents.paths import PUBLISHED
 
 # Index of the published certificates of others, in the folder of the project in the data directory.
-INDEX_FILE = "published-1.db"
+INDEX_FILE = "published-2.db"
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -25,6 +25,7 @@ from esper_agents.archive.published_notices import (
 from esper_agents.archive.publishing import RECORD_SUFFIX, page_path, proof_path, record_path, view_places
 from esper_agents.archive.verification.published_files import content_of, irregular_file, published_files
 from esper_agents.archive.verification.published_records import (
+    PublishedFolder,
     bytes_of,
     latest_record,
     notice_checks,
@@ -157,7 +158,7 @@ async def find_certificate_files(
     """
     file = file_in(target)
     if file is not None:
-        return await published_certificate(file, project, place, given, demand)
+        return await published_certificate(file, project, place, given, demand=demand)
     try:
         return await archived_certificate(target, _required(place, target), given, demand=demand)
     except NotFoundError:
@@ -169,7 +170,7 @@ async def find_certificate_files(
         )
         if published is None:
             raise
-        return await published_certificate(published, project, place, given, demand)
+        return await published_certificate(published, project, place, given, demand=demand)
 
 
 def _required(place: ProjectPlace | None, target: str) -> ProjectPlace:
@@ -257,7 +258,9 @@ async def published_certificate(
     project: Project,
     place: ProjectPlace | None,
     given: Sequence[Signer] = (),
+    *,
     demand: WitnessDemand = NO_DEMAND,
+    beside: PublishedFolder | None = None,
 ) -> CertificateFiles:
     """Return the certificate of a published view or envelope, with the files next to it.
 
@@ -267,6 +270,7 @@ async def published_certificate(
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
         demand: Witnesses that must have cosigned.
+        beside: Published files that were listed before; None to list them.
 
     Raises:
         InputFileError: The file cannot be read.
@@ -285,7 +289,8 @@ async def published_certificate(
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
     # Read these before the log: a notice is published after its log entry is written.
-    notices = sealed_files(notice_files(view), "")
+    folders = beside.notices if beside else None
+    notices = sealed_files(notice_files(view, folders), "")
     known = await _known_of(sealed.payload, place, given, view) if not isinstance(sealed, Check) else _Known()
     keyring = known.keyring or trusted_keyring(project, given=given)
     # The named file may be a symlink; the files next to it must be regular files.
@@ -311,15 +316,15 @@ async def published_certificate(
         root=Path(project.root),
         is_restorable=known.is_restorable,
     )
-    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later)
-    also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
+    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later, beside)
+    also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring, folders)
     witnessed = (
         await place.store.run(demand.in_log, place.project.key, known.index)
         if known.keyring and place is not None and demand.witnesses
         else demand.by_proof(envelope, proof)
     )
     # The archive preserves the order of entries; published files alone may be incomplete.
-    override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
+    override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring, folders)
     later = (*exhibit.later, *further)
     return replace(exhibit, later=later, countersigned=also, overridden=override, witnessed=witnessed)
 

@@ -276,6 +276,13 @@ def _standing(review: CoveringCertificate, required: frozenset[Status]) -> tuple
     return CoverageState.COVERED, ""
 
 
+def leaves_older_without_effect(certificate: CoveringCertificate, path: str) -> bool:
+    """Return whether older certificates by the same agent about the same content of a file decide nothing."""
+    is_valid = certificate.verified.exit_code_without_witnesses is ExitCode.DONE
+    is_review = certificate.counts and path not in certificate.narrower
+    return is_valid and is_review and not _excess(certificate)
+
+
 @dataclass(frozen=True, slots=True)
 class _Whole:
     """Certificates that are about the whole of a file: reviews of it, and changes to content that one covered."""

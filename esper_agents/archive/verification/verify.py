@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.verification.files import SubjectState
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.files import SubjectCheck
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.project import GitRevision
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Name of the check that compares a published file with the local archive.
@@ -148,12 +150,44 @@ def _soundness(checks: tuple[Check, ...]) -> ExitCode:
             return ExitCode.DONE
 
 
-def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> VerificationResult:
+class RepositoryState:
+    """Git repository of a project; each question about it is asked once."""
+
+    def __init__(self, root: Path) -> None:
+        """Ask nothing yet.
+
+        Args:
+            root: Project directory.
+        """
+        self.root = root
+        self._commits: dict[str, bool] = {}
+
+    @cached_property
+    def here(self) -> GitRevision:
+        """State of the work tree."""
+        return revision(self.root)
+
+    @cached_property
+    def is_shallow(self) -> bool:
+        """Whether it is a shallow clone."""
+        return is_shallow(self.root)
+
+    def knows(self, commit: str) -> bool:
+        """Return whether the repository contains a commit."""
+        if commit not in self._commits:
+            self._commits[commit] = bool(known_commits(self.root, [commit]))
+        return self._commits[commit]
+
+
+def verify(
+    exhibit: CertificateFiles, commit: CommitFiles | None = None, state: RepositoryState | None = None
+) -> VerificationResult:
     """Verify the files of a certificate and return the result.
 
     Args:
         exhibit: The files.
         commit: Files to compare with instead of the work tree.
+        state: Repository of the project, for callers that verify many certificates.
     """
     signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
@@ -166,7 +200,7 @@ def verify(exhibit: CertificateFiles, commit: CommitFiles | None = None) -> Veri
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root, commit)
-    place = _place_check(certificate, exhibit.root)
+    place = _place_check(certificate, state or RepositoryState(exhibit.root))
     return VerificationResult(
         certificate=certificate,
         genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
@@ -263,9 +297,9 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     )
 
 
-def _place_check(certificate: Certificate, root: Path) -> Check:
+def _place_check(certificate: Certificate, state: RepositoryState) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
-    issued, here = certificate.revision, revision(root)
+    issued, here = certificate.revision, state.here
     if issued.remote and here.remote:
         same = repository_address(issued.remote) == repository_address(here.remote)
         detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
@@ -274,9 +308,9 @@ def _place_check(certificate: Certificate, root: Path) -> Check:
         )
     if not issued.commit or not here.is_git:
         return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
-    if known_commits(root, [issued.commit]):
+    if state.knows(issued.commit):
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
-    if is_shallow(root):
+    if state.is_shallow:
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
     detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
     return Check("repository", CheckOutcome.CANNOT_DECIDE, detail)
