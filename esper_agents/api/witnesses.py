@@ -1,4 +1,4 @@
-"""Witnesses of transparency logs: publish a checkpoint, cosign the checkpoint of another, demand cosignatures."""
+"""Witnesses of transparency logs: publish, cosign and demand checkpoints."""
 
 from __future__ import annotations
 

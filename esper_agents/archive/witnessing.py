@@ -1,4 +1,4 @@
-"""Published checkpoints of a project's logs: requests for cosignatures, and checkpoints that witnesses cosigned."""
+"""Published checkpoints of a log: requests for cosignatures, and cosigned checkpoints."""
 
 from __future__ import annotations
 

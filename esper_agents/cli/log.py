@@ -67,7 +67,7 @@ def publish(
         return
     outline(f"log: {done.origin}, {number_of(done.size, 'entry', 'entries')}")
     for each in done.cosigned:
-        others = ", ".join(name for name in _names(each.note) if name != done.origin) or "nobody else"
+        others = ", ".join(name for name in _names(each.note) if name != done.origin) or "no witness"
         outline(f"{each.checkpoint.size} of them cosigned by {others}", 1)
     outline(f"requests: {len(done.requests)} in {done.folder}")
     if done.proofs:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from clones import asked, git
@@ -272,3 +276,32 @@ def test_checkpoints_of_both_witnesses_stand_in_one_proof(people, tmp_path):
     (people.folder / "dave/trusted_keys").write_text(ann)
     found = asyncio.run(verify_certificate(people.judged.id, people.clone, witnesses=[people.bob_key, other]))
     assert found.exit_code is ExitCode.DONE
+
+
+def test_a_stranger_checks_a_cosignature_and_the_entry_with_openssl_and_python_alone(people, tmp_path):
+    people.publish()
+    (done,) = people.witness().done
+    people.publish()
+    hand = tmp_path / "hand"
+    hand.mkdir()
+    shutil.copy(done.path, hand / "WITNESS.checkpoint")
+    shutil.copy(people.judged.record, hand / "NAME.dsse.json")
+    shutil.copy(people.judged.proof, hand / "NAME.tlog-proof")
+    page = Path(__file__).parents[2] / "docs/audit.md"
+    by_hand = re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(by_hand) == 2
+    said = [run_by_hand(commands, hand, people.bob_key) for commands in by_hand]
+    assert "Signature Verified Successfully" in said[0].stdout
+    assert said[1].stdout.startswith("entry 0 of 1 in urn:uuid:")
+    text = (hand / "WITNESS.checkpoint").read_text()
+    (hand / "WITNESS.checkpoint").write_text(text.replace("\n1\n", "\n2\n", 1))
+    assert "Signature Verified Successfully" not in run_by_hand(by_hand[0], hand, people.bob_key).stdout
+    (hand / "NAME.dsse.json").write_bytes((hand / "NAME.dsse.json").read_bytes() + b" ")
+    assert run_by_hand(by_hand[1], hand, people.bob_key).returncode != 0
+
+
+def run_by_hand(commands, folder, key):
+    environment = {"PATH": os.environ["PATH"], "KEY": key}
+    return subprocess.run(
+        ["bash", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )

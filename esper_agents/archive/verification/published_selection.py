@@ -1,4 +1,4 @@
-"""Selection of the published certificates that decide the coverage of files, from the index of published files."""
+"""Selection of the published certificates that decide the coverage of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests for a cosignature, in the form of C2SP `add-checkpoint`: old size, consistency proof, checkpoint."""
+"""Requests for a cosignature in the form of C2SP `add-checkpoint`."""
 
 from __future__ import annotations
 
