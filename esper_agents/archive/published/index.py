@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 _AT_ONCE = 500
+_MOST_VIEWS = 50_000
 TESTS = "run-tests"
 _metadata = MetaData()
 _file = Table(
@@ -64,6 +65,7 @@ _examined = Table(
     Column("ran_tests", Boolean, nullable=False),
     Column("is_about_change", Boolean, nullable=False),
 )
+_view = Table("published_view", _metadata, Column("digest", String(64), primary_key=True))
 _setting = Table("published_setting", _metadata, Column("name", String(32), primary_key=True), Column("value", Text))
 
 _BY_DIGEST = text("CREATE INDEX IF NOT EXISTS ix_certificate_sha256 ON certificate (sha256)")
@@ -217,6 +219,21 @@ def envelopes_naming(connection: Connection, certificate_id: str) -> tuple[str, 
     return tuple(
         connection.scalars(wanted.where(certificate_relation.c.other == certificate_id).order_by(_file.c.path))
     )
+
+
+def verified_views(connection: Connection) -> frozenset[str]:
+    """Return the digests of views that were found to match their statements; see `verify.RepositoryState`."""
+    return frozenset(connection.scalars(select(_view.c.digest)))
+
+
+def keep_views(connection: Connection, digests: Iterable[str]) -> None:
+    """Store digests of views that match their statements, instead of all earlier ones if these are many."""
+    known = verified_views(connection)
+    if len(known) > _MOST_VIEWS:
+        connection.execute(delete(_view))
+        known = frozenset()
+    if fresh := [{"digest": digest} for digest in digests if digest not in known]:
+        connection.execute(insert(_view), fresh)
 
 
 def keep_files(connection: Connection, files: Iterable[IndexedFile]) -> None:

@@ -85,7 +85,7 @@ def scan_published(root: Path) -> EnvelopeScan:
     for name in nsmallest(MOST_ENVELOPES, names) if len(names) > MOST_ENVELOPES else sorted(names):
         path = f"{PUBLISHED}/{name}"
         try:
-            status = os.lstat(root / path)
+            status = os.lstat(f"{root}/{path}")
         except OSError as error:
             refused.append(_refused(path, error.strerror or "cannot be read"))
             continue

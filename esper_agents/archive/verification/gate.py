@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
+from itertools import islice
 from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -224,11 +225,12 @@ class _Collector:
             entries = await self.place.store.run(archive.everything, self.project.key)
             self.found = await _archived(self.place, entries, self.signers, self.commit, self.demand)
             self._known = {each.where for each in self.found}
-        records = sorted((self.root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}"))
         self.total = len(self.found)
-        if len(records) <= FEW_ENVELOPES or not await self._from_index(wanted, accepts_overrides=accepts_overrides):
+        records = (self.root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")
+        first = list(islice(records, FEW_ENVELOPES + 1))
+        if len(first) <= FEW_ENVELOPES or not await self._from_index(wanted, accepts_overrides=accepts_overrides):
             beside = PublishedFolder()
-            for record in records:
+            for record in sorted((*first, *records)):
                 await self._add(record, beside)
             self.total = len(self.found)
         self.found.sort(key=_issued_at, reverse=True)
@@ -256,6 +258,7 @@ class _Collector:
                 return None
             return _covering_of(named, trees, accepts_overrides=accepts_overrides)
 
+        self._state.verified_views = naming.verified_views()
         keys = keyring(self.project, given=self.signers).history.spans.keys()
         local = [_covering_of(each, trees, accepts_overrides=accepts_overrides) for each in self.found]
         changed = {path for each in local for path in each.bases}
@@ -270,6 +273,7 @@ class _Collector:
                 verify=verified,
                 whole=changed,
             )
+            naming.keep_views(self._state.new_views)
         finally:
             naming.close()
         return True

@@ -92,6 +92,17 @@ class NamingEnvelopes:
         with self._index.reading() as connection:
             return [self._root / path for path in index.envelopes_naming(connection, certificate_id)]
 
+    def verified_views(self) -> frozenset[str]:
+        """Return the digests of views that were found to match their statements before."""
+        with self._index.reading() as connection:
+            return index.verified_views(connection)
+
+    def keep_views(self, digests: Collection[str]) -> None:
+        """Store the digests of views that match their statements."""
+        if digests:
+            with self._index.writing() as transaction:
+                index.keep_views(transaction.connection, digests)
+
     def close(self) -> None:
         """Close the index."""
         self._index.close()

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.verification.files import SubjectState
@@ -15,6 +16,8 @@ from esper_agents.archive.verification.supersession import EndingKind
 from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.rulebook import rulebook_of
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.html import html_layout
+from esper_agents.certificates.views.markdown import layout
 from esper_agents.errors import EvidenceError, ExitCode, IntegrityError, NewerRecordError, UsageError
 from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.project_state import revision
@@ -151,7 +154,13 @@ def _soundness(checks: tuple[Check, ...]) -> ExitCode:
 
 
 class RepositoryState:
-    """Git repository of a project; each question about it is asked once."""
+    """Git repository and views of a project; each question about them is asked once.
+
+    Attributes:
+        root: Project directory.
+        verified_views: Digests of views that were found to match their statements, by digest.
+        new_views: Those that were found since.
+    """
 
     def __init__(self, root: Path) -> None:
         """Ask nothing yet.
@@ -160,7 +169,19 @@ class RepositoryState:
             root: Project directory.
         """
         self.root = root
+        self.verified_views: frozenset[str] = frozenset()
+        self.new_views: set[str] = set()
+        self._layouts = f"{layout()}\0{html_layout()}".encode()
         self._commits: dict[str, bool] = {}
+
+    def view_digest(self, data: bytes, page: bytes) -> str:
+        """Return the digest of a statement, a view of it and the layouts of this version.
+
+        Args:
+            data: Bytes of the statement.
+            page: Bytes of the view.
+        """
+        return sha256(sha256(data).digest() + sha256(page).digest() + self._layouts).hexdigest()
 
     @cached_property
     def here(self) -> GitRevision:
@@ -200,10 +221,11 @@ def verify(
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root, commit)
-    place = _place_check(certificate, state or RepositoryState(exhibit.root))
+    state = state or RepositoryState(exhibit.root)
+    place = _place_check(certificate, state)
     return VerificationResult(
         certificate=certificate,
-        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
+        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data, state)),
         complete=exhibit.complete or tuple(_published_checks(exhibit)),
         verdict=tuple(each for name, each in made.items() if name in _VERDICT_CHECKS),
         citations=(made["citations"], *_misquoted(files)),
@@ -278,13 +300,17 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
     yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
 
 
-def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
-    return tuple(
-        replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
-        for path, page in exhibit.views
-        for each in (verify_page if path.suffix == ".html" else verify_view)(data, page.decode("utf-8", "replace"))
-        if each.name != "record"
-    )
+def _view_checks(exhibit: CertificateFiles, data: bytes, state: RepositoryState) -> Iterator[Check]:
+    for path, page in exhibit.views:
+        digest = state.view_digest(data, page)
+        if digest in state.verified_views:
+            yield Check("view", CheckOutcome.HOLDS, f"{exhibit.shown(path)}: view matches the statement, as before")
+            continue
+        verify_form = verify_page if path.suffix == ".html" else verify_view
+        checks = [each for each in verify_form(data, page.decode("utf-8", "replace")) if each.name != "record"]
+        if combine_outcomes(*checks) is CheckOutcome.HOLDS:
+            state.new_views.add(digest)
+        yield from (replace(each, detail=f"{exhibit.shown(path)}: {each.detail}") for each in checks)
 
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:

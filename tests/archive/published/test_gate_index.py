@@ -123,3 +123,12 @@ def test_without_a_place_for_the_index_all_are_verified(clone, judged_project, m
 
     monkeypatch.setattr(published_selection.index, "open_index", refuse)
     assert covered(clone, monkeypatch, 0) == wanted
+
+
+def test_a_view_that_matched_before_is_compared_again_once_it_is_changed(clone, judged_project, monkeypatch):
+    before = covered(clone, monkeypatch, 0)
+    assert covered(clone, monkeypatch, 0) == before
+    found = {certificate for path, _, _, certificate, *_ in before if path == "train.py"}
+    (view,) = (path for path in clone.glob("docs/ai/agents/*/certificates/*.md") if path.stem[-12:] in str(found))
+    view.write_text(view.read_text().replace("REQUIRES_REMEDIATION", "APPROVED").replace("NO_GO", "GO"))
+    assert same_by_both(clone, monkeypatch) == {CoverageState.TAMPERED}
