@@ -1,4 +1,4 @@
-"""Override and revoke published certificates of a clone, in the user's own log and next to their views."""
+"""Override and revoke published certificates in the own log and next to their views."""
 
 from __future__ import annotations
 
