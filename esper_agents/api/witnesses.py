@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esper_agents.errors import EsperError, IntegrityError, NotFoundError, UsageError
+from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import PUBLISHED, PUBLISHED_LOGS, home
 
@@ -57,7 +57,7 @@ async def publish_log(where: str | Path = _HERE, since: Sequence[int] = ()) -> L
         since: Further numbers of entries from which a witness needs a consistency proof.
 
     Raises:
-        NotFoundError: The project has no log.
+        UsageError: The project has no log.
         IntegrityError: The log contradicts a published checkpoint that it signed.
     """
     from esper_agents.api.project import open_project
@@ -75,8 +75,7 @@ def cosign_published(where: str | Path = _HERE) -> WitnessRun:
         where: A path in the project.
 
     Raises:
-        NotFoundError: The project publishes no request.
-        UsageError: The signing key is not usable.
+        UsageError: The project publishes no request, or the signing key is not usable.
     """
     from esper_agents.archive.witnessing import published_requests
 
@@ -86,7 +85,8 @@ def cosign_published(where: str | Path = _HERE) -> WitnessRun:
     for path in published_requests(folder):
         requests.setdefault(path.parent, []).append(path)
     if not requests:
-        raise NotFoundError("request for a cosignature", project.name, (), listing="esper log publish")
+        problem = f"no log of {project.name} asks for a cosignature"
+        raise UsageError(problem, remedy="pull the commit for which its owner ran `esper log publish`")
     done, refused = [], []
     for found in requests.values():
         try:

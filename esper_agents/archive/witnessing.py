@@ -26,7 +26,7 @@ from esper_agents.certificates.log.pins import contradiction
 from esper_agents.certificates.log.witness_request import write_request
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.statement import parse
-from esper_agents.errors import EsperError, IntegrityError, NotFoundError, UsageError
+from esper_agents.errors import EsperError, IntegrityError, UsageError
 from esper_agents.paths import PUBLISHED_LOGS
 
 if TYPE_CHECKING:
@@ -133,15 +133,16 @@ def publish_log(store: Store, place: ProjectPlace, since: Iterable[int] = ()) ->
         since: Further numbers of entries from which a consistency proof is wanted.
 
     Raises:
-        NotFoundError: The project has no log.
-        UsageError: The log has fewer entries than a number of `since`.
+        UsageError: The project has no log, or the log has fewer entries than a number of `since`.
         IntegrityError: The log contradicts a published checkpoint that it signed.
     """
     with store.reading() as connection:
         log_id = transparency_log.log_of(connection, place.project.key)
         note = transparency_log.latest_checkpoint(connection, log_id)
         if not note:
-            raise NotFoundError("log", place.project.name, (), listing="esper certificates list")
+            raise UsageError(
+                "the project has no log yet", remedy="issue a certificate first: run `esper submit --help`"
+            )
         head = read_checkpoint(read_note(note))
         folder = log_folder(logs_folder(place), head.origin)
         keys = tuple(span.public_key for span in keyring(place.project, connection).history.spans.values())
