@@ -1,6 +1,7 @@
 """Prompt and screens for the questions of one turn: shown together, answered together or one by one."""
 
 from __future__ import annotations
+
 import asyncio
 import signal
 import sys
