@@ -218,7 +218,7 @@ def _next(verified: VerificationResult) -> str:
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     from esper_agents.api import FreshnessState
 
-    if combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
+    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
         return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
     if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
