@@ -15,9 +15,12 @@ PUBLISHED = "docs/ai/agents"
 RECORD_SUFFIX = ".dsse.json"
 # Folder of published public keys, among those of agents, whose names may not be this one.
 PUBLISHED_KEYS = "keys"
+# Folder of published checkpoints with their cosignatures, also among those of agents.
+PUBLISHED_LOGS = "logs"
 # File that keeps diffs of published files quiet.
 GIT_ATTRIBUTES = ".gitattributes"
 _PUBLISHED_SUFFIXES = (GIT_ATTRIBUTES, ".pub", ".md", ".html", RECORD_SUFFIX, ".notice.json", ".tlog-proof")
+_LOG_SUFFIXES = (".request", ".checkpoint")
 _PROJECT_KEY = re.compile(r"[A-Za-z0-9._-]{1,60}-[0-9a-f]{12}")
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -29,7 +32,8 @@ def is_published(path: str) -> bool:
         path: Relative to the project, or the folder itself.
     """
     inside = path.startswith(f"{PUBLISHED}/") and path.endswith(_PUBLISHED_SUFFIXES)
-    return inside or path == PUBLISHED
+    of_log = path.startswith(f"{PUBLISHED}/{PUBLISHED_LOGS}/") and path.endswith(_LOG_SUFFIXES)
+    return inside or of_log or path == PUBLISHED
 
 
 @cache

@@ -166,6 +166,12 @@ if TYPE_CHECKING:
     from esper_agents.api.verification import read_trusted_keys as read_trusted_keys
     from esper_agents.api.verification import verify_archive as verify_archive
     from esper_agents.api.verification import verify_certificate as verify_certificate
+    from esper_agents.api.witnesses import CosignedFile as CosignedFile
+    from esper_agents.api.witnesses import WitnessRun as WitnessRun
+    from esper_agents.api.witnesses import cosign_published as cosign_published
+    from esper_agents.api.witnesses import cosign_request as cosign_request
+    from esper_agents.api.witnesses import demanded_witnesses as demanded_witnesses
+    from esper_agents.api.witnesses import publish_log as publish_log
     from esper_agents.api.worker import QueueWorker as QueueWorker
     from esper_agents.api.worker import open_worker as open_worker
     from esper_agents.api.worker_events import WorkerEvent as WorkerEvent
@@ -201,6 +207,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override as Override
     from esper_agents.archive.verification.supersession import SupersedingEntry as SupersedingEntry
     from esper_agents.archive.verification.verify import FreshnessState as FreshnessState
+    from esper_agents.archive.verification.verify import RepositoryState as RepositoryState
     from esper_agents.archive.verification.verify import VerificationResult as VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification as ArchiveVerification
     from esper_agents.archive.verification.verify_all import NamedVerification as NamedVerification
@@ -513,6 +520,14 @@ _NAMES = {
         "verify_archive",
         "verify_certificate",
     ),
+    "esper_agents.api.witnesses": (
+        "CosignedFile",
+        "WitnessRun",
+        "cosign_published",
+        "cosign_request",
+        "demanded_witnesses",
+        "publish_log",
+    ),
     "esper_agents.api.worker": (
         "QueueWorker",
         "open_worker",
@@ -562,6 +577,7 @@ _NAMES = {
     ),
     "esper_agents.archive.verification.verify": (
         "FreshnessState",
+        "RepositoryState",
         "VerificationResult",
     ),
     "esper_agents.archive.verification.verify_all": (
@@ -742,6 +758,7 @@ __all__ = [
     "Conclude",
     "Confidence",
     "Consult",
+    "CosignedFile",
     "CoverageState",
     "DataOptions",
     "DataResult",
@@ -829,6 +846,7 @@ __all__ = [
     "RepairResult",
     "ReplayResult",
     "ReportSection",
+    "RepositoryState",
     "Retrospect",
     "ReviewOptions",
     "ReviewOutcome",
@@ -877,6 +895,7 @@ __all__ = [
     "ValueCounts",
     "VerdictExplanation",
     "VerificationResult",
+    "WitnessRun",
     "Wording",
     "WorkerError",
     "WorkerEvent",
@@ -896,10 +915,13 @@ __all__ = [
     "collector_url",
     "combine_outcomes",
     "commands_of",
+    "cosign_published",
+    "cosign_request",
     "current_activity",
     "current_project",
     "database_grants",
     "database_status",
+    "demanded_witnesses",
     "enroll_keys",
     "event_lines",
     "explain_command",
@@ -935,6 +957,7 @@ __all__ = [
     "plan_setup",
     "post_comment",
     "prompts_digest",
+    "publish_log",
     "pull_request_of",
     "read_budget",
     "read_filter",

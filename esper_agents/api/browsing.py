@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.value_counts import ValueCounts
     from esper_agents.archive.verification.gate import GateResult
+    from esper_agents.archive.verification.verify import RepositoryState
     from esper_agents.certificates.views.html import Measurement
     from esper_agents.certificates.views.view_model import CertificateView
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.project import GitRevision
     from esper_agents.storage.questions import StoredAnswer
     from esper_agents.storage.store import Store
 
@@ -222,11 +222,13 @@ class BrowsingService(Service):
         log = await self.log(limit=1)
         return await self._store.run_aside(state), [each.id for each in newest], log.size
 
-    async def repository(self) -> GitRevision:
+    async def repository(self) -> RepositoryState:
         """Return the git state of the project now, for the verification of many certificates."""
-        from esper_agents.git.project_state import revision
+        from esper_agents.archive.verification.verify import RepositoryState
 
-        return await self._store.run_aside(lambda _: revision(self._root))
+        state = RepositoryState(self._root)
+        await self._store.run_aside(lambda _: state.here)
+        return state
 
     async def files(self) -> tuple[str, ...]:
         """Return the Python files and notebooks of the project, sorted, relative to it."""

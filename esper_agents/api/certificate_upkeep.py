@@ -8,11 +8,13 @@ from esper_agents.api.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from esper_agents.archive.pruned_pages import PrunablePages
     from esper_agents.archive.record_audit import RecordAudit
     from esper_agents.archive.repair import RepairResult
     from esper_agents.archive.retention import Prunable
+    from esper_agents.archive.store import CertificateSummary
     from esper_agents.certificates.log.audit_log import LogAudit
     from esper_agents.certificates.log.note import SignedNote
     from esper_agents.domain.notice import LogNoticeStatement
@@ -80,12 +82,25 @@ class CertificateUpkeep(Service):
 
         Raises:
             NotFoundError: The project has no such certificate.
-            UsageError: No reason is given.
+            UsageError: No reason is given, or it is the published certificate of a colleague.
+            EvidenceError: It is a published certificate of a key that is not trusted.
         """
         from esper_agents.api.current_user import person
         from esper_agents.archive.changes.revocation import revoke
 
+        if published := await self._of_others(certificate_id):
+            from esper_agents.archive.changes.published_changes import revoke_published
+
+            run, (entry, data, record) = self._store.run, published
+            return await run(revoke_published, self._place, entry, data, record, reason=reason, by=person())
         return await self._store.run(revoke, self._place, certificate_id, reason, person())
+
+    async def _of_others(self, certificate_id: str) -> tuple[CertificateSummary, bytes, Path] | None:
+        """Return a published certificate of a trusted key, its bytes and its envelope; None for one of the archive."""
+        certificates = self._project.certificates
+        entry = await certificates.get_trusted(certificate_id)
+        record = self._services.certificates.envelope_path(entry)
+        return None if record is None else (entry, await certificates.record(entry.id), record)
 
     async def override(self, certificate_id: str, status: Status, reason: str) -> LogNoticeStatement:
         """Override the status of a certificate in the log by a user's decision; see `archive.changes.overrides`.
@@ -95,9 +110,15 @@ class CertificateUpkeep(Service):
             UsageError: No reason is given, or the status is not a valid override of the certificate's status.
             IntegrityError: The certificate was modified.
             NotCurrentError: The certificate is revoked or superseded.
+            EvidenceError: It is a published certificate of a key that is not trusted.
         """
         from esper_agents.api.current_user import person
         from esper_agents.archive.changes.overrides import override
 
         run = self._store.run
+        if published := await self._of_others(certificate_id):
+            from esper_agents.archive.changes.published_changes import override_published
+
+            _, data, record = published
+            return await run(override_published, self._place, data, record, status, reason=reason, by=person())
         return await run(override, self._place, certificate_id, status, reason=reason, by=person())

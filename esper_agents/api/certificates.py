@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.gate import GateResult
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override
-    from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.archive.verification.verify import RepositoryState, VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
+    from esper_agents.archive.verification.witnessed import WitnessDemand
     from esper_agents.certificates.audit.auditing import DocumentAudit
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.certificates.views.explanation import VerdictExplanation
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.gate_level import GateLevel
     from esper_agents.domain.notice import LogNoticeStatement
-    from esper_agents.domain.project import GitRevision
     from esper_agents.domain.status import Status
 
 
@@ -205,14 +205,14 @@ class CertificateService(CertificateUpkeep):
         return await self._store.run(imported, self._key, limit=limit)
 
     async def verify(
-        self, target: str = "latest", *, trusted_keys: Sequence[Signer] = (), here: GitRevision | None = None
+        self, target: str = "latest", *, trusted_keys: Sequence[Signer] = (), state: RepositoryState | None = None
     ) -> VerificationResult:
         """Verify signature, log entry, verdict and files of a certificate; write nothing.
 
         Args:
             target: Its identifier, a suffix of it, `latest`, or the path of a published view or envelope.
             trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
-            here: Git state of the project, from `browsing.repository()`; read if None.
+            state: Repository of the project, from `browsing.repository()`, for callers that verify many certificates.
 
         Raises:
             NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -222,14 +222,22 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.archive.verification.certificate_files import find_certificate_files
         from esper_agents.archive.verification.verify import verify
 
-        files = await find_certificate_files(target, self._services.project, self._place, trusted_keys)
-        return verify(files, here=here)
+        demand = self._demand()
+        files = await find_certificate_files(target, self._services.project, self._place, trusted_keys, demand)
+        return verify(files, state=state)
+
+    def _demand(self) -> WitnessDemand:
+        """Return the witnesses that the settings demand."""
+        from esper_agents.api.witnesses import demanded_witnesses
+        from esper_agents.archive.verification.witnessed import witness_demand
+
+        return witness_demand(demanded_witnesses((), self._root), self._services.project, self._place)
 
     async def verify_all(self) -> ArchiveVerification:
         """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
         from esper_agents.archive.verification.verify_all import verify_all
 
-        return await verify_all(self._place)
+        return await verify_all(self._place, self._demand().witnesses)
 
     async def gate(
         self,
@@ -258,6 +266,7 @@ class CertificateService(CertificateUpkeep):
             signers=trusted_keys,
             accepts_overrides=accepts_overrides,
             since=since,
+            witnesses=self._demand().witnesses,
         )
         return result if fail_on is None else replace(result, fail_on=fail_on)
 

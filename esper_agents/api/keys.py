@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from esper_agents.archive.changes import key_changes
 from esper_agents.archive.changes.key_changes import ChangeReason
 from esper_agents.archive.log_discovery import origin_of
+from esper_agents.certificates.log.cosignature import witness_of
 from esper_agents.certificates.signing import trusted_keys
 from esper_agents.certificates.signing.allowed_signers import is_principal, own_signer, read_signers
 from esper_agents.certificates.signing.key_input import claimed_signer, claimed_signers, fingerprint, this_user
@@ -227,6 +228,8 @@ def export_key(form: KeyFormat = KeyFormat.SSH, name: str = "", where: str | Pat
             return f"{as_ssh(public_key)} {_owner(name)}"
         case KeyFormat.NOTE:
             return as_note_key(public_key, name or _origin(where))
+        case KeyFormat.WITNESS:
+            return witness_of(public_key).verifier_key
         case KeyFormat.ALLOWED_SIGNERS:
             return own_signer(_owner(name), public_key).line()
 

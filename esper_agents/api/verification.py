@@ -18,9 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.api.witnesses import demanded_witnesses
 from esper_agents.archive.project_place import has_archive
 from esper_agents.archive.verification.certificate_files import file_in, find_certificate_files, project_of
 from esper_agents.archive.verification.verify import verify, with_judged_commit
+from esper_agents.archive.verification.witnessed import witness_demand
 from esper_agents.certificates.signing.key_input import signers_in
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.errors import EsperError, NotFoundError
@@ -45,6 +47,7 @@ async def verify_certificate(
     *,
     trusted_keys: Sequence[Signer] = (),
     revision: str = "",
+    witnesses: Sequence[str] = (),
 ) -> VerificationResult:
     """Verify signature, log entry, verdict and files of one certificate.
 
@@ -53,6 +56,7 @@ async def verify_certificate(
         project: Path in the project to compare with; None for the project of the file, or the current one.
         trusted_keys: Additional trusted keys for this call; see `read_trusted_keys`.
         revision: Commit, branch or tag whose files to compare with; the work tree if empty.
+        witnesses: Keys of witnesses that must have cosigned, besides those of the settings; see `demanded_witnesses`.
 
     Raises:
         NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -62,16 +66,18 @@ async def verify_certificate(
     """
     compared = project_of(target, project)
     async with _archive_of(compared, is_optional=file_in(target) is not None) as place:
-        files = await find_certificate_files(target, compared, place, trusted_keys)
+        demand = witness_demand(demanded_witnesses(witnesses, compared.root), compared, place)
+        files = await find_certificate_files(target, compared, place, trusted_keys, demand)
         commit = CommitFiles(files.root, revision) if revision else None
         return with_judged_commit(verify(files, commit), files)
 
 
-async def verify_archive(project: Path) -> ArchiveVerification:
+async def verify_archive(project: Path, witnesses: Sequence[str] = ()) -> ArchiveVerification:
     """Verify all certificates of a project, its log, and the events and notes that the certificates sign.
 
     Args:
         project: Path in the project.
+        witnesses: Keys of witnesses that must have cosigned, besides those of the settings; see `demanded_witnesses`.
 
     Raises:
         NotFoundError: The project has no archive.
@@ -82,10 +88,10 @@ async def verify_archive(project: Path) -> ArchiveVerification:
     async with _archive_of(found) as place:
         if place is None:
             raise NotFoundError("archive", found.name, (), listing="esper certificates list")
-        return await verify_all(place)
+        return await verify_all(place, demanded_witnesses(witnesses, found.root))
 
 
-async def check_coverage(
+async def check_coverage(  # noqa: PLR0913 - the options of the command
     project: Path,
     paths: Sequence[Path] = (),
     *,
@@ -95,6 +101,7 @@ async def check_coverage(
     accepts_overrides: bool = False,
     since: str = "",
     fail_on: GateLevel = GateLevel.UNCOVERED,
+    witnesses: Sequence[str] = (),
 ) -> GateResult:
     """Return whether valid certificates cover the files under some paths.
 
@@ -108,6 +115,7 @@ async def check_coverage(
         since: Only files that differ from this revision; its content needs no certificate. With `A..B` or `A...B`, the
             files are those of B, read from git.
         fail_on: Result at which the gate fails.
+        witnesses: Keys of witnesses that must have cosigned, besides those of the settings; see `demanded_witnesses`.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
@@ -125,6 +133,7 @@ async def check_coverage(
             signers=trusted_keys,
             accepts_overrides=accepts_overrides,
             since=since,
+            witnesses=demanded_witnesses(witnesses, found.root),
         )
     return replace(result, fail_on=fail_on)
 

@@ -164,6 +164,15 @@ def publish_notice(record: Path, notice: LogNoticeStatement, envelope: Envelope)
         _write(stem.with_name(f"{stem.name}.sshsig"), notice.signature.encode())
 
 
+def write_published(path: Path, data: bytes) -> bool:
+    """Write a published file unless it has this content; return whether it was written.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    return _write(path, data)
+
+
 def notice_contents(view: Path, notices: Iterable[LogNotice]) -> dict[Path, bytes]:
     """Return the notice files next to a view, with the log's notices about its certificate."""
     contents = {}

@@ -40,6 +40,7 @@ def revoke(
     """Revoke a certificate.
 
     Adds a signed notice to the transparency log. Verification of the certificate reports it as revoked from then on.
+    The published certificate of a colleague can only be revoked by its signer; object to it with `override`.
 
     Examples:
       esper certificates revoke 12faba12a09f --reason "the data set was mislabelled"

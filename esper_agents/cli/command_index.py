@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "init": ("Set up a project: key, model, hook and CI", ("init",)),
     "inspect": ("State what code does on a topic", ("inspect",)),
     "keys": ("Manage signing keys and trusted keys", ("keys",)),
+    "log": ("Publish and witness transparency logs", ("log",)),
     "mcp": ("Serve a project to coding agents by MCP", ("mcp",)),
     "memory": ("Manage what agents remember", ("memory",)),
     "models": ("Manage language models and consent", ("models",)),

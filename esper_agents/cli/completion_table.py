@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "db",
             "dev",
             "keys",
+            "log",
             "memory",
             "models",
             "plugins",
@@ -94,6 +95,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--require": "status",
             "--agent": "agent",
             "--trusted-key": "text",
+            "--require-witness": "text",
             "--accept-overrides": "",
             "--fail-on": "uncovered|against|never|",
             "--diff": "text",
@@ -350,7 +352,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     ),
     "certificates verify": (
         "Verify signature, log, verdict and files",
-        {"--all": "", "--project": "text", "--rev": "text", "--json": ""},
+        {"--all": "", "--project": "text", "--rev": "text", "--require-witness": "text", "--json": ""},
         ("certificate",),
         (),
     ),
@@ -499,7 +501,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     "keys show": ("Show the signing key and the trusted keys", {"--project": "text", "--json": ""}, (), ()),
     "keys export": (
         "Print the public signing key",
-        {"--format": "pem|ssh|note|allowed-signers|", "--name": "text", "--project": "text"},
+        {"--format": "pem|ssh|note|witness|allowed-signers|", "--name": "text", "--project": "text"},
         (),
         (),
     ),
@@ -512,6 +514,19 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     ),
     "keys rotate": ("Replace the signing key", {"--reason": "text", "--json": ""}, (), ()),
     "keys revoke": ("Revoke a key", {"--reason": "text", "--project": "text", "--json": ""}, ("text",), ()),
+    "log": ("Publish and witness transparency logs", {}, (), ("publish", "witness")),
+    "log publish": (
+        "Publish the newest checkpoint for witnesses",
+        {"--since": "text", "--project": "text", "--json": ""},
+        (),
+        (),
+    ),
+    "log witness": (
+        "Cosign the checkpoint of a colleague's log",
+        {"-o": "text", "--output": "text", "--project": "text", "--json": ""},
+        ("text",),
+        (),
+    ),
     "memory": (
         "Manage what agents remember",
         {},

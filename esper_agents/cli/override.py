@@ -40,6 +40,8 @@ def override(
 
     The certificate is unchanged; the override is recorded in the log under your name and is shown with the certificate.
     `esper gate` counts a better status only with --accept-overrides. The latest override applies; all stay in the log.
+    For the published certificate of a colleague, the override is recorded in your log and published next to the
+    certificate; it counts for everybody who trusts your key.
 
     Examples:
       esper certificates override 12faba12a09f --status CONDITIONALLY_APPROVED --reason "the faulty path is not shipped"
@@ -64,7 +66,7 @@ async def _override(
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
-        entry = await project.certificates.get(certificate)
+        entry = await project.certificates.get_trusted(certificate)
         if asks:
             if as_json or not is_interactive():
                 raise UsageError("an override needs a confirmation", remedy="pass --yes")

@@ -46,6 +46,10 @@ PluginDirsOption = Annotated[
     list[Path] | None,
     typer.Option("--plugin-dir", metavar="PATH", help="Load a plugin from this directory (repeatable)"),
 ]
+WitnessOption = Annotated[
+    list[str] | None,
+    typer.Option("--require-witness", metavar="KEY|FILE", help="Witness that must have cosigned (repeatable)"),
+]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID, unique prefix, or `latest`")]
 CertificateArgument = Annotated[str, typer.Argument(metavar="ID", help="Certificate ID, unique suffix, or `latest`")]
 DefinitionsOption = Annotated[

@@ -12,12 +12,14 @@ import typer
 
 from esper_agents.api import CheckOutcome, combine_outcomes
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.shared_options import JsonOption
+from esper_agents.cli.shared_options import JsonOption, WitnessOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from esper_agents.api import ArchiveVerification, Check, VerificationResult
     from esper_agents.domain.certificate import Certificate
 
@@ -37,16 +39,19 @@ def verify(
     revision: Annotated[
         str, typer.Option("--rev", metavar="REV", help="Compare with a commit instead of the work tree")
     ] = "",
+    witness: WitnessOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Verify signature, log, verdict and files.
 
     Checks that the signature and the log entry are authentic, that the verdict follows from the evidence, and that the
     certified files are unchanged in the work tree, or at the commit of --rev, which needs no checkout. Writes nothing.
+    With --require-witness, the log entry must be in a checkpoint that this witness cosigned.
 
-    Exits with 0 if valid; 7 if modified; 8 if stale, superseded or revoked; 4 if a check is undecided, such as a
-    signature by an untrusted key. With --all, stale, superseded and revoked certificates are listed and do not change
-    the exit code; 8 means that published files were deleted.
+    Exits with 0 if valid; 7 if modified, or if the log contradicts what a witness cosigned; 8 if stale, superseded or
+    revoked; 4 if a check is undecided, such as a signature by an untrusted key or a missing cosignature. With --all,
+    stale, superseded and revoked certificates are listed and do not change the exit code; 8 means that published files
+    were deleted.
 
     Examples:
       esper certificates verify latest
@@ -54,14 +59,15 @@ def verify(
       esper certificates verify code_review_train_20260131_093000_12faba12a09f.md
       esper certificates verify latest --rev fix/loss
       esper certificates verify --all
+      esper certificates verify latest --require-witness SHA256:sXNYbnW8eGyK3VzvgNix7e4mgjCz0+X7ePOgsq0s9bs
     """
     from esper_agents.api import verify_certificate
 
     if everything and revision:
         raise UsageError("--all compares with the work tree", remedy="name one certificate with --rev")
     if everything:
-        raise typer.Exit(_verify_all(project or Path(), as_json=as_json))
-    verified = asyncio.run(verify_certificate(certificate, project, revision=revision))
+        raise typer.Exit(_verify_all(project or Path(), witness or (), as_json=as_json))
+    verified = asyncio.run(verify_certificate(certificate, project, revision=revision, witnesses=witness or ()))
     if as_json:
         echo_json(_as_data(verified))
     else:
@@ -69,10 +75,10 @@ def verify(
     raise typer.Exit(verified.exit_code)
 
 
-def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
+def _verify_all(where: Path, witnesses: Sequence[str], *, as_json: bool) -> ExitCode:
     from esper_agents.api import verify_archive
 
-    whole = asyncio.run(verify_archive(where))
+    whole = asyncio.run(verify_archive(where, witnesses))
     code = whole.exit_code
     if as_json:
         certificates = [{"id": certificate.id, **_as_data(certificate.verified)} for certificate in whole.certificates]
@@ -89,14 +95,17 @@ def _verify_all(where: Path, *, as_json: bool) -> ExitCode:
         return code
     for certificate in whole.certificates:
         found = certificate.verified
-        words = (("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict))
+        words = [("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict)]
+        words += [("witnessed", found.witnessed)] if found.witnessed else []
         told = ", ".join(f"{name} {combine_outcomes(*checks)}" for name, checks in words)
         outline(f"{certificate.id}: {told}, {found.currency}")
         if found.overridden is not None:
             outline(str(found.overridden), 1)
-        for failed in (*found.genuine, *found.complete, *found.verdict, *found.citations):
-            if failed.outcome is CheckOutcome.FAILS:
-                outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
+        checks = (*found.genuine, *found.complete, *found.verdict, *found.citations)
+        shown = [check for check in checks if check.outcome is CheckOutcome.FAILS]
+        shown += [check for check in found.witnessed if check.outcome is not CheckOutcome.HOLDS]
+        for failed in shown:
+            outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
     broken = number_of(len(whole.faults), "fault") if whole.faults else "no faults"
     outline(f"log: {number_of(whole.entries, 'entry', 'entries')}, {broken}")
     for fault in whole.faults:
@@ -135,6 +144,8 @@ def _report(verified: VerificationResult) -> None:
     if not verified.is_in_archive:
         outline("not in the local archive; verified by signature and inclusion proof only", 1)
     _report_group("complete", verified.complete)
+    if verified.witnessed:
+        _report_group("witnessed", verified.witnessed)
     if verified.missing and verified.is_published:
         missing = ", ".join(each.name for each in verified.missing)
         outline(f"missing next to it: {missing}; `esper certificates repair` writes them", 1)
@@ -207,6 +218,8 @@ def _next(verified: VerificationResult) -> str:
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     from esper_agents.api import FreshnessState
 
+    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
+        return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
     if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
     if verified.currency is FreshnessState.CANNOT_DECIDE:
@@ -234,6 +247,7 @@ def _as_data(verified: VerificationResult) -> dict[str, Any]:
         "genuine": group(verified.genuine),
         "is_in_archive": verified.is_in_archive,
         "complete": group(verified.complete),
+        "witnessed": [asdict(each) for each in verified.witnessed],
         "missing": [str(each) for each in verified.missing],
         "countersigned": [asdict(each) for each in verified.countersigned],
         "verdict": group(verified.verdict),

@@ -11,4 +11,5 @@ class KeyFormat(StrEnum):
     PEM = "pem"
     SSH = "ssh"
     NOTE = "note"
+    WITNESS = "witness"
     ALLOWED_SIGNERS = "allowed-signers"

@@ -34,6 +34,8 @@ _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*['\"]?rule['\"]?[ \t]*\]\]", re.MULTILIN
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _PUBLISH, _QUESTION_TYPES = "publish", "question_types"
 _NAME_TYPES = f'write [publish] and below it {_QUESTION_TYPES} = ["{QuestionType.APPROVAL}", "{QuestionType.GO}"]'
+VERIFY, _WITNESSES, _MOST_WITNESSES = "verify", "witnesses", 16
+_NAME_WITNESSES = f'write [verify] and below it {_WITNESSES} = ["SHA256:..."]'
 _LOOK = "see docs/approvals.md for the settings"
 
 
@@ -96,6 +98,44 @@ def load_published(home: Path) -> frozenset[QuestionType]:
     return _published_of(text, shown)
 
 
+def load_witnesses(home: Path, root: Path) -> tuple[str, ...]:
+    """Return the keys of the witnesses that the user and the project demand.
+
+    A project's file only adds to the user's: a verification then demands more.
+
+    Args:
+        home: `paths.home()`.
+        root: Folder of the project.
+
+    Raises:
+        DefinitionError: A file cannot be read, or contains an invalid setting.
+    """
+    found: list[str] = []
+    for place, shown, source in (
+        (home / PERSONS_FILE, str(home / PERSONS_FILE), RuleSource.PERSON),
+        (root / PROJECT_FILE, PROJECT_FILE, RuleSource.PROJECT),
+    ):
+        text = _text_of(place, shown, is_persons=source is RuleSource.PERSON)
+        read_rules(text, shown, source)
+        found += _witnesses_of(text, shown)
+    return tuple(dict.fromkeys(found))
+
+
+def _witnesses_of(text: str, shown: str) -> list[str]:
+    """Return the witnesses under [verify] in a parsed text."""
+    table = tomllib.loads(text).get(VERIFY, {})
+    if not isinstance(table, dict):
+        refuse(shown, line_of(text, VERIFY, 0), "verify must be a table", _NAME_WITNESSES)
+    for name in table:
+        if name != _WITNESSES:
+            refuse(shown, line_of(text, name, 0), f"unknown setting {name[:60]!r} in [verify]", _NAME_WITNESSES)
+    keys = table.get(_WITNESSES, [])
+    if not isinstance(keys, list) or len(keys) > _MOST_WITNESSES or not all(map(_is_line, keys)):
+        problem = f"{_WITNESSES} must be a list of at most {_MOST_WITNESSES} keys"
+        refuse(shown, line_of(text, _WITNESSES, 0), problem, _NAME_WITNESSES)
+    return keys
+
+
 def _published_of(text: str, shown: str) -> frozenset[QuestionType]:
     """Return the question types under [publish] in a parsed text."""
     table = tomllib.loads(text).get(_PUBLISH, {})
@@ -130,13 +170,13 @@ def read_rules(text: str, shown: str, source: RuleSource) -> tuple[PermissionRul
         line = int(found.group(1)) if found else text.count("\n") + 1
         raise DefinitionError(shown, f"not TOML: {_problem_of(error)}", remedy=_LOOK, line=line) from None
     is_persons = source is RuleSource.PERSON
-    known = ("rule", MODELS, MODEL, _PUBLISH) if is_persons else ("rule", MODELS)
+    known = ("rule", MODELS, MODEL, _PUBLISH, VERIFY) if is_persons else ("rule", MODELS, VERIFY)
     for name in table:
         if name not in known:
             remedy = (
-                "remove it; supported are [[rule]], [models], [[model]] and [publish]"
+                "remove it; supported are [[rule]], [models], [[model]], [publish] and [verify]"
                 if is_persons
-                else "remove it; supported are [[rule]] and [models.activity.NAME]"
+                else "remove it; supported are [[rule]], [models.activity.NAME] and [verify]"
             )
             refuse(shown, line_of(text, name, 0), f"unknown setting {name[:60]!r}", remedy)
     rows = table.get("rule", [])

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject, VerificationResult
-    from esper_agents.domain.project import GitRevision
+    from esper_agents.api import GateResult, OpenProject, RepositoryState, VerificationResult
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
@@ -44,7 +43,7 @@ class PageExport:
     content_policy: str
     scripts: tuple[str, ...]
     certificates: int
-    repository: GitRevision
+    repository: RepositoryState
     key_names: Mapping[str, str]
 
 
@@ -107,8 +106,8 @@ class ArchiveSite:
 
     async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
         """Return the verification of a certificate."""
-        here = self.exported.repository if self.exported else None
-        return await project.certificates.verify(certificate_id, here=here)
+        state = self.exported.repository if self.exported else None
+        return await project.certificates.verify(certificate_id, state=state)
 
     async def settled_coverage(self, project: OpenProject) -> GateResult:
         """Return the coverage of all files as they are now."""

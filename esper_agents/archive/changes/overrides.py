@@ -64,7 +64,7 @@ def override(
         raise UsageError("an override needs a reason", remedy='add --reason "..."')
     found = load_verified(store, place.project, place.home, certificate_id)
     verdict = parse(found.data).verdict
-    _refuse_misfit(verdict, status)
+    refuse_misfit(verdict, status)
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), place.project.key)
         keys = keyring(place.project, transaction.connection)
@@ -118,7 +118,12 @@ def _in_force(connection: Connection, log_id: int, project: Project, known: Sequ
     return {name: each for name, each in found.items() if each is not None}
 
 
-def _refuse_misfit(verdict: Verdict, status: Status) -> None:
+def refuse_misfit(verdict: Verdict, status: Status) -> None:
+    """Refuse a status that cannot replace that of a verdict.
+
+    Raises:
+        UsageError: Always in that case, with the statuses that can.
+    """
     from esper_agents.domain.status import replacements
 
     known = replacements(verdict.kind, verdict.status)

@@ -21,7 +21,7 @@ from esper_agents.paths import PUBLISHED
 
 _PUBLISHED_SIGNATURES = SignatureTable("published_file", "certificate_id")
 # Index of the published certificates of others, in the folder of the project in the data directory.
-INDEX_FILE = "published-1.db"
+INDEX_FILE = "published-2.db"
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Column, MetaData, String, Table, Text, delete, insert, select, text, update
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from esper_agents.archive import search_index
 from esper_agents.archive.published.combined import INDEX_FILE
@@ -17,7 +31,7 @@ from esper_agents.errors import StorageError
 from esper_agents.storage.projects import note_project
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import session
+from esper_agents.storage.tables import certificate_relation, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +43,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Transaction
 
 _AT_ONCE = 500
+_MOST_VIEWS = 50_000
+TESTS = "run-tests"
 _metadata = MetaData()
 _file = Table(
     "published_file",
@@ -40,6 +56,16 @@ _file = Table(
     Column("key_id", String(64), nullable=False),
     Column("why", Text, nullable=False),
 )
+_examined = Table(
+    "published_examined",
+    _metadata,
+    Column("position", Integer, primary_key=True),
+    Column("path", Text, primary_key=True, index=True),
+    Column("sha256", String(64), primary_key=True),
+    Column("ran_tests", Boolean, nullable=False),
+    Column("is_about_change", Boolean, nullable=False),
+)
+_view = Table("published_view", _metadata, Column("digest", String(64), primary_key=True))
 _setting = Table("published_setting", _metadata, Column("name", String(32), primary_key=True), Column("value", Text))
 
 _BY_DIGEST = text("CREATE INDEX IF NOT EXISTS ix_certificate_sha256 ON certificate (sha256)")
@@ -79,6 +105,31 @@ class IndexedFile:
     certificate_id: str = ""
     key_id: str = ""
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """File that a published certificate examined.
+
+    Attributes:
+        path: Path of the file, relative to the project.
+        sha256: Digest of the content that was read.
+        ran_tests: Whether the certificate has evidence of a test run.
+        is_about_change: Whether the certificate is about a change.
+        agent: Agent that concluded.
+        envelope: Path of the published envelope.
+        key_id: Fingerprint of the key that the envelope names.
+        is_trusted: Whether a trusted key signed it.
+    """
+
+    path: str
+    sha256: str
+    ran_tests: bool
+    is_about_change: bool
+    agent: str
+    envelope: str
+    key_id: str
+    is_trusted: bool
 
 
 def open_index(home: Path) -> Store:
@@ -135,6 +186,56 @@ def file_of(connection: Connection, certificate_id: str) -> IndexedFile | None:
     return None if row is None else IndexedFile(row.path, row.stamp, FileStanding(row.standing), *row[3:])
 
 
+def examinations(connection: Connection, paths: Iterable[str]) -> list[Examination]:
+    """Return the examinations of some files by listed certificates, newest first, each certificate with one envelope.
+
+    Args:
+        connection: The index.
+        paths: Paths relative to the project.
+    """
+    shown = _file.c.standing.in_((FileStanding.TRUSTED, FileStanding.UNTRUSTED))
+    columns = (
+        *(_examined.c.path, _examined.c.sha256, _examined.c.ran_tests, _examined.c.is_about_change),
+        *(table.c.agent, _file.c.path.label("envelope"), _file.c.key_id, _file.c.standing, table.c.id),
+    )
+    wanted = select(*columns).join(table, table.c.position == _examined.c.position)
+    wanted = wanted.join(_file, _file.c.certificate_id == table.c.id).where(shown)
+    # A certificate that has two envelopes is read from the trusted one.
+    wanted = wanted.order_by(table.c.issued_at.desc(), table.c.id, _file.c.standing, _file.c.path)
+    named, found, seen = list(paths), list[Examination](), set[tuple[str, str, str]]()
+    for start in range(0, len(named), _AT_ONCE):
+        for row in connection.execute(wanted.where(_examined.c.path.in_(named[start : start + _AT_ONCE]))):
+            key = (row.id, row.path, row.sha256)
+            if key not in seen:
+                seen.add(key)
+                found.append(Examination(*row[:7], is_trusted=row.standing == FileStanding.TRUSTED))
+    return found
+
+
+def envelopes_naming(connection: Connection, certificate_id: str) -> tuple[str, ...]:
+    """Return the paths of the envelopes whose certificates supersede, revoke or else name a certificate."""
+    wanted = select(_file.c.path).join(table, table.c.id == _file.c.certificate_id)
+    wanted = wanted.join(certificate_relation, certificate_relation.c.position == table.c.position)
+    return tuple(
+        connection.scalars(wanted.where(certificate_relation.c.other == certificate_id).order_by(_file.c.path))
+    )
+
+
+def verified_views(connection: Connection) -> frozenset[str]:
+    """Return the digests of views that were found to match their statements; see `verify.RepositoryState`."""
+    return frozenset(connection.scalars(select(_view.c.digest)))
+
+
+def keep_views(connection: Connection, digests: Iterable[str]) -> None:
+    """Store digests of views that match their statements, instead of all earlier ones if these are many."""
+    known = verified_views(connection)
+    if len(known) > _MOST_VIEWS:
+        connection.execute(delete(_view))
+        known = frozenset()
+    if fresh := [{"digest": digest} for digest in digests if digest not in known]:
+        connection.execute(insert(_view), fresh)
+
+
 def keep_files(connection: Connection, files: Iterable[IndexedFile]) -> None:
     """Store files, each instead of the earlier one with its path."""
     for file in files:
@@ -168,12 +269,22 @@ def add_certificate(transaction: Transaction, certificate: Certificate, data: by
     if known is None:
         connection.execute(insert(session).values(_session_row(certificate, transaction.at)))
     insert_certificate(transaction, GONE, certificate, data, (f"{certificate.id}.md",))
+    position = connection.scalar(select(table.c.position).where(table.c.id == certificate.id))
+    about = {
+        "position": position,
+        "ran_tests": any(evidence.tool == TESTS for evidence in certificate.evidence),
+        "is_about_change": certificate.task.change is not None,
+    }
+    read = {(file.path, file.sha256) for file in certificate.examined}
+    if read:
+        connection.execute(insert(_examined), [{**about, "path": path, "sha256": sha256} for path, sha256 in read])
 
 
 def remove_certificate(connection: Connection, certificate_id: str) -> None:
     """Remove a certificate, so that another one with its ID can be indexed."""
     row = connection.execute(select(table).where(table.c.id == certificate_id)).one()
     search_index.remove(connection, row.position, search_index.issued_in(row))
+    connection.execute(delete(_examined).where(_examined.c.position == row.position))
     connection.execute(delete(table).where(table.c.position == row.position))
 
 

@@ -53,14 +53,16 @@ class EnvelopeScan:
     refused: tuple[RefusedFile, ...]
 
 
-def published_by_others(local: Store, project: Project) -> EnvelopeScan:
+def published_by_others(local: Store | None, project: Project) -> EnvelopeScan:
     """Return the published envelopes of a project that its local archive did not publish.
 
     Args:
-        local: The local archive.
+        local: The local archive; None if there is none.
         project: The project.
     """
     found = scan_published(Path(project.root))
+    if local is None:
+        return found
     own = _published_here(local, project.key, {_view_of(path) for path in found.stamps}) if found.stamps else ()
     kept = {
         path: stamp for path, stamp in found.stamps.items() if not own or (_folder_of(path), _view_of(path)) not in own
@@ -83,7 +85,7 @@ def scan_published(root: Path) -> EnvelopeScan:
     for name in nsmallest(MOST_ENVELOPES, names) if len(names) > MOST_ENVELOPES else sorted(names):
         path = f"{PUBLISHED}/{name}"
         try:
-            status = os.lstat(root / path)
+            status = os.lstat(f"{root}/{path}")
         except OSError as error:
             refused.append(_refused(path, error.strerror or "cannot be read"))
             continue

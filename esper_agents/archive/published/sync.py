@@ -55,19 +55,22 @@ class _Envelope:
 class Synchronization:
     """One comparison of the index with the published files of a project."""
 
-    def __init__(self, local: Store, indexed: Store, project: Project, files: EnvelopeScan) -> None:
+    def __init__(self, local: Store | None, indexed: Store, project: Project, files: EnvelopeScan) -> None:
         """Read the trusted keys and the repository.
 
         Args:
-            local: Local archive, whose own certificates are not indexed.
+            local: Local archive, whose own certificates are not indexed; None if there is none.
             indexed: The index.
             project: The project.
             files: Its published files; see `published_by_others`.
         """
         self._local, self._index, self._root = local, indexed, Path(project.root)
         self._files = files.stamps
-        with local.reading() as connection:
-            self._keyring = keyring(project, connection)
+        if local is None:
+            self._keyring = keyring(project)
+        else:
+            with local.reading() as connection:
+                self._keyring = keyring(project, connection)
         self._repository = _Repository(self._root)
 
     def run(self, on_begin: Callable[[int], None]) -> None:
@@ -126,8 +129,7 @@ class Synchronization:
             read = [self._read(path, lambda digest: index.certificate_with(connection, digest)) for path in paths]
         refused = [each for each in read if isinstance(each, IndexedFile)]
         envelopes = self._of_this_repository([each for each in read if isinstance(each, _Envelope)])
-        with self._local.reading() as connection:
-            local = index.digests_of_local(connection, (each.file.certificate_id for each in envelopes))
+        local = self._local_digests(each.file.certificate_id for each in envelopes)
         affected = _certificates(known[path] for path in paths if path in known)
         with self._index.writing() as transaction:
             for each in envelopes:
@@ -142,6 +144,12 @@ class Synchronization:
                 index.keep_files(transaction.connection, (file,))
             index.keep_files(transaction.connection, refused)
             index.place_certificates(transaction.connection, affected)
+
+    def _local_digests(self, certificate_ids: Iterable[str]) -> Mapping[str, str]:
+        if self._local is None:
+            return {}
+        with self._local.reading() as connection:
+            return index.digests_of_local(connection, certificate_ids)
 
     def _read(self, path: str, indexed: Callable[[str], str]) -> IndexedFile | _Envelope:
         """Return an envelope whose signature is valid or not decidable, or the refused file."""

@@ -25,6 +25,7 @@ from esper_agents.archive.published_notices import (
 from esper_agents.archive.publishing import RECORD_SUFFIX, page_path, proof_path, record_path, view_places
 from esper_agents.archive.verification.published_files import content_of, irregular_file, published_files
 from esper_agents.archive.verification.published_records import (
+    PublishedFolder,
     bytes_of,
     latest_record,
     notice_checks,
@@ -36,6 +37,7 @@ from esper_agents.archive.verification.published_records import (
 from esper_agents.archive.verification.signature import read_sealed
 from esper_agents.archive.verification.supersession import override_of
 from esper_agents.archive.verification.verify import ARCHIVE_CHECK
+from esper_agents.archive.verification.witnessed import NO_DEMAND
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.statement import parse
 from esper_agents.errors import (
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
+    from esper_agents.archive.verification.witnessed import WitnessDemand
     from esper_agents.certificates.signing.allowed_signers import Signer
     from esper_agents.domain.notice import LogNoticeStatement
     from esper_agents.domain.project import Project
@@ -82,6 +85,7 @@ class CertificateFiles:
         missing: Published files that do not exist.
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite these files from the archive.
+        witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
     """
 
     data: bytes | None
@@ -100,6 +104,7 @@ class CertificateFiles:
     missing: tuple[Path, ...] = ()
     is_published: bool = True
     is_restorable: bool = False
+    witnessed: tuple[Check, ...] = ()
 
     def shown(self, path: Path) -> str:
         """Return a path for output: relative to the project directory if it is inside it."""
@@ -131,7 +136,11 @@ def project_of(target: str, where: Path | None) -> Project:
 
 
 async def find_certificate_files(
-    target: str, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+    target: str,
+    project: Project,
+    place: ProjectPlace | None,
+    given: Sequence[Signer] = (),
+    demand: WitnessDemand = NO_DEMAND,
 ) -> CertificateFiles:
     """Return the files of the named certificate; does not create a database.
 
@@ -140,6 +149,7 @@ async def find_certificate_files(
         project: Project to compare with.
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
+        demand: Witnesses that must have cosigned.
 
     Raises:
         NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -148,9 +158,9 @@ async def find_certificate_files(
     """
     file = file_in(target)
     if file is not None:
-        return await published_certificate(file, project, place, given)
+        return await published_certificate(file, project, place, given, demand=demand)
     try:
-        return await archived_certificate(target, _required(place, target), given)
+        return await archived_certificate(target, _required(place, target), given, demand=demand)
     except NotFoundError:
         is_latest = target == "latest"
         published = (
@@ -160,7 +170,7 @@ async def find_certificate_files(
         )
         if published is None:
             raise
-        return await published_certificate(published, project, place, given)
+        return await published_certificate(published, project, place, given, demand=demand)
 
 
 def _required(place: ProjectPlace | None, target: str) -> ProjectPlace:
@@ -178,7 +188,11 @@ def file_in(target: str) -> Path | None:
 
 
 async def archived_certificate(
-    wanted: str, place: ProjectPlace, given: Sequence[Signer] = (), folders: NoticeFolders | None = None
+    wanted: str,
+    place: ProjectPlace,
+    given: Sequence[Signer] = (),
+    folders: NoticeFolders | None = None,
+    demand: WitnessDemand = NO_DEMAND,
 ) -> CertificateFiles:
     """Return a certificate of an archive, with its published files.
 
@@ -187,6 +201,7 @@ async def archived_certificate(
         place: The archive.
         given: Additional trusted keys for this call.
         folders: Cached directory listings; see `published_notices.notice_files`.
+        demand: Witnesses that must have cosigned.
 
     Raises:
         NotFoundError: The certificate does not exist.
@@ -208,6 +223,7 @@ async def archived_certificate(
         colleagues=colleagues,
     )
     others = published.from_colleagues if held.data is not None else ()
+    witnessed = await place.store.run(demand.in_log, place.project.key, held.index) if demand.witnesses else ()
     return CertificateFiles(
         data=held.data,
         envelope=held.envelope,
@@ -225,6 +241,7 @@ async def archived_certificate(
         missing=published.missing,
         is_published=published.is_published,
         is_restorable=True,
+        witnessed=witnessed,
     )
 
 
@@ -237,7 +254,13 @@ async def _places(place: ProjectPlace, entry: CertificateSummary) -> tuple[Path,
 
 
 async def published_certificate(
-    file: Path, project: Project, place: ProjectPlace | None, given: Sequence[Signer] = ()
+    file: Path,
+    project: Project,
+    place: ProjectPlace | None,
+    given: Sequence[Signer] = (),
+    *,
+    demand: WitnessDemand = NO_DEMAND,
+    beside: PublishedFolder | None = None,
 ) -> CertificateFiles:
     """Return the certificate of a published view or envelope, with the files next to it.
 
@@ -246,6 +269,8 @@ async def published_certificate(
         project: Project to compare with.
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
+        demand: Witnesses that must have cosigned.
+        beside: Published files that were listed before; None to list them.
 
     Raises:
         InputFileError: The file cannot be read.
@@ -264,7 +289,8 @@ async def published_certificate(
     proof = bytes_of(proof_path(view)) if proof_path(view).is_file() else None
     sealed = read_sealed(envelope)
     # Read these before the log: a notice is published after its log entry is written.
-    notices = sealed_files(notice_files(view), "")
+    folders = beside.notices if beside else None
+    notices = sealed_files(notice_files(view, folders), "")
     known = await _known_of(sealed.payload, place, given, view) if not isinstance(sealed, Check) else _Known()
     keyring = known.keyring or trusted_keyring(project, given=given)
     # The named file may be a symlink; the files next to it must be regular files.
@@ -290,11 +316,17 @@ async def published_certificate(
         root=Path(project.root),
         is_restorable=known.is_restorable,
     )
-    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later)
-    also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring)
+    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later, beside)
+    also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring, folders)
+    witnessed = (
+        await place.store.run(demand.in_log, place.project.key, known.index)
+        if known.keyring and place is not None and demand.witnesses
+        else demand.by_proof(envelope, proof)
+    )
     # The archive preserves the order of entries; published files alone may be incomplete.
-    override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring)
-    return replace(exhibit, later=(*exhibit.later, *further), countersigned=also, overridden=override)
+    override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring, folders)
+    later = (*exhibit.later, *further)
+    return replace(exhibit, later=later, countersigned=also, overridden=override, witnessed=witnessed)
 
 
 def _elsewhere(page: bytes) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive.verification.published_records import NOTICE_SIGNATURE
 from esper_agents.archive.verification.verify import FreshnessState
+from esper_agents.archive.verification.witnessed import WITNESS
 from esper_agents.certificates.check import CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.verdict_ceiling import ceiling_of, load_policy, worst
 from esper_agents.domain.evidence import CallOutcome
@@ -33,7 +34,7 @@ AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO,
 _REVIEW, _TESTS = "static-review", "run-tests"
 _SHORT = 9
 _PASSED, _FAILED = "passed", "failed"
-_NOTICE_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE))
+_TOLD_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE, WITNESS))
 
 
 class CoverageState(StrEnum):
@@ -242,7 +243,8 @@ def coverage_of(
     aside = [each for each in about if not each.counts or not whole.includes(each)]
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
-    vouched = [each for each in same if each.verified.exit_code is ExitCode.DONE]
+    # A missing cosignature of a witness voids no verdict against the file.
+    vouched = [each for each in same if each.verified.exit_code_without_witnesses is ExitCode.DONE]
     reviews = [each for each in vouched if whole.includes(each)]
     if against := _against(path, agent, same, vouched, reviews):
         return against
@@ -256,14 +258,29 @@ def coverage_of(
         )
         said = _not_counted(path, agent, aside)
         return replace(found, why=f"{found.why}; {said}") if said else found
+    standing, why = _standing(own[0], required)
+    return _told(path, agent, standing, own[0], why)
+
+
+def _standing(review: CoveringCertificate, required: frozenset[Status]) -> tuple[CoverageState, str]:
+    """Return the coverage state of a file that a valid certificate decides, and the reason."""
+    if unwitnessed := _unwitnessed(review.verified):
+        return CoverageState.UNDECIDED, unwitnessed
     wanted = " or ".join(sorted(required))
-    if own[0].status not in required:
-        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], f"{own[0].status}, and {wanted} is required")
-    conditions = own[0].conditions
+    if review.status not in required:
+        return CoverageState.OTHER_STATUS, f"{review.status}, and {wanted} is required"
+    conditions = review.conditions
     if conditions and Status.CONDITIONALLY_APPROVED not in required:
-        why = f"status {own[0].status} has an open condition, required is {wanted} without one: {conditions[0]}"
-        return _told(path, agent, CoverageState.OTHER_STATUS, own[0], why)
-    return _told(path, agent, CoverageState.COVERED, own[0], "")
+        why = f"status {review.status} has an open condition, required is {wanted} without one: {conditions[0]}"
+        return CoverageState.OTHER_STATUS, why
+    return CoverageState.COVERED, ""
+
+
+def leaves_older_without_effect(certificate: CoveringCertificate, path: str) -> bool:
+    """Return whether older certificates by the same agent about the same content of a file decide nothing."""
+    is_valid = certificate.verified.exit_code_without_witnesses is ExitCode.DONE
+    is_review = certificate.counts and path not in certificate.narrower
+    return is_valid and is_review and not _excess(certificate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,13 +428,18 @@ def _not_counted(path: str, agent: str, aside: Sequence[CoveringCertificate]) ->
 
 
 def _groups(verified: VerificationResult) -> tuple[Check, ...]:
-    return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations)
+    return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations, *verified.witnessed)
+
+
+def _unwitnessed(verified: VerificationResult) -> str:
+    """Return why a demanded cosignature is missing; empty if none is."""
+    return next((each.detail for each in verified.witnessed if each.outcome is not CheckOutcome.HOLDS), "")
 
 
 def _why_tampered(verified: VerificationResult) -> str:
-    """Return why a certificate is not authentic; for a notice missing in the log, its name and the fix."""
+    """Return why a certificate is not authentic; for a notice or a log that lost entries, what is missing."""
     failed = (
-        group for group in _groups(verified) if group.outcome is CheckOutcome.FAILS and group.name in _NOTICE_CHECKS
+        group for group in _groups(verified) if group.outcome is CheckOutcome.FAILS and group.name in _TOLD_CHECKS
     )
     return next((each.detail for each in failed), "it is not what was issued")
 

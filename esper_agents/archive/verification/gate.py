@@ -7,11 +7,13 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
+from itertools import islice
 from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
+from esper_agents.archive.inspection import keyring
 from esper_agents.archive.publishing import RECORD_SUFFIX
 from esper_agents.archive.verification.certificate_files import archived_certificate, published_certificate
 from esper_agents.archive.verification.coverage import (
@@ -20,19 +22,22 @@ from esper_agents.archive.verification.coverage import (
     FileCoverage,
     coverage_of,
     exit_code,
+    leaves_older_without_effect,
     narrower_than_review,
     reviewed_change,
 )
-from esper_agents.archive.verification.verify import verify
+from esper_agents.archive.verification.published_records import PublishedFolder
+from esper_agents.archive.verification.published_selection import FEW_ENVELOPES, NamingEnvelopes, read_index, select
+from esper_agents.archive.verification.verify import RepositoryState, verify
+from esper_agents.archive.verification.witnessed import NO_DEMAND, witness_demand
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import Status
-from esper_agents.errors import EvidenceError, ExitCode, InputFileError, UsageError
+from esper_agents.errors import EvidenceError, ExitCode, InputFileError, StorageError, UsageError
 from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.diffs import diff_since, new_side
-from esper_agents.git.project_state import revision
 from esper_agents.git.trees import entries
-from esper_agents.paths import PUBLISHED
+from esper_agents.paths import PUBLISHED, project_home
 from esper_agents.review.changed_sources import is_source_in
 from esper_agents.review.discover import discover
 
@@ -43,8 +48,10 @@ if TYPE_CHECKING:
     from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
+    from esper_agents.archive.verification.witnessed import WitnessDemand
+    from esper_agents.certificates.log.cosignature import Witness
     from esper_agents.certificates.signing.allowed_signers import Signer
-    from esper_agents.domain.project import GitRevision, Project
+    from esper_agents.domain.project import Project
 
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -80,7 +87,7 @@ PASSING = frozenset((Status.APPROVED, Status.GO))
 REVIEWERS = ("pytorch-code-reviewer",)
 
 
-async def gate(
+async def gate(  # noqa: PLR0913 - the options of the command
     project: Project,
     place: ProjectPlace | None,
     paths: Sequence[Path],
@@ -90,6 +97,7 @@ async def gate(
     signers: Sequence[Signer] = (),
     accepts_overrides: bool = False,
     since: str = "",
+    witnesses: Sequence[Witness] = (),
 ) -> GateResult:
     """Return the coverage of the files under some paths; writes nothing and creates no database.
 
@@ -103,6 +111,7 @@ async def gate(
         accepts_overrides: Whether an override may improve a status; one that worsens it always counts.
         since: Only files that differ from this revision; its content needs no certificate. With `A..B` or `A...B`, the
             files are those of B, read from git.
+        witnesses: Witnesses that must have cosigned a checkpoint of the log with each certificate that covers a file.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
@@ -115,13 +124,16 @@ async def gate(
     accepted = {path: diff.before.get(path, "") for path in diff.paths} if diff is not None else None
     commit = CommitFiles(root, new) if (new := new_side(since)) else None
     wanted = _digests(root, paths, accepted) if commit is None else _committed(root, paths, commit, accepted or {})
-    everything, found = await _verified(project, place, signers, commit)
+    collector = _Collector(project, place, signers, commit)
+    collector.demand = witness_demand(witnesses, project, place)
+    await collector.collect(wanted, accepts_overrides=accepts_overrides)
+    everything, found = collector.found, collector.irregular
     judged = _covering(everything, root, accepts_overrides=accepts_overrides)
     found += [_unreadable(each) for each in everything if each.verified.certificate is None]
     for path, digest in wanted.items():
         base = accepted.get(path) if accepted is not None else None
         found += [coverage_of(path, digest, agent, judged, required, accepted=base) for agent in agents or ("",)]
-    return GateResult(root, tuple(found), len(everything), commit=commit.commit if commit is not None else "")
+    return GateResult(root, tuple(found), collector.total, commit=commit.commit if commit is not None else "")
 
 
 async def coverage_by(
@@ -139,13 +151,13 @@ async def coverage_by(
         InputFileError: A path does not exist or contains no files to cover.
     """
     root = Path(place.project.root)
-    here = revision(root)
-    named = await _archived(place, [entry for entry in entries if entry.id not in published], (), here)
+    state = RepositoryState(root)
+    named = await _archived(place, [entry for entry in entries if entry.id not in published], (), state=state)
     for record in published.values():
         # A file that was removed meanwhile covers nothing.
         with suppress(InputFileError, EvidenceError):
             files = await published_certificate(record, place.project, place)
-            named.append(_Named(record.relative_to(root).as_posix(), verify(files, here=here)))
+            named.append(_Named(record.relative_to(root).as_posix(), verify(files, state=state)))
         await asyncio.sleep(0)
     named.sort(key=_issued_at, reverse=True)
     judged = _covering(named, root, accepts_overrides=False)
@@ -159,18 +171,19 @@ async def coverage_by(
 
 def _covering(everything: Sequence[_Named], root: Path, *, accepts_overrides: bool) -> list[CoveringCertificate]:
     trees = _BaseTrees(root)
-    return [
-        CoveringCertificate(
-            each.verified,
-            _read(each.verified, "sha256"),
-            accepts_overrides,
-            _narrower(each.verified),
-            trees.bases(each.verified),
-            _read(each.verified, "git_blob"),
-        )
-        for each in everything
-        if _is_of_code(each.verified)
-    ]
+    named = (each for each in everything if _is_of_code(each.verified))
+    return [_covering_of(each, trees, accepts_overrides=accepts_overrides) for each in named]
+
+
+def _covering_of(named: _Named, trees: _BaseTrees, *, accepts_overrides: bool) -> CoveringCertificate:
+    return CoveringCertificate(
+        named.verified,
+        _read(named.verified, "sha256"),
+        accepts_overrides,
+        _narrower(named.verified),
+        trees.bases(named.verified),
+        _read(named.verified, "git_blob"),
+    )
 
 
 def _digests(root: Path, paths: Sequence[Path], accepted: Container[str] | None) -> dict[str, str]:
@@ -202,47 +215,118 @@ class _Named:
     verified: VerificationResult
 
 
-async def _verified(
-    project: Project, place: ProjectPlace | None, signers: Sequence[Signer], commit: CommitFiles | None
-) -> tuple[list[_Named], list[FileCoverage]]:
-    """Return all certificates of the archive, and published ones that the archive lacks, newest first.
+class _Collector:
+    """Certificates of a project that may cover files: of its archive, and published ones."""
 
-    The second list names links, FIFOs and folders instead of envelopes.
-    """
-    found: list[_Named] = []
-    irregular: list[FileCoverage] = []
-    root = Path(project.root)
-    here = revision(root)
-    if place is not None:
-        entries = await place.store.run(archive.everything, project.key)
-        found = await _archived(place, entries, signers, here, commit)
-    known = {each.where for each in found}
-    for record in sorted((root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")):
+    def __init__(
+        self, project: Project, place: ProjectPlace | None, signers: Sequence[Signer], commit: CommitFiles | None
+    ) -> None:
+        self.project, self.place, self.signers, self.commit = project, place, signers, commit
+        self.root = Path(project.root)
+        self.demand = NO_DEMAND
+        self.found: list[_Named] = []
+        self.irregular: list[FileCoverage] = []
+        # Number of certificates, of which the index may have excluded some.
+        self.total = 0
+        self._state = RepositoryState(self.root)
+        self._known: set[str] = set()
+
+    async def collect(self, wanted: Mapping[str, str], *, accepts_overrides: bool) -> None:
+        """Verify the certificates that can decide the coverage of files, given the digests of their content."""
+        if self.place is not None:
+            entries = await self.place.store.run(archive.everything, self.project.key)
+            self.found = await _archived(self.place, entries, self.signers, self.commit, self.demand, state=self._state)
+            self._known = {each.where for each in self.found}
+        self.total = len(self.found)
+        records = (self.root / PUBLISHED).glob(f"*/certificates/*{RECORD_SUFFIX}")
+        first = list(islice(records, FEW_ENVELOPES + 1))
+        if len(first) <= FEW_ENVELOPES or not await self._from_index(wanted, accepts_overrides=accepts_overrides):
+            beside = PublishedFolder()
+            for record in sorted((*first, *records)):
+                await self._add(record, beside)
+            self.total = len(self.found)
+        self.found.sort(key=_issued_at, reverse=True)
+
+    async def _from_index(self, wanted: Mapping[str, str], *, accepts_overrides: bool) -> bool:
+        """Verify the published certificates that the index selects; return False if there can be no index."""
+        home = project_home(self.project.key)
         try:
-            verified = verify(await published_certificate(record, project, place, signers), commit, here)
+            if self.place is None:
+                indexed = read_index(None, self.project, home, wanted.keys())
+            else:
+                indexed = await self.place.store.run(read_index, self.project, home, wanted.keys())
+            naming = NamingEnvelopes(self.project, home)
+        except StorageError:
+            return False
+        self.total += indexed.total
+        named = {path for path, _ in indexed.irregular if path.endswith(RECORD_SUFFIX)}
+        others = ((path, why) for path, why in indexed.irregular if path not in named)
+        self.irregular += [FileCoverage(path, "", CoverageState.TAMPERED, "", "", why) for path, why in others]
+        beside, trees = PublishedFolder(naming), _BaseTrees(self.root)
+
+        async def verified(envelope: str) -> CoveringCertificate | None:
+            named = await self._add(self.root / envelope, beside)
+            if named is None or named.verified.certificate is None:
+                return None
+            return _covering_of(named, trees, accepts_overrides=accepts_overrides)
+
+        self._state.verified_views = naming.verified_views()
+        keys = keyring(self.project, given=self.signers).history.spans.keys()
+        local = [_covering_of(each, trees, accepts_overrides=accepts_overrides) for each in self.found]
+        changed = {path for each in local for path in each.bases}
+        try:
+            for path in (*sorted(named), *indexed.refused):
+                await verified(path)
+            await select(
+                indexed.examinations,
+                wanted,
+                usable=lambda row: row.is_trusted or row.key_id in keys,
+                closes=leaves_older_without_effect,
+                verify=verified,
+                whole=changed,
+            )
+            naming.keep_views(self._state.new_views)
+        finally:
+            naming.close()
+        return True
+
+    async def _add(self, record: Path, beside: PublishedFolder) -> _Named | None:
+        """Verify a published certificate; None if the archive has it, or if it is a link, a FIFO or a folder."""
+        shown = record.relative_to(self.root).as_posix()
+        try:
+            files = await published_certificate(
+                record, self.project, self.place, self.signers, demand=self.demand, beside=beside
+            )
         except (InputFileError, EvidenceError) as error:
             # It may replace a verdict against.
-            shown, why = record.relative_to(root).as_posix(), error.problem.partition(": ")[0]
-            irregular.append(FileCoverage(shown, "", CoverageState.TAMPERED, "", "", why))
-            continue
-        if verified.certificate is None or verified.certificate.id not in known:
-            found.append(_Named(record.relative_to(root).as_posix(), verified))
-    return sorted(found, key=_issued_at, reverse=True), irregular
+            why = error.problem.partition(": ")[0]
+            self.irregular.append(FileCoverage(shown, "", CoverageState.TAMPERED, "", "", why))
+            return None
+        verified = verify(files, self.commit, self._state)
+        if verified.certificate is not None and verified.certificate.id in self._known:
+            return None
+        named = _Named(shown, verified)
+        self.found.append(named)
+        # A server answers others in between.
+        await asyncio.sleep(0)
+        return named
 
 
 async def _archived(
     place: ProjectPlace,
     entries: Sequence[CertificateSummary],
     signers: Sequence[Signer],
-    here: GitRevision,
     commit: CommitFiles | None = None,
+    demand: WitnessDemand = NO_DEMAND,
+    *,
+    state: RepositoryState,
 ) -> list[_Named]:
     """Return certificates of the archive, verified, in their order."""
     folders: NoticeFolders = {}
     found = []
     for entry in entries:
-        files = await archived_certificate(entry.id, place, signers, folders)
-        found.append(_Named(entry.id, verify(files, commit, here)))
+        files = await archived_certificate(entry.id, place, signers, folders, demand)
+        found.append(_Named(entry.id, verify(files, commit, state)))
         # A server answers others in between.
         await asyncio.sleep(0)
     return found

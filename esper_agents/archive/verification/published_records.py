@@ -28,7 +28,7 @@ from esper_agents.errors import InputFileError, IntegrityError
 from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from esper_agents.archive.published_notices import NoticeFolders, SealedFile
     from esper_agents.archive.verification.signature import Keyring
@@ -40,13 +40,49 @@ if TYPE_CHECKING:
 NOTICE_SIGNATURE = "notice signature"
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
+_ANY_ID = re.compile(rb"crt_[0-9a-f]{32}")
 _TIME = re.compile(r"_([0-9]{8}_[0-9]{6})[_.]")
 _NAMED_DIGITS = 12
 _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 
 
+class PublishedFolder:
+    """Published files of a project, each folder listed and each envelope searched once for many certificates."""
+
+    def __init__(self, envelopes_naming: Callable[[str], Iterable[Path]] | None = None) -> None:
+        """List nothing yet.
+
+        Args:
+            envelopes_naming: Returns the envelopes that may name a certificate, from an index; None to read them all.
+        """
+        self.notices: NoticeFolders = {}
+        self._from_index = envelopes_naming
+        self._named: dict[Path, dict[str, list[Path]]] = {}
+
+    def naming(self, certificate_id: str, view: Path) -> list[Path]:
+        """Return the envelopes in the folder of a view that name its certificate."""
+        folder = view.parent
+        if self._from_index is not None:
+            return [path for path in self._from_index(certificate_id) if path.parent == folder][:MOST_FILES]
+        if folder not in self._named:
+            self._named[folder] = _names_in(sorted(folder.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES])
+        return self._named[folder].get(certificate_id, [])
+
+
+def _names_in(records: Iterable[Path]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for file in sealed_files(records, "crt_"):
+        for name in {match.decode() for match in _ANY_ID.findall(file.envelope.payload)}:
+            found.setdefault(name, []).append(file.path)
+    return found
+
+
 def published_notices(
-    data: bytes | None, view: Path, keyring: Keyring, known: tuple[SupersedingEntry, ...]
+    data: bytes | None,
+    view: Path,
+    keyring: Keyring,
+    known: tuple[SupersedingEntry, ...],
+    beside: PublishedFolder | None = None,
 ) -> tuple[SupersedingEntry, ...]:
     """Return the published notices that revoke a certificate and the published certificates that supersede it.
 
@@ -55,14 +91,15 @@ def published_notices(
         view: View of the certificate.
         keyring: Trusted keys.
         known: Known entries that revoke or supersede it.
+        beside: Published files that were listed before; None to list them.
     """
     named = _certificate_of(data)
     if named is None:
         return ()
     found: list[SupersedingEntry] = []
-    for notice in _notices(data, view, keyring):
+    for notice in _notices(data, view, keyring, beside.notices if beside else None):
         found += by_notices([notice], named, keyring.history)
-    records = sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
+    records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
     for sealed in signed(sealed_files(records, named), keyring):
         with passing_over_other_records():
             found += by_statement(sealed.payload, named)
@@ -70,15 +107,18 @@ def published_notices(
     return tuple(each for each in dict.fromkeys(found) if each.by not in told)
 
 
-def published_countersignatures(data: bytes | None, view: Path, keyring: Keyring) -> tuple[Check, ...]:
+def published_countersignatures(
+    data: bytes | None, view: Path, keyring: Keyring, folders: NoticeFolders | None = None
+) -> tuple[Check, ...]:
     """Return the checks of the countersignatures next to a view.
 
     Args:
         data: Statement of the certificate; None if it is not available.
         view: View of the certificate.
         keyring: Trusted keys.
+        folders: Cached directory listings; see `published_notices.notice_files`.
     """
-    notices = _notices(data, view, keyring)
+    notices = _notices(data, view, keyring, folders)
     return check_each(notices, data, keyring) if data is not None and notices else ()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.verification.files import SubjectState
@@ -14,6 +16,8 @@ from esper_agents.archive.verification.supersession import EndingKind
 from esper_agents.certificates.check import Check, CheckOutcome, combine_outcomes
 from esper_agents.certificates.policy.rulebook import rulebook_of
 from esper_agents.certificates.statement import parse
+from esper_agents.certificates.views.html import html_layout
+from esper_agents.certificates.views.markdown import layout
 from esper_agents.errors import EvidenceError, ExitCode, IntegrityError, NewerRecordError, UsageError
 from esper_agents.git.commit_files import CommitFiles
 from esper_agents.git.project_state import revision
@@ -74,6 +78,7 @@ class VerificationResult:
         missing: Published files that do not exist.
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite the published files.
+        witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
     """
 
     certificate: Certificate | None
@@ -93,6 +98,7 @@ class VerificationResult:
     missing: tuple[Path, ...] = ()
     is_published: bool = True
     is_restorable: bool = False
+    witnessed: tuple[Check, ...] = ()
 
     @property
     def is_repairable(self) -> bool:
@@ -109,37 +115,100 @@ class VerificationResult:
     @property
     def exit_code(self) -> ExitCode:
         """Exit code: modified takes precedence over not current, and that over undecided."""
-        if self.soundness is ExitCode.TAMPERED:
-            return ExitCode.TAMPERED
-        if self.currency in _ENDED:
-            return ExitCode.NOT_CURRENT
-        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else self.soundness
+        return self._with_currency(self.soundness)
+
+    @property
+    def exit_code_without_witnesses(self) -> ExitCode:
+        """Exit code if no witness were demanded: a missing cosignature must not void a verdict against a file."""
+        return self._with_currency(_soundness(self._own))
 
     @property
     def soundness(self) -> ExitCode:
         """Exit code without regard to freshness."""
-        match combine_outcomes(*self._all):
-            case CheckOutcome.FAILS:
-                return ExitCode.TAMPERED
-            case CheckOutcome.CANNOT_DECIDE:
-                return ExitCode.UNDECIDED
-            case CheckOutcome.HOLDS:
-                return ExitCode.DONE
+        return _soundness(self._all)
 
     @property
     def _all(self) -> tuple[Check, ...]:
+        return (*self._own, *self.witnessed)
+
+    @property
+    def _own(self) -> tuple[Check, ...]:
         return (*self.genuine, *self.complete, *self.verdict, *self.citations)
+
+    def _with_currency(self, soundness: ExitCode) -> ExitCode:
+        if soundness is ExitCode.TAMPERED:
+            return ExitCode.TAMPERED
+        if self.currency in _ENDED:
+            return ExitCode.NOT_CURRENT
+        return ExitCode.UNDECIDED if self.currency is FreshnessState.CANNOT_DECIDE else soundness
+
+
+def _soundness(checks: tuple[Check, ...]) -> ExitCode:
+    match combine_outcomes(*checks):
+        case CheckOutcome.FAILS:
+            return ExitCode.TAMPERED
+        case CheckOutcome.CANNOT_DECIDE:
+            return ExitCode.UNDECIDED
+        case CheckOutcome.HOLDS:
+            return ExitCode.DONE
+
+
+class RepositoryState:
+    """Git repository and views of a project; each question about them is asked once.
+
+    Attributes:
+        root: Project directory.
+        verified_views: Digests of views that were found to match their statements, by digest.
+        new_views: Those that were found since.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Ask nothing yet.
+
+        Args:
+            root: Project directory.
+        """
+        self.root = root
+        self.verified_views: frozenset[str] = frozenset()
+        self.new_views: set[str] = set()
+        self._layouts = f"{layout()}\0{html_layout()}".encode()
+        self._commits: dict[str, bool] = {}
+
+    def view_digest(self, data: bytes, page: bytes) -> str:
+        """Return the digest of a statement, a view of it and the layouts of this version.
+
+        Args:
+            data: Bytes of the statement.
+            page: Bytes of the view.
+        """
+        return sha256(sha256(data).digest() + sha256(page).digest() + self._layouts).hexdigest()
+
+    @cached_property
+    def here(self) -> GitRevision:
+        """State of the work tree."""
+        return revision(self.root)
+
+    @cached_property
+    def is_shallow(self) -> bool:
+        """Whether it is a shallow clone."""
+        return is_shallow(self.root)
+
+    def knows(self, commit: str) -> bool:
+        """Return whether the repository contains a commit."""
+        if commit not in self._commits:
+            self._commits[commit] = bool(known_commits(self.root, [commit]))
+        return self._commits[commit]
 
 
 def verify(
-    exhibit: CertificateFiles, commit: CommitFiles | None = None, here: GitRevision | None = None
+    exhibit: CertificateFiles, commit: CommitFiles | None = None, state: RepositoryState | None = None
 ) -> VerificationResult:
     """Verify the files of a certificate and return the result.
 
     Args:
         exhibit: The files.
         commit: Files to compare with instead of the work tree.
-        here: Git state of the project; read if None. A caller that verifies many certificates reads it once.
+        state: Repository of the project, for callers that verify many certificates.
     """
     signed = tuple(_sealed_checks(exhibit))
     if exhibit.data is None:
@@ -152,10 +221,11 @@ def verify(
     book = rulebook_of(certificate, exhibit.artifacts)
     made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
     files = verify_subjects(exhibit.data, exhibit.root, commit)
-    place = _place_check(certificate, exhibit.root, here or revision(exhibit.root))
+    state = state or RepositoryState(exhibit.root)
+    place = _place_check(certificate, state)
     return VerificationResult(
         certificate=certificate,
-        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data)),
+        genuine=(*exhibit.known, *signed, made["record"], *_view_checks(exhibit, exhibit.data, state)),
         complete=exhibit.complete or tuple(_published_checks(exhibit)),
         verdict=tuple(each for name, each in made.items() if name in _VERDICT_CHECKS),
         citations=(made["citations"], *_misquoted(files)),
@@ -170,6 +240,7 @@ def verify(
         missing=exhibit.missing,
         is_published=exhibit.is_published,
         is_restorable=exhibit.is_restorable,
+        witnessed=exhibit.witnessed,
     )
 
 
@@ -229,13 +300,17 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
     yield Check("published", CheckOutcome.CANNOT_DECIDE if missing else CheckOutcome.HOLDS, detail)
 
 
-def _view_checks(exhibit: CertificateFiles, data: bytes) -> tuple[Check, ...]:
-    return tuple(
-        replace(each, detail=f"{exhibit.shown(path)}: {each.detail}")
-        for path, page in exhibit.views
-        for each in (verify_page if path.suffix == ".html" else verify_view)(data, page.decode("utf-8", "replace"))
-        if each.name != "record"
-    )
+def _view_checks(exhibit: CertificateFiles, data: bytes, state: RepositoryState) -> Iterator[Check]:
+    for path, page in exhibit.views:
+        digest = state.view_digest(data, page)
+        if digest in state.verified_views:
+            yield Check("view", CheckOutcome.HOLDS, f"{exhibit.shown(path)}: view matches the statement, as before")
+            continue
+        verify_form = verify_page if path.suffix == ".html" else verify_view
+        checks = [each for each in verify_form(data, page.decode("utf-8", "replace")) if each.name != "record"]
+        if combine_outcomes(*checks) is CheckOutcome.HOLDS:
+            state.new_views.add(digest)
+        yield from (replace(each, detail=f"{exhibit.shown(path)}: {each.detail}") for each in checks)
 
 
 def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
@@ -248,9 +323,9 @@ def _misquoted(files: Iterable[SubjectCheck]) -> tuple[Check, ...]:
     )
 
 
-def _place_check(certificate: Certificate, root: Path, here: GitRevision) -> Check:
+def _place_check(certificate: Certificate, state: RepositoryState) -> Check:
     """Check that a project is the certified repository; another repository may contain the same files."""
-    issued = certificate.revision
+    issued, here = certificate.revision, state.here
     if issued.remote and here.remote:
         same = repository_address(issued.remote) == repository_address(here.remote)
         detail = f"it was issued for {issued.remote}, and this is of {here.remote}"
@@ -259,9 +334,9 @@ def _place_check(certificate: Certificate, root: Path, here: GitRevision) -> Che
         )
     if not issued.commit or not here.is_git:
         return Check("repository", CheckOutcome.HOLDS, "repository unknown; only file digests were compared")
-    if known_commits(root, [issued.commit]):
+    if state.knows(issued.commit):
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} is known here")
-    if is_shallow(root):
+    if state.is_shallow:
         return Check("repository", CheckOutcome.HOLDS, f"commit {issued.commit[:12]} lies before this shallow clone")
     detail = f"commit {issued.commit[:12]}, for which it was issued, is not known here"
     return Check("repository", CheckOutcome.CANNOT_DECIDE, detail)

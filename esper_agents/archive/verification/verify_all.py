@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 from esper_agents.archive import store as archive
 from esper_agents.archive.inspection import audit_log_faults
 from esper_agents.archive.record_audit import audit_records
-from esper_agents.archive.verification.certificate_files import archived_certificate
+from esper_agents.archive.verification.certificate_files import archived_certificate, shown_within
 from esper_agents.archive.verification.verify import VerificationResult, verify
+from esper_agents.archive.verification.witnessed import witness_demand
+from esper_agents.archive.witnessing import logs_folder, published_checkpoints
 from esper_agents.certificates.log.note import MOST_BYTES, read_proof
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.errors import EsperError, ExitCode
 from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders
+    from esper_agents.certificates.log.cosignature import Witness
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.certificates.log.note import SignedNote
 
@@ -83,25 +86,32 @@ class ArchiveVerification:
         return tuple(path for certificate in self.certificates for path in certificate.verified.missing)
 
 
-async def verify_all(place: ProjectPlace) -> ArchiveVerification:
+async def verify_all(place: ProjectPlace, witnesses: Sequence[Witness] = ()) -> ArchiveVerification:
     """Verify all certificates of an archive, its log, and the events and notes that the certificates sign.
+
+    Published checkpoints that the log signed are compared with it, cosigned or not.
 
     Args:
         place: The archive.
+        witnesses: Witnesses that must have cosigned a checkpoint of the log with each certificate.
     """
     run, project = place.store.run, place.project
     names = [each.id for each in await run(archive.everything, project.key)]
     folders: NoticeFolders = {}
+    demand = witness_demand(witnesses, project, place)
     found = [
-        NamedVerification(name, verify(await archived_certificate(name, place, folders=folders))) for name in names
+        NamedVerification(name, verify(await archived_certificate(name, place, folders=folders, demand=demand)))
+        for name in names
     ]
-    audit = await run(audit_log_faults, project, tuple(_published_checkpoints(Path(project.root))))
+    audit = await run(audit_log_faults, project, tuple(_published_checkpoints(Path(project.root), logs_folder(place))))
     records = await run(audit_records, project.key)
     faults = (*audit.faults, *records.faults.listed)
     return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
 
 
-def _published_checkpoints(root: Path) -> Iterator[tuple[str, SignedNote]]:
+def _published_checkpoints(root: Path, folder: Path) -> Iterator[tuple[str, SignedNote]]:
+    for each in published_checkpoints(folder):
+        yield shown_within(root, each.path), each.note
     for path in sorted((root / PUBLISHED).glob("*/certificates/*.tlog-proof")):
         try:
             file = read_plain(path, MOST_BYTES)

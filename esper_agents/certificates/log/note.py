@@ -102,6 +102,11 @@ def signed_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> str:
     return f"{text}\n— {name} {_base64(note_key_hash(key.public_key, name) + key.sign(text.encode()))}\n"
 
 
+def signature_line(signature: NoteSignature) -> str:
+    """Return a signature as the line of a note, with its line feed."""
+    return f"— {signature.name} {_base64(signature.key_hash + signature.signature)}\n"
+
+
 def read_note(data: str | bytes) -> SignedNote:
     """Parse a signed note.
 

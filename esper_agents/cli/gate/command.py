@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.indented_output import outlined
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, WitnessOption
 from esper_agents.cli.terminal import echo, json_text, one_line, redact
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.domain.pluralize import number_of
@@ -66,6 +66,7 @@ def gate(
         list[str] | None,
         typer.Option("--trusted-key", metavar="KEY|FILE", help="Additional trusted public key (repeatable)"),
     ] = None,
+    witness: WitnessOption = None,
     accept_overrides: Annotated[
         bool,
         typer.Option("--accept-overrides", help="Accept overrides that improve a status"),
@@ -97,6 +98,8 @@ def gate(
     Reads the archive and the published files of the project. A key in the project's .esper/trusted_keys counts only if
     you accepted it (`esper keys trust --from-project`) or pass it with --trusted-key. An override that makes a status
     worse counts; one that makes it better counts only with --accept-overrides.
+    With --require-witness, a certificate covers a file only if this witness cosigned a checkpoint of the log with it;
+    a verdict against a file needs no witness.
 
     Exits with 0 if all files are covered; 3 if a certificate is negative or has another status; 8 if a file is not
     covered or has changed; 4 if a certificate is not signed by a trusted key; 7 if a certificate was modified. With
@@ -123,6 +126,7 @@ def gate(
             accepts_overrides=accept_overrides,
             since=diff,
             fail_on=fail_on,
+            witnesses=witness or (),
         )
     )
     for file, written in ((summary, GateFormat.MARKDOWN), (sarif, GateFormat.SARIF), (junit, GateFormat.JUNIT)):

@@ -132,7 +132,8 @@ def test_odd_files_are_named_and_change_nothing_else(clone, judged_project, ann_
     (folder / "c-folder.dsse.json").mkdir()
     (folder / "d-cut.dsse.json").write_bytes(envelope[:500])
     at = envelope.index(b'"sig":"') + 10
-    (folder / "e-altered.dsse.json").write_bytes(envelope[:at] + bytes([envelope[at] ^ 1]) + envelope[at + 1 :])
+    other = b"B" if envelope[at : at + 1] == b"A" else b"A"
+    (folder / "e-altered.dsse.json").write_bytes(envelope[:at] + other + envelope[at + 1 :])
     with (folder / "f-huge.dsse.json").open("wb") as file:
         file.truncate(20 * 2**20)
     (folder.parent.parent / "linked-agent").symlink_to(folder.parent)

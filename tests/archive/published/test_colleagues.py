@@ -9,9 +9,18 @@ import subprocess
 import pytest
 from clones import asked, git
 
-from esper_agents.api import export_key, open_project, trust_key, verify_archive, verify_certificate
+from esper_agents.api import (
+    CoverageState,
+    check_coverage,
+    export_key,
+    open_project,
+    trust_key,
+    verify_archive,
+    verify_certificate,
+)
 from esper_agents.certificates.check import CheckOutcome, combine_outcomes
-from esper_agents.errors import EvidenceError, ExitCode
+from esper_agents.domain.status import Status
+from esper_agents.errors import EvidenceError, ExitCode, UsageError
 
 
 @pytest.fixture
@@ -66,6 +75,72 @@ def test_a_colleague_countersigns_from_a_clone_and_the_author_sees_it_without_a_
     (check,) = asyncio.run(verify_certificate(judged_project.id, judged_project.root)).countersigned
     assert check.detail == "by bob-ssh, at entry 1"
     assert asyncio.run(verify_archive(judged_project.root)).exit_code is ExitCode.DONE
+
+
+def overridden_by_bob(bob, judged_project, status, ann_key):
+    bob_key = bob.become("bob")
+    trust_key(ann_key)
+    asked(
+        bob.clone, lambda certificates: certificates.override(judged_project.id, Status(status), "seen from the clone")
+    )
+    bob.share()
+    return bob_key
+
+
+def standing(root, **options):
+    (found,) = asyncio.run(check_coverage(root, **options)).coverage
+    return found
+
+
+def test_a_colleague_overrides_from_a_clone_and_it_counts_for_those_who_trust_the_key(bob, judged_project):
+    bob_key = overridden_by_bob(bob, judged_project, "APPROVED", bob.become("ann"))
+    found = standing(bob.clone)
+    assert (found.standing, "only with --accept-overrides" in found.why) == (CoverageState.AGAINST, True)
+    assert standing(bob.clone, accepts_overrides=True).standing is CoverageState.COVERED
+
+    async def listed(certificates):
+        return await certificates.overrides(await certificates.list())
+
+    (shown,) = asked(bob.clone, listed).values()
+    assert (shown.status, shown.reason) == ("APPROVED", "seen from the clone")
+    bob.become("ann")
+    assert standing(judged_project.root, accepts_overrides=True).standing is CoverageState.AGAINST
+    trust_key(bob_key)
+    assert standing(judged_project.root, accepts_overrides=True).standing is CoverageState.COVERED
+    verified = asyncio.run(verify_certificate(judged_project.id, judged_project.root))
+    assert (verified.exit_code, verified.overridden.status) == (ExitCode.DONE, "APPROVED")
+
+
+def test_an_objection_of_a_colleague_counts_without_an_option(bob, judged_project):
+    overridden_by_bob(bob, judged_project, "REJECTED", bob.become("ann"))
+    found = standing(bob.clone, required=frozenset({Status.REQUIRES_REMEDIATION}))
+    assert (found.standing, found.status) == (CoverageState.AGAINST, "REJECTED")
+    assert "seen from the clone" in found.why
+    with pytest.raises(UsageError, match="already has status REJECTED"):
+        asked(bob.clone, lambda certificates: certificates.override(judged_project.id, Status.REJECTED, "again"))
+    bob.become("bob")
+    assert asyncio.run(verify_archive(bob.clone)).exit_code is ExitCode.DONE
+
+
+def test_only_the_signer_can_revoke_and_the_refusal_names_the_objection(bob, judged_project):
+    ann_key = bob.become("ann")
+    bob.become("bob")
+    with pytest.raises(EvidenceError, match="not trusted"):
+        asked(bob.clone, lambda certificates: certificates.revoke(judged_project.id, "wrong"))
+    trust_key(ann_key)
+    with pytest.raises(UsageError, match="is signed by ann, and only its signer can revoke it") as refused:
+        asked(bob.clone, lambda certificates: certificates.revoke(judged_project.id, "wrong"))
+    assert f"esper certificates override {judged_project.id} --status REJECTED" in refused.value.remedy
+    assert not list(bob.clone.glob("docs/ai/agents/*/certificates/*.notice.json"))
+
+
+def test_the_signer_revokes_from_a_clone_with_the_same_key_and_another_archive(bob, judged_project, home, tmp_path):
+    bob.become("ann")
+    shutil.copytree(home / "keys", tmp_path / "ann2/keys")
+    bob.become("ann2")
+    asked(bob.clone, lambda certificates: certificates.revoke(judged_project.id, "the data set was mislabelled"))
+    found = asyncio.run(verify_certificate(judged_project.id, bob.clone))
+    assert (found.exit_code, found.later[0].reason) == (ExitCode.NOT_CURRENT, "the data set was mislabelled")
 
 
 def test_the_log_of_the_colleague_stays_sound(bob, judged_project):
