@@ -7,7 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model import ir
-from esper_agents.review.model.lowering_names import bound_names, is_main_guard, names_read, none_test, template
+from esper_agents.review.model.lowering_names import (
+    bound_names,
+    is_main_guard,
+    is_number,
+    names_read,
+    none_test,
+    template,
+)
 from esper_agents.review.names import dotted
 
 if TYPE_CHECKING:
@@ -16,6 +23,8 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import FileTables
 
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+# A literal with more numbers is a table, whose single elements decide nothing.
+_MOST_NUMBERS = 64
 _COMPREHENSIONS = {ast.ListComp: "list", ast.SetComp: "list", ast.DictComp: "dict", ast.GeneratorExp: "generator"}
 
 
@@ -416,7 +425,16 @@ class _Lowering:
 
     _yieldfrom = _yield
 
+    def _table(self, node: ast.List | ast.Tuple | ast.Set) -> int:
+        """Lower a long literal of numbers: its elements are some number."""
+        number, dst = self.temp(), self.temp()
+        self.emit(ir.Op(number, "slice", "", (), self.at(node)))
+        self.emit(ir.Build(dst, type(node).__name__.lower(), (number,) * len(node.elts), (), (), self.at(node)))
+        return dst
+
     def _sequence(self, node: ast.List | ast.Tuple | ast.Set) -> int:
+        if len(node.elts) > _MOST_NUMBERS and all(is_number(each) for each in node.elts):
+            return self._table(node)
         items = tuple(self.value(each.value if isinstance(each, ast.Starred) else each) for each in node.elts)
         stars = tuple(place for place, each in enumerate(node.elts) if isinstance(each, ast.Starred))
         dst = self.temp()

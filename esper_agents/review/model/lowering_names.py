@@ -52,3 +52,9 @@ def template(node: ast.JoinedStr) -> str:
         else:
             return ""
     return "".join(parts)
+
+
+def is_number(node: ast.expr) -> bool:
+    """Return whether an expression is a number, with a sign or without."""
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant) and isinstance(inner.value, int | float)

@@ -199,3 +199,15 @@ def test_an_error_in_the_interpreter_costs_one_entry_point(monkeypatch):
     program_of(index)
     assert [entry.name for entry in program_of(index).runs] == ["main.py", "other.py"]
     assert close_program(index) == [("main.py", "ValueError: no such thing")]
+
+
+def test_a_table_of_numbers_costs_no_instructions():
+    text = HEAD + NET + "TABLE = [" + "1.5, " * 50_000 + "]\nnet = Net()\nnet.eval()\nnet(x)\n"
+    text += "torch.zeros(1, requires_grad=True).sum().backward()\n"
+    assert modes_at_forwards(text) == [["evaluation"]]
+
+
+def test_a_key_that_a_known_dictionary_lacks_gives_the_default():
+    text = HEAD + NET + "net = Net()\nknown = {'a': net.eval}\nknown.get('b', net.train)()\nnet(x)\n"
+    text += "torch.zeros(1, requires_grad=True).sum().backward()\n"
+    assert modes_at_forwards(text) == [["training"]]
