@@ -391,6 +391,15 @@ def _assigned(node: ast.AST) -> set[str]:
     return _names(node.target) if isinstance(node, ast.For | ast.AugAssign | ast.AnnAssign) else set()
 
 
+def _fits_message(context: FactContext, function: ast.AST, write: ast.stmt) -> bool:
+    """Return whether a write can change the output of the operation that the message names."""
+    node = re.sub(r"Backward\d*$", "", context.groups.get("node", ""))
+    if node in _IN_PLACE:
+        return f" {_IN_PLACE[node]}= " in ast.unparse(write)
+    operation = re.sub(r"(?<!^)(?=[A-Z])", "_", node).lower()
+    return not node or re.search(rf"\b{re.escape(operation)}\b", ast.unparse(function)) is not None
+
+
 @fact
 def only_write_in_forward(context: FactContext) -> TraceFact | None:
     """Return the only line in the `forward` methods of the project that changes a tensor in place."""
@@ -402,6 +411,8 @@ def only_write_in_forward(context: FactContext) -> TraceFact | None:
             if isinstance(function, ast.FunctionDef) and function.name == "forward":
                 for node in (each for each in ast.walk(function) if isinstance(each, ast.stmt)):
                     name = _written_name(node)
+                    if not _fits_message(context, function, node):
+                        continue
                     is_step = re.search(r"\bstep|count|loss\b|^self\.\w*(?:step|n|calls)$", name) is not None
                     if name and not is_step:
                         text = context.sources.lines(path)[node.lineno - 1].strip()
