@@ -1,4 +1,4 @@
-"""Which findings of a certificate are about its request, and which calls measured something."""
+"""Findings of a certificate that its request is about, and calls that measured something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers that the objects of a named class fill: what bounds them, and whether anything is removed."""
+"""Containers that objects of a named class fill: what bounds them, what removes from them."""
 
 from __future__ import annotations
 
