@@ -39,14 +39,16 @@ _READ_TOPICS = frozenset(("upgrade", "tests"))
 def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCall, ...]:
     """Return the call that inspects the code for the topics of the request; none if no query belongs to them.
 
-    A change is judged by what it changes, and a session of version 0.1.0 as it was.
+    A change is judged by what it changes, unless a cause is looked for; a session of version 0.1.0 as it was.
 
     Args:
         brief: Brief of the task.
         default: Topics of the agent, which a request without a topic that came to it is about.
     """
     request, offered = brief.request, {tool.name for tool in brief.tools}
-    if request is None or INSPECT not in offered or not brief.task.paths or brief.task.change:
+    if request is None or INSPECT not in offered or not brief.task.paths:
+        return ()
+    if brief.task.change and request.wish is not Wish.FIND_CAUSE:
         return ()
     # A stack trace with lines of the project says what is asked.
     if Material.TRACE in request.materials and (request.files or not request.symbols):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category
@@ -21,6 +22,8 @@ _ADDING = frozenset({"append", "appendleft", "extend", "add", "put", "insert", "
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard", "get_nowait"})
 _CONTAINERS = frozenset({"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Queue", "Counter"})
 _SMALL = 10_000
+# What a method of such a name puts into a container stood in a file before.
+_RESTORES = re.compile(r"__init__$|__setstate__$|_?(?:load|restore|from|deserialize)")
 _BOUNDS = ("maxlen", "maxsize", "max_size", "max_len", "capacity", "size", "limit")
 
 
@@ -52,12 +55,16 @@ class ClassStores(FactQuery):
         """Yield the containers of the named classes and of their bases that something adds to."""
         named = {symbol.rpartition(":")[2].partition(".")[0] for symbol in subject.symbols}
         classes = [each for file in files for each in file.classes if each.name in named]
+        # A bound that the request gives is not at its default.
+        given = frozenset(size.rpartition("=")[0] for size in subject.sizes)
         for owner in dict.fromkeys(base for each in classes for base in index.lineage(each).classes):
             for path, assignments in owner.attributes.items():
                 if path.startswith("self.") and "[" not in path and _is_container(assignments[0], index):
-                    yield from self._store(owner, path, assignments)
+                    yield from self._store(owner, path, assignments, given)
 
-    def _store(self, owner: Class, path: str, assignments: Sequence[Assignment]) -> Iterator[Fact]:
+    def _store(
+        self, owner: Class, path: str, assignments: Sequence[Assignment], given: frozenset[str]
+    ) -> Iterator[Fact]:
         made = assignments[0]
         adding = [each for each in _added(owner, path, made.value) if each.name != "__init__"]
         if not adding or made.block.function.name != "__init__" or _removes(owner, path):
@@ -71,7 +78,7 @@ class ClassStores(FactQuery):
             return
         default = _default(bound, made)
         shown = ast.unparse(bound)
-        if isinstance(default, ast.Constant) and default.value is None:
+        if isinstance(default, ast.Constant) and default.value is None and shown not in given:
             text = (
                 f"`{path}` gets an entry at every `{method}` and drops the oldest only beyond `{shown}`, whose default "
                 "is None: then it keeps all of them"
@@ -104,7 +111,9 @@ def _added(owner: Class, path: str, made: ast.expr) -> Iterator[Function]:
     )
     for method in owner.methods.values():
         is_called = any(call.receiver == path and call.tail in _ADDING for call in method.calls)
-        if is_called or (is_mapping and f"{path}[]" in method.assignments):
+        items = method.assignments.get(f"{path}[]", ()) if is_mapping else ()
+        # An item that is set to an empty container is begun anew.
+        if is_called or any(not _begins_anew(item.value, path) for item in items):
             yield method
 
 
@@ -112,7 +121,7 @@ def _removes(owner: Class, path: str) -> bool:
     for method in owner.methods.values():
         if any(call.receiver == path and call.tail in _REMOVING for call in method.calls):
             return True
-        made_again = method.assignments.get(path, ()) if method.name != "__init__" else ()
+        made_again = () if _RESTORES.match(method.name) else method.assignments.get(path, ())
         if any(_begins_anew(each.value, path) for each in made_again):
             return True
         deleted = (each for each in ast.walk(method.node) if isinstance(each, ast.Delete))

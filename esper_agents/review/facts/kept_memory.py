@@ -34,6 +34,7 @@ _NUMBERS = frozenset({"item", "tolist", "numpy", "float", "int", "len", "str", "
 _LETTING_GO = frozenset({"detach", "detach_", "data"})
 _TRAINING = frozenset({"backward", "manual_backward", "grad", ".step"})
 _EVALUATING = pattern(r"^_?(?:eval|evaluate|validate|validation|predict|infer|inference|test|score)(?:_|$)")
+_LOSS = pattern(r"(?i)loss|criterion")
 _CACHES = ("functools.lru_cache", "functools.cache")
 _MOST_FINE = 3
 # Layers of torch that consist of several.
@@ -71,6 +72,9 @@ class KeptMemory(FactQuery):
         is_peak = _PEAK in subject.topics or not subject.topics
         for file in files:
             yield from self._stores(file, index)
+            for call in file.calls_ending(*_STORING):
+                if call.receiver and len(call.node.args) == 1 and hot_around(call.block, index) is None:
+                    yield from self._rounds(file, call, index)
             yield from self._graphs(file, index)
             yield from self._hooks(file, index)
             yield from self._caches(file)
@@ -102,6 +106,28 @@ class KeptMemory(FactQuery):
                     if not is_rare(assignment.block, hot.around, assignment.line) and _is_of_tensor(assignment.value):
                         text = f"`{path} += {_short(assignment.value)}` adds a number: no graph is kept"
                         yield self.fact(file, assignment.statement, Assessment.FINE, text)
+
+    def _rounds(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
+        """Yield a loss that every round of another loop than that of the steps stores, such as one for each epoch."""
+        loop, value = call.block.loop, call.node.args[0]
+        if loop is None or not _outlives(call.receiver, call.function, loop, index):
+            return
+        if _fetched(value, call.function, call.line, index) or _is_detached(value, call.function, call.line, index):
+            return
+        for origin in index.origins(value, call.function, call.line):
+            made = origin.value
+            block = next((each.block for each in origin.function.calls if each.node is made), None)
+            if block is None or not isinstance(made, ast.Call) or not _LOSS.search(tail_of(dotted(made.func))):
+                continue
+            if not gradients_off_around(block, index):
+                line = getattr(loop.node, "lineno", 1)
+                text = (
+                    f"`{call.receiver}` gets `{_short(value)}` in each round of the loop at line {line}, and it holds "
+                    f"the graph of `{_short(made)}`: gradients are on there"
+                )
+                remedy = f"`{_short(value)}.item()`, and `torch.no_grad()` around what is not trained on"
+                yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+                return
 
     def _store(  # noqa: PLR0917 - the parts of one addition
         self, file: FileTables, node: ast.AST, store: str, value: ast.expr, function: Function, index: ProjectIndex

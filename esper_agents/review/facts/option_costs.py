@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from esper_agents.review.blocks import Block
     from esper_agents.review.fact_query import Fact
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _SPEED, _WAITING, _GROWTH, _PEAK = "speed", "idle device", "memory growth", "memory"
 _FETCHING = frozenset({"item", "cpu", "numpy", "tolist", "synchronize"})
@@ -28,7 +28,7 @@ _MOST_CALLS, _LONGEST = 4, 50
 
 
 class OptionCosts(FactQuery):
-    """Work inside the training loop that an option of the request turns on."""
+    """Work inside the training loop that an option turns on: one of the request, else one that fetches results."""
 
     name = "option-costs"
     topics = (_SPEED, _WAITING, _GROWTH, _PEAK)
@@ -47,22 +47,18 @@ class OptionCosts(FactQuery):
     )
     asked = InspectionSubject((_SPEED,), sizes=("verbose=1",))
 
-    def answers(self, subject: InspectionSubject) -> bool:
-        """Return whether the request names an option, as in `verbose=1`."""
-        return super().answers(subject) and bool(_options(subject))
-
     def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
-        """Yield the blocks in every step that run only because of an option of the request."""
+        """Yield the blocks in every step that run only because of an option."""
         options = _options(subject)
         for file in files:
             for function in file.functions:
                 for block in function.blocks:
-                    tested = _tested(block) & options
-                    if not tested or any(_tested(each) & tested for each in block.chain() if each is not block):
-                        continue
                     hot = hot_around(block, index)
                     line = getattr(block.node, "lineno", 1)
                     calls = [call for call in function.calls if call.block.within(block)]
+                    tested = _tested(block) & (options or _names(function, fetches=_fetches(calls)))
+                    if not tested or any(_tested(each) & tested for each in block.chain() if each is not block):
+                        continue
                     if hot is None or hot.is_epoch or _is_seldom(block, hot.around, line) or not _costly(calls):
                         continue
                     yield self._cost(file, block, min(tested), calls)
@@ -81,6 +77,15 @@ def _options(subject: InspectionSubject) -> frozenset[str]:
     """Return the names of options in the request: a size whose name is one identifier."""
     names = (each.rpartition("=")[0] for each in subject.sizes)
     return frozenset(name for name in names if name.isidentifier())
+
+
+def _names(function: Function, *, fetches: bool) -> frozenset[str]:
+    """Return the parameters of a function as options, if code under them fetches from the device."""
+    return frozenset(function.parameters) - {"self"} if fetches else frozenset()
+
+
+def _fetches(calls: Sequence[Call]) -> bool:
+    return any(call.tail in _FETCHING for call in calls)
 
 
 def _tested(block: Block) -> frozenset[str]:

@@ -57,3 +57,20 @@ def test_an_item_that_is_set_adds_to_a_dictionary_and_not_to_a_list():
     more = "\n    def put(self, key, item):\n        self.other[key] = item\n"
     assert len(told("deque(maxlen=2)\n        self.other = {}", more=more)) == 2
     assert len(told("deque(maxlen=2)\n        self.other = [None] * 8", more=more)) == 1
+
+
+def test_a_container_that_only_a_loading_method_replaces_is_not_emptied():
+    more = "\n    def load(self, file):\n        self.memory = []\n"
+    assert len(told("[]", more=more)) == 1
+
+
+def test_an_item_that_is_begun_anew_adds_nothing():
+    more = "\n    def begin(self, key):\n        self.other[key] = []\n"
+    assert len(told("deque(maxlen=2)\n        self.other = {}", more=more)) == 1
+
+
+def test_a_bound_that_the_request_gives_is_not_at_its_default():
+    source = CLASS.format(made="deque(maxlen=capacity)", default="None", more="")
+    subject = InspectionSubject(("memory growth",), symbols=("a.py:Buffer",), sizes=("capacity=100000",))
+    (fact,) = inspect_sources({"a.py": source}, subject, names=["class-stores"]).results[0].facts
+    assert "keeps up to `capacity`" in fact.text

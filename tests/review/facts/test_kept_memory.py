@@ -137,3 +137,34 @@ def test_what_keeps_no_graph_is_told_of_growth_and_not_of_a_peak():
     text = LOOP.format(before="losses = []", backward="", after="losses.append(loss.item())")
     assert [each.assessment for each in facts(text)] == [Assessment.FINE]
     assert facts(text, "memory") == ()
+
+
+EPOCHS = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def fit(self, loader, valid, epochs):
+        for epoch in range(epochs):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                self.loss_of(self(x), y).backward()
+                self.optimizer.step()
+            self.eval()
+            {context}
+                value = self.loss_of(self(valid[0]), valid[1])
+            self.history["valid"].append({stored})
+"""
+
+
+@pytest.mark.parametrize(
+    ("context", "stored", "is_told"),
+    [
+        ("if True:", "value", True),
+        ("if True:", "value.item()", False),
+        ("with torch.no_grad():", "value", False),
+    ],
+)
+def test_a_loss_of_each_epoch_that_is_stored_with_its_graph_is_told(context, stored, is_told):
+    told = [each for each in facts(EPOCHS.format(context=context, stored=stored)) if "holds the graph" in each.text]
+    assert bool(told) is is_told

@@ -6,7 +6,7 @@ import pytest
 
 from esper_agents.review.fact_query import InspectionSubject
 from esper_agents.review.facts.option_costs import OptionCosts
-from esper_agents.review.inspection import inspect_sources, queries_for
+from esper_agents.review.inspection import inspect_sources
 
 LOOP = OptionCosts.bad
 
@@ -29,7 +29,7 @@ def test_what_runs_seldom_or_after_the_loop_costs_no_step(source):
     assert facts(source, "verbose=1") == ()
 
 
-def test_a_request_that_names_no_option_is_not_asked_about():
-    assert "option-costs" not in {query.name for query in queries_for(InspectionSubject(("speed",)))}
-    named = queries_for(InspectionSubject(("speed",), sizes=("verbose=1",)))
-    assert "option-costs" in {query.name for query in named}
+def test_without_a_named_option_what_fetches_from_the_device_is_told():
+    (fact,) = facts(LOOP)
+    assert fact.text.startswith("because of `verbose` every step runs")
+    assert facts(LOOP.replace("out.cpu().numpy()", "out")) == ()
