@@ -54,6 +54,9 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
     if Material.TRACE in request.materials and (request.files or not request.symbols):
         return ()
     subject = subject_of(request, brief.task.paths)
+    if brief.task.change:
+        # The changed files are in question, whatever is named besides.
+        subject = replace(subject, symbols=())
     if not subject.topics and subject.wish is not Wish.EXPLAIN:
         subject = replace(subject, topics=tuple(default))
     if not any(fact_query.answers(subject) for fact_query in fact_queries()):

@@ -66,7 +66,7 @@ class ClassStores(FactQuery):
         self, owner: Class, path: str, assignments: Sequence[Assignment], given: frozenset[str]
     ) -> Iterator[Fact]:
         made = assignments[0]
-        adding = [each for each in _added(owner, path, made.value) if each.name != "__init__"]
+        adding = [each for each in _added(owner, path, made.value) if not _RESTORES.match(each.name)]
         if not adding or made.block.function.name != "__init__" or _removes(owner, path):
             return
         method = f"{owner.name}.{adding[0].name}"

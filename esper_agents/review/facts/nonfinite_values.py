@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 _LIMITING = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "maximum", "softplus", "nan_to_num"})
+_CUTTING = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
 # What keeps the sign and the floor of a value.
 _KEEPING = frozenset(
     {"sum", "mean", "squeeze", "unsqueeze", "view", "reshape", "float", "to", "expand", "flatten", "amin"}
@@ -34,6 +35,7 @@ _ADAM = ("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.NAdam", "torch.op
 _HIGH_RATE, _SMALLEST_HALF, _SMALL = 0.05, 6e-8, 1e-2
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_gradients", "clip_grad_norm")
 _MOST_FINE, _MOST_OPEN = 8, 6
+_FEW_FILES = 2
 
 
 class NonfiniteValues(FactQuery):
@@ -53,7 +55,7 @@ class NonfiniteValues(FactQuery):
         """Yield the candidates by kind of operation."""
         for file in files:
             if file.imports_torch:
-                yield from self._ranges(file, index, is_narrow=bool(subject.symbols))
+                yield from self._ranges(file, index, is_narrow=bool(subject.symbols) or len(files) <= _FEW_FILES)
                 yield from self._exponentials(file, index)
                 yield from self._where(file, index)
                 yield from self._masks(file, index)
@@ -73,6 +75,13 @@ class NonfiniteValues(FactQuery):
             if guard and fine < _MOST_FINE:
                 fine += 1
                 yield self.fact(file, call.node, Assessment.FINE, f"`{_short(call.node)}` is guarded by `{guard}`")
+            elif not guard and call.tail == "sqrt" and _cut_at_zero(value, call, index):
+                text = (
+                    f"`{_short(call.node)}`: where the argument is cut off at 0, the gradient of the root is infinite "
+                    "and that of the cut is 0: their product is NaN, although the value is finite"
+                )
+                remedy = "`clamp(min=eps)` with a small `eps`, or mask the zeros before the root"
+                yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
             elif not guard and call.tail in {"acos", "asin"}:
                 is_clamped = any(each in ast.unparse(value) for each in ("clamp(", "clip("))
                 beyond = "" if is_clamped else "NaN beyond 1 by rounding, and "
@@ -224,6 +233,15 @@ def _guard(value: ast.expr, call: Call, index: ProjectIndex) -> str:
             case ast.Call(func=ast.Attribute(attr="add" | "add_"), args=[added, *_]) if _is_epsilon(added):
                 return _short(found)
     return ""
+
+
+def _cut_at_zero(value: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether a value is cut off at 0 exactly."""
+    for each in (value, *(origin.value for origin in _origins(value, call, index))):
+        is_cut = isinstance(each, ast.Call) and tail_of(dotted(each.func)) in _CUTTING
+        if is_cut and isinstance(each, ast.Call) and _is_at_edge(each):
+            return True
+    return False
 
 
 def _guard_in_place(value: ast.expr, call: Call) -> str:

@@ -56,7 +56,7 @@ class OptionCosts(FactQuery):
                     hot = hot_around(block, index)
                     line = getattr(block.node, "lineno", 1)
                     calls = [call for call in function.calls if call.block.within(block)]
-                    tested = _tested(block) & (options or _names(function, fetches=_fetches(calls)))
+                    tested = _tested(block) & (options | _names(function, fetches=_fetches(calls)))
                     if not tested or any(_tested(each) & tested for each in block.chain() if each is not block):
                         continue
                     if hot is None or hot.is_epoch or _is_seldom(block, hot.around, line) or not _costly(calls):

@@ -71,6 +71,11 @@ class StepCosts(FactQuery):
     def _loaders(self, file: FileTables, index: ProjectIndex) -> Iterator[Fact]:
         """Yield the settings of the data loaders."""
         for call in file.calls_to(*LOADERS):
+            if _takes_rows_of_tensors(call, index):
+                text = "the loader takes its rows from a `TensorDataset` one by one in Python and stacks them again"
+                remedy = "slice the tensors by batch: a `BatchSampler` as `sampler=` with `batch_size=None`"
+                yield self.fact(file, call.node, Assessment.SHOULD_CHECK, text, remedy)
+                continue
             if call.has_splat() or has_no_workers(call):
                 continue
             said = {keyword.arg: keyword.value for keyword in call.node.keywords}
@@ -223,6 +228,18 @@ class StepCosts(FactQuery):
         if not is_compiled:
             text = "nothing in these files is compiled: each operation of the step is launched alone"
             yield self.fact(call.function.file, call.node, Assessment.OPEN, text, "try `model = torch.compile(model)`")
+
+
+def _takes_rows_of_tensors(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a loader makes its batches row by row from tensors that are in memory whole."""
+    data = call.argument(0, "dataset")
+    said = {keyword.arg for keyword in call.node.keywords}
+    if data is None or said & {"sampler", "batch_sampler", "collate_fn"} or call.has_splat():
+        return False
+    made = [each.value for each in index.origins(data, call.function, call.line)]
+    return bool(made) and all(
+        isinstance(each, ast.Call) and tail_of(dotted(each.func)) == "TensorDataset" for each in made
+    )
 
 
 def _runs_network(call: Call, index: ProjectIndex) -> bool:

@@ -112,3 +112,14 @@ def test_a_network_that_runs_once_for_each_feature_in_turn_is_told_of_a_named_cl
         done = inspect_sources({"a.py": FLOW.format(limit=limit)}, asked, names=["step-costs"])
         told = [fact.text for fact in done.results[0].facts if "runs once in each round" in fact.text]
         assert len(told) == number
+
+
+def test_a_loader_that_takes_the_rows_of_tensors_one_by_one_is_told():
+    source = (
+        "from torch.utils.data import DataLoader, TensorDataset\n\n\ndef run(x, y):\n"
+        "    data = TensorDataset(x, y)\n    return DataLoader(data, batch_size=4096{more})\n"
+    )
+    for more, number in (("", 1), (", collate_fn=slices", 0), (", sampler=batches", 0)):
+        asked = InspectionSubject(("idle device",))
+        done = inspect_sources({"a.py": source.format(more=more)}, asked, names=["step-costs"])
+        assert len([fact for fact in done.results[0].facts if "one by one" in fact.text]) == number
