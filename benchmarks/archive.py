@@ -162,7 +162,7 @@ def fill_postgresql(url: URL, total: int, real: bytes) -> None:
     import psycopg
 
     target = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(target) as connection, databases.filling(connection, *COLUMNS):
+    with psycopg.connect(target, options=databases.SEARCH_PATH) as connection, databases.filling(connection, *COLUMNS):
         begin(lambda statement, given: connection.execute(statement.replace("?", "%s"), given))
         connection.execute("CREATE TEMP TABLE said (position bigint, words text)")
         for first in range(1, total + 1, AT_ONCE):

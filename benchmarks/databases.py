@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.storage.tables import SCHEMA
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from esper_agents.storage.store import Store
 
 SQLITE, EMBEDDED = "sqlite", "postgresql"
+# For connections that do not go through the program.
+SEARCH_PATH = f"-c search_path={SCHEMA}"
 
 
 def add_option(parser: ArgumentParser) -> None:
@@ -170,7 +174,7 @@ def connected(url: str) -> Iterator[Connection[Any]]:
     """Yield a plain connection to a database, beside the program's own."""
     import psycopg
 
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True, options=SEARCH_PATH) as connection:
         yield connection
 
 

@@ -256,7 +256,10 @@ def _writer(url: URL) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], No
     import psycopg
 
     target = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(target) as connection, databases.filling(connection, *NOTE_COLUMNS, *LOG_COLUMNS):
+    with (
+        psycopg.connect(target, options=databases.SEARCH_PATH) as connection,
+        databases.filling(connection, *NOTE_COLUMNS, *LOG_COLUMNS),
+    ):
         connection.execute("CREATE TEMP TABLE said (id text, words text[])")
 
         def copy(table: str, names: str, rows: list[tuple[Any, ...]]) -> None:

@@ -75,7 +75,7 @@ def fill_postgresql(url: str, count: int) -> None:
     import psycopg
 
     with (
-        psycopg.connect(url.replace("+psycopg", "")) as connection,
+        psycopg.connect(url.replace("+psycopg", ""), options=databases.SEARCH_PATH) as connection,
         databases.filling(connection, "session", "session_text"),
     ):
         connection.execute("INSERT INTO project VALUES (%s, '/benchmark', 'benchmark', '2026')", (PROJECT,))

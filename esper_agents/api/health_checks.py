@@ -211,7 +211,7 @@ def _unknown_signers(database: DatabaseContents) -> Iterator[HealthProblem]:
         entries = number_of(signer.entries, "entry of the log", "entries of the log")
         yield HealthProblem(
             f"{entries} signed by a key that is not known here: {signer.key_id}",
-            "run `esper keys export > signer.pub` where that key is; then, for a worker of yours,"
+            "write the output of `esper keys export` where that key is to signer.pub; then, for a worker of yours,"
             " `esper keys enroll signer.pub`, and for another person `esper keys trust signer.pub`",
         )
 

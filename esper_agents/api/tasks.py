@@ -133,8 +133,11 @@ class TaskService(Service):
         if asked.kind is QuestionType.APPROVAL and self._has_trace(request) and _ASKS_FOR_CAUSE.search(asked.because):
             asked = kind_of(_ABOUT_ERROR)
         parsed = self.parse(request)
-        if asked.kind is QuestionType.RECOMMENDATION and parsed.wish is Wish.FIND_CAUSE:
-            # "Slower than before, why?" asks for no choice.
+        is_other = asked.kind is QuestionType.RECOMMENDATION or (
+            asked.kind is QuestionType.APPROVAL and Material.TRACE in parsed.materials
+        )
+        if is_other and parsed.wish is Wish.FIND_CAUSE:
+            # "Slower than before, why?" asks for no choice, and "I checked the ids, what is going on" for no approval.
             asked = KindOfQuestion(QuestionType.ADVICE, parsed.wish_because)
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))

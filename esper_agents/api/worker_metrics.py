@@ -85,14 +85,19 @@ async def serve_metrics(
     Raises:
         UsageError: The port cannot be used.
     """
+    answering: set[asyncio.StreamWriter] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(_PATIENCE_S):
-                request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _response(request.split(b"\r\n", 1)[0], read, counts))
-                await writer.drain()
-        writer.close()
+        answering.add(writer)
+        try:
+            with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    request = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(await _response(request.split(b"\r\n", 1)[0], read, counts))
+                    await writer.drain()
+        finally:
+            await _close(writer)
+            answering.discard(writer)
 
     try:
         listener = listen(LOOPBACK, port)
@@ -105,6 +110,15 @@ async def serve_metrics(
         yield listener.getsockname()[1]
     finally:
         server.close()
+        # Who is still being answered is left alone no longer than the worker lives.
+        for writer in tuple(answering):
+            await _close(writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _response(

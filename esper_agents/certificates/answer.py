@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.asked_findings import FINDS_INPUTS, findings_asked_about, is_measurement
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
-from esper_agents.domain.evidence import CallOutcome, change_told, facts_of, is_test_run, tests_told, was_inspected
+from esper_agents.domain.certificate import findings_asked_about
+from esper_agents.domain.evidence import (
+    FINDS_INPUTS,
+    CallOutcome,
+    change_told,
+    facts_of,
+    is_measurement,
+    is_test_run,
+    tests_told,
+    was_inspected,
+)
 from esper_agents.domain.finding import UNCONFIRMED, Confidence, EarlierState, Severity, Standing, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.reproduction import REPRODUCE

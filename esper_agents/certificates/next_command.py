@@ -5,8 +5,8 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.asked_findings import findings_asked_about
 from esper_agents.certificates.suggested_command import is_complete, suggested_command
+from esper_agents.domain.certificate import findings_asked_about
 from esper_agents.domain.evidence import coverage_rows, is_test_run
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import QuestionType, Stance

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, InformationGap
-from esper_agents.domain.evidence import Evidence, SourceFile
-from esper_agents.domain.finding import EarlierFinding, Finding
+from esper_agents.domain.evidence import Evidence, SourceFile, faults_asked_about, is_measurement
+from esper_agents.domain.finding import EarlierFinding, Finding, Standing
 from esper_agents.domain.handoff import ConsultAnswer, Handoff
 from esper_agents.domain.project import GitRevision
 from esper_agents.domain.reasoner_names import PLAYBOOK, UNATTENDED
 from esper_agents.domain.relation import Relation
 from esper_agents.domain.risk_acknowledgement import RiskAcknowledgement
 from esper_agents.domain.route import Route
+from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
 from esper_agents.domain.verdict import Verdict
 
 # Question that the guardrail answers before the model is called.
 FLOOR_QUESTION = "What do rules and measurements say, before a model is asked?"
+_OF_TRACE, _EXPLAINS_TRACE = "TRACE", "explain-trace"
 DETERMINISTIC = frozenset((PLAYBOOK, UNATTENDED))
 
 
@@ -154,3 +156,27 @@ class Certificate:
     notes_sha256: str = ""
     earlier: tuple[EarlierFinding, ...] = ()
     model_rationale: str = ""
+
+
+def findings_asked_about(certificate: Certificate) -> tuple[Finding, ...]:
+    """Return the findings that the request is about; all of them unless a cause was looked for or a trace explained.
+
+    Then the faults that it found count, those of a measurement, and those of a model.
+    """
+    if certificate.verdict.kind is not QuestionType.ADVICE:
+        return certificate.findings
+    faults = faults_asked_about(certificate.evidence)
+    if faults is None and any(each.tool == _EXPLAINS_TRACE for each in certificate.evidence):
+        # A stack trace says where; what else stands in its files is beside the question.
+        faults = frozenset()
+    if faults is None:
+        return certificate.findings
+    measured = {each.id for each in certificate.evidence if is_measurement(each)}
+    return tuple(
+        each
+        for each in certificate.findings
+        if (f"{each.claim.location.path}:{each.claim.location.line}", each.claim.rule) in faults
+        or each.claim.rule == _OF_TRACE
+        or each.standing is not Standing.RECORDED
+        or measured & set(each.evidence)
+    )

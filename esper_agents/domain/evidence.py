@@ -17,6 +17,8 @@ _TESTS, _REVIEW = "run-tests", "static-review"
 EDITS, FORM = "edits", "form"
 _FILES_NAMED = 3
 
+FINDS_INPUTS = "torch-scaffold"
+_MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 # As `domain.request.Wish` is recorded.
 _FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
@@ -303,3 +305,10 @@ def faults_asked_about(evidence: Iterable[Evidence]) -> frozenset[tuple[str, str
     if not any(each.outcome is CallOutcome.COMPLETED and each.arguments.get("topics") for each in asked):
         return None
     return frozenset((fact.place, fact.rule or fact.query) for fact in facts_of(asked))
+
+
+def is_measurement(evidence: Evidence) -> bool:
+    """Return whether a completed call ran something in the lab; a search for arguments that found none did not."""
+    is_of_lab = evidence.tool.startswith(_MEASURES) and evidence.tool != _FINDS_TARGETS
+    is_run = evidence.tool != FINDS_INPUTS or bool(evidence.output.get("runnable"))
+    return is_of_lab and is_run and evidence.outcome is CallOutcome.COMPLETED

@@ -57,7 +57,7 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
     if brief.task.change:
         # The changed files are in question, whatever is named besides.
         subject = replace(subject, symbols=())
-    if not subject.topics and subject.wish is not Wish.EXPLAIN:
+    if not subject.topics and subject.wish is not Wish.EXPLAIN and Material.TRACE not in request.materials:
         subject = replace(subject, topics=tuple(default))
     if not any(fact_query.answers(subject) for fact_query in fact_queries()):
         return ()
@@ -146,7 +146,11 @@ def told(evidence: Iterable[Evidence], wish: Wish | None = None) -> str:
     if fine and not any(counts[each] for each in _UNSETTLED):
         shown = "; ".join(f"{each.place} {each.text}" for each in fine[:_MOST_FINE])
         more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
-        lead = "no line of the files that were read explains it. Checked and fine" if explains else "checked and fine"
+        lead = (
+            "nothing was found that explains it, by checks that are not complete. Fine"
+            if explains
+            else "checked and fine"
+        )
         sentences.append(f"{lead}: {shown}{more}.")
     elif assessed := _counted(counts):
         sentences.append(f"{assessed}.")
@@ -170,7 +174,7 @@ def _nothing(evidence: Sequence[Evidence]) -> str:
         return ""
     files = max(int(each.output.get("files", 0)) for each in done)
     read = f"the {files} files that were read" if files != 1 else "the file that was read"
-    return f"no line of {read} shows that {', or that '.join(claims)}."
+    return f"the checks of {read} found nothing, and are not all that can be checked: {'; '.join(claims)}."
 
 
 def _counted(counts: dict[Assessment, int]) -> str:

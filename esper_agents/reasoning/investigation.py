@@ -12,7 +12,7 @@ from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.ledger import Refusal
-from esper_agents.domain.request import ConstraintKind, Wish
+from esper_agents.domain.request import ConstraintKind, Material, Wish
 from esper_agents.domain.status import QuestionType
 from esper_agents.reasoning.code_inspection import hypotheses_of, is_decided_by_reading, is_of_other_topics
 from esper_agents.reasoning.finding_ownership import REVIEWER, failures, named
@@ -50,7 +50,7 @@ def reads_only(brief: Brief, measured_topics: Collection[str] = ()) -> bool:
         brief: Brief of the task.
         measured_topics: Topics that the agent's measurement is about; empty for any.
     """
-    if is_of_other_topics(brief, measured_topics):
+    if is_of_other_topics(brief, measured_topics) or _asks_about_other_error(brief, measured_topics):
         return True
     offered = {each.name for each in brief.tools}
     if brief.request and brief.request.restricts(ConstraintKind.NO_RUN):
@@ -59,6 +59,14 @@ def reads_only(brief: Brief, measured_topics: Collection[str] = ()) -> bool:
         return True
     is_reviewers = any(each.sender == REVIEWER for each in brief.chain)
     return not brief.task.paths or is_reviewers or not any(name.startswith(MEASURING) for name in offered)
+
+
+def _asks_about_other_error(brief: Brief, measured_topics: Collection[str]) -> bool:
+    """Return whether a request contains a stack trace and names no topic of the agent's measurement."""
+    request = brief.request
+    if request is None or not measured_topics or Material.TRACE not in request.materials:
+        return False
+    return not any(topic.name in measured_topics for topic in request.topics)
 
 
 def speed_claim(brief: Brief, asked: MeasurementRequest) -> HandOff | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,12 +19,15 @@ def test_a_folder_that_is_another_project_is_refused(make_project, home, key):
     wanted = find_project([one], one).key if key == "one" else key
 
     async def open_desk():
-        async with ProjectPool(None, publish=False, additions=ServiceOverrides()).at(wanted, str(two)):
+        async with ProjectPool(UNSHARED, publish=False, additions=ServiceOverrides()).at(wanted, str(two)):
             raise AssertionError("it was opened")
 
     with pytest.raises(UsageError, match="is not the project"):
         asyncio.run(open_desk())
     assert not (home / "projects").exists()
+
+
+UNSHARED = SimpleNamespace(store=SimpleNamespace(is_shared=False))
 
 
 def test_a_project_stays_open_while_a_session_of_it_runs_however_long(make_project, monkeypatch):
@@ -37,7 +41,7 @@ def test_a_project_stays_open_while_a_session_of_it_runs_however_long(make_proje
     monkeypatch.setattr(ProjectServices, "close", close)
 
     async def work():
-        pool = ProjectPool(None, publish=False, additions=ServiceOverrides())
+        pool = ProjectPool(UNSHARED, publish=False, additions=ServiceOverrides())
         async with pool.at(key, str(root)) as services:
             pool._desks[key].until = 0.0
             await pool.leave()

@@ -262,3 +262,12 @@ def test_what_a_model_says_follows_what_the_program_recorded_and_unverified_find
     said = tuple(replace(critical(number), standing=each) for number, each in enumerate(standings))
     answer = answer_of(replace(advice(), findings=(*said, finding(9))))
     assert [each.standing for each in answer.because if each.severity] == ["", "located", "", "unverified"]
+
+
+def test_beside_a_stack_trace_that_was_explained_other_findings_are_not_in_the_answer():
+    traced = replace(critical(), claim=replace(critical().claim, rule="TRACE"))
+    explained = evidence(9, tool="explain-trace", output={})
+    answer = answer_of(advice("It is raised there.", findings=(finding(), traced), evidence=(explained,)))
+    assert [each.rule for each in (*answer.because, *answer.also)] == ["TRACE"]
+    alone = answer_of(advice("It is raised there.", findings=(finding(),), evidence=(explained,)))
+    assert (alone.because, alone.also) == ((), ())

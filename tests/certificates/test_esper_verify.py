@@ -378,13 +378,13 @@ def test_a_newer_notice_beside_it_decides_nothing(judged, home, key, monkeypatch
     value = {
         "_type": "https://in-toto.io/Statement/v1",
         "predicate": {"certificate": judged.id},
-        "predicateType": "https://esper-agents.dev/notice/v3",
+        "predicateType": "https://esper-agents.dev/notice/v4",
         "subject": [],
     }
     sealed = seal(signing_key(home), json.dumps(value).encode())
     judged.view.with_suffix(".5.notice.json").write_bytes(envelope_bytes(sealed))
     assert said_by("--key", key, judged.view).code == 4
-    with pytest.raises(NewerRecordError, match="notice/v3"):
+    with pytest.raises(NewerRecordError, match="notice/v4"):
         ours(judged.view, home, monkeypatch, tmp_path)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from esper_agents.review.model.query import ModelMatch
 
 _REMEDY = "gather `loss.detach()`, and fetch the numbers once after the loop"
+_ADDING = frozenset({"append", "appendleft", "extend", "add", "insert", "put"})
 
 
 class LossKeptWithGraph(ModelRule):
@@ -60,6 +61,12 @@ class LossKeptWithGraph(ModelRule):
             if kept.is_loss:
                 yield self.model_match(
                     kept.run.site(kept.store, kept.loop),
-                    f"{kept.store.text!r} keeps the autograd graph of the loss of every step",
+                    f"{_container(kept.store.text)!r} keeps the autograd graph of the loss of every step",
                     remedy=_REMEDY,
                 )
+
+
+def _container(text: str) -> str:
+    """Return what keeps a value: of `self.history.append` the list."""
+    receiver, _, method = text.rpartition(".")
+    return receiver if receiver and method in _ADDING else text
