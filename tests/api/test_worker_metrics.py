@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -69,6 +70,7 @@ async def test_only_the_page_of_metrics_is_served_and_only_to_readers(project):
             with pytest.raises(HTTPError) as refused:
                 await read(worker.metrics_port, **options)
             assert refused.value.code == code
+            refused.value.close()
 
 
 async def test_a_port_in_use_is_refused(project):
@@ -97,6 +99,8 @@ async def test_a_client_that_sends_nothing_or_too_much_does_not_stop_the_others(
         assert (await read(worker.metrics_port))["esper_database_up"] == 1
         for _, writer in (mute, long):
             writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 @pytest.mark.slow
