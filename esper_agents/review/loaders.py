@@ -37,25 +37,26 @@ def has_no_workers(call: Call) -> bool:
 def loaders_with_workers(index: ProjectIndex) -> dict[Class, tuple[Call, str]]:
     """Return the classes of datasets that a loader reads in worker processes, as nothing else in the call says so.
 
-    Each comes with the first such loader and its number of workers as written. Loaders with a `worker_init_fn` are not
-    among them: it may give each worker its own part of the samples or its own seed.
+    Each comes with the first such loader and its number of workers as written. Classes that any loader reads with a
+    `worker_init_fn` are not among them: it may give each worker its own part of the samples or its own seed, and the
+    other loaders may need none.
     """
     return index.once("loaders with workers", lambda: _find_workers(index))
 
 
 def _find_workers(index: ProjectIndex) -> dict[Class, tuple[Call, str]]:
     found: dict[Class, tuple[Call, str]] = {}
+    started: set[Class] = set()
     for call in index.calls_ending("DataLoader"):
         data, workers = call.argument(0, "dataset"), call.argument(_WORKERS, "num_workers")
-        is_plain = (
-            call.name in LOADERS and not call.has_splat() and call.argument(_WORKER_START, "worker_init_fn") is None
-        )
-        if not is_plain or data is None or workers is None or not _may_be_positive(workers, call, index):
+        owner = index.class_of(data, call.function, call.line) if data is not None else None
+        if owner is None or workers is None or call.name not in LOADERS:
             continue
-        owner = index.class_of(data, call.function, call.line)
-        if owner is not None:
+        if call.has_splat() or call.argument(_WORKER_START, "worker_init_fn") is not None:
+            started.add(owner)
+        elif _may_be_positive(workers, call, index):
             found.setdefault(owner, (call, ast.unparse(workers)))
-    return found
+    return {owner: loader for owner, loader in found.items() if owner not in started}
 
 
 def _may_be_positive(workers: ast.expr, call: Call, index: ProjectIndex) -> bool:

@@ -313,6 +313,11 @@ OWN = {
         "return x[self.rng.integers(3) :]",
         "num_workers=4, worker_init_fn=seed_worker",
     ),
+    "seeded in each worker that draws": (
+        "self.rng = np.random.default_rng(seed)",
+        "return x[self.rng.integers(3) :] if self.training else x",
+        "num_workers=4, worker_init_fn=seed_worker); other = DataLoader(Samples([], 0), num_workers=4",
+    ),
     "used when it is made": (
         "self.rng = np.random.default_rng(seed); self.order = self.rng.permutation(len(items))",
         "return x",
