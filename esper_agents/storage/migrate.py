@@ -95,7 +95,8 @@ def _is_current(connection: Connection) -> bool:
     if not found and _is_postgresql(connection):
         from esper_agents.storage.postgres_schema import EARLIER_SCHEMA, schema_of_archive
 
-        if schema_of_archive(connection):
+        # Another process may have created it in the program's own schema since.
+        if schema_of_archive(connection) == EARLIER_SCHEMA:
             problem = f"the archive of the shared database is still in schema {EARLIER_SCHEMA!r}"
             raise StorageError(problem, remedy="esper db upgrade")
     if found and found < HEAD and connection.dialect.name != "sqlite":

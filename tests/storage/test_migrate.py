@@ -115,6 +115,24 @@ def test_processes_that_start_at_once_on_an_empty_database_wait_for_one_another(
     engine.dispose()
 
 
+def test_an_archive_that_appears_between_two_questions_is_not_taken_for_an_earlier_one(empty_database, monkeypatch):
+    if empty_database.get_backend_name() == "sqlite":
+        pytest.skip("a file has no schemas")
+    engine = open_engine(empty_database)
+    plain, asked = migrate.version, []
+
+    def version(connection):
+        asked.append(found := plain(connection))
+        if len(asked) == 1:
+            Store(empty_database).close()
+        return found
+
+    monkeypatch.setattr(migrate, "version", version)
+    migrate.ensure_schema(engine)
+    engine.dispose()
+    assert (asked[0], asked[-1]) == ("", HEAD)
+
+
 def test_while_one_migrates_the_others_wait_and_then_have_nothing_to_do(empty_database, monkeypatch):
     plain, entered, second = migrate.upgrade, [], threading.Event()
 
