@@ -1,4 +1,4 @@
-"""Which code runs with named definitions: what they call, what calls them, and the rest of their classes."""
+"""Code that runs with named definitions: their callees, their callers and the rest of their classes."""
 
 from __future__ import annotations
 

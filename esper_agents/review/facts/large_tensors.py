@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, FileTables, Function
 
-_EXPANDING = ("expand", "broadcast_to", "repeat", "tile")
+_EXPANDING = ("expand", "broadcast_to")
 _MAKING = ("zeros", "ones", "empty", "full", "rand", "randn")
 # Of fewer sizes a tensor is rarely what fills a device.
 _LEAST_SIZES = 3
@@ -88,7 +88,7 @@ class LargeTensors(FactQuery):
         shown = " x ".join(_shown(each) for each in dims)
         what = f"`{call.path}(...)`" if call.tail in _MAKING else f"`{_short(call.receiver)}`"
         text = f"{what} has {shown} elements{_bytes(dims, product.known)}"
-        if call.tail in {"expand", "broadcast_to"}:
+        if call.tail in _EXPANDING:
             text = f"{text}; the view takes none of it, and elementwise arithmetic with it takes all"
         remedy = f"go over `{_shown(dims[0])}` or `{_shown(dims[1])}` in parts, or use a matrix product instead"
         assessment = Assessment.OPEN if product.count is None else Assessment.SHOULD_CHECK
@@ -115,7 +115,7 @@ def _products(file: FileTables, sizes: Mapping[str, int], index: ProjectIndex) -
         if not (call.name.startswith("torch.") if is_made else call.receiver):
             continue
         dims = _dims(call, is_made=is_made)
-        if sum(not isinstance(each, ast.Constant) for each in dims) >= _LEAST_SIZES:
+        if sum(not isinstance(each, ast.Constant | ast.UnaryOp) for each in dims) >= _LEAST_SIZES:
             yield _Product(call, dims, [_known(each, call, sizes, index) for each in dims])
 
 

@@ -70,7 +70,7 @@ class OptionCosts(FactQuery):
         waits = "; the host waits for the device there" if fetching else ""
         text = f"because of `{option}` every step runs {shown}{waits}"
         remedy = f"do it every so many steps or at the end of the epoch, or run without `{option}`"
-        return self.fact(file, block.node, Assessment.SHOULD_CHECK, text[: 3 * _LONGEST * _MOST_CALLS], remedy)
+        return self.fact(file, block.node, Assessment.SHOULD_CHECK, text, remedy)
 
 
 def _options(subject: InspectionSubject) -> frozenset[str]:

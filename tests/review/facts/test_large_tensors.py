@@ -47,3 +47,8 @@ def test_beside_a_tensor_that_fills_a_device_small_and_unknown_ones_are_not_told
 )
 def test_arithmetic_of_every_row_with_every_row_is_told(source, is_told):
     assert bool(facts(source)) is is_told
+
+
+@pytest.mark.parametrize("made", ["x.repeat(b, n, d)", "x.expand(-1, n, -1)", "x.expand(b, n)", "torch.zeros(2, 3, 4)"])
+def test_repetitions_sizes_that_stay_and_few_sizes_are_no_product(made):
+    assert facts(f"import torch\n\n\ndef grow(x, b, n, d):\n    return {made}\n") == ()
