@@ -45,7 +45,7 @@ def test_ours_come_with_the_program(tmp_path):
     library = load_skills(tmp_path)
     assert set(library.skills) == OURS
     assert library.refused == ()
-    assert sum(len(each.sheets) for each in library.skills.values()) == 15
+    assert sum(len(each.sheets) for each in library.skills.values()) == 18
 
 
 def test_a_project_s_skill_is_called_by_its_folder_and_never_replaces_one_of_ours(tmp_path, skill):
