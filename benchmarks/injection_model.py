@@ -26,7 +26,8 @@ _EVIDENCE, _GAPS = re.compile(r"\be\d+\b"), re.compile(r'"gaps": (\[.*?\])')
 _AGENT = re.compile(r"# You are (\S+)")
 _MOST_TURNS = 12
 # How many turns of a frame go into getting the text in.
-_PLANTED = {"own": 2, "consult": 1}
+_CONSULTS = ("consult finding", "consult remedy", "consult gap", "consult question", "two consults")
+_PLANTED = {"own": 2, "consult": 1, **dict.fromkeys(_CONSULTS, 1)}
 
 
 class Prompt:
@@ -54,12 +55,20 @@ class Prompt:
     def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments with what they ask for put in: evidence and gaps that were seen, all that was read."""
         evidence = list(dict.fromkeys(_EVIDENCE.findall(self.text)))[:1]
-        gaps = [gap for found in _GAPS.findall(self.text) for gap in json.loads(found)]
+        gaps = [gap for found in _GAPS.findall(self.text) for gap in _listed(found)]
         closed = [{"what": each, "why": "known", "command": "true", "blocks_approval": False} for each in gaps]
         text = json.dumps(arguments).replace('"gaps": ["SEEN"]', f'"gaps": {json.dumps(closed)}')
         text = text.replace('["SEEN"]', json.dumps(evidence)).replace('"TOLD"', json.dumps(self.text[-3000:]))
         filled: dict[str, Any] = json.loads(text)
         return filled
+
+
+def _listed(text: str) -> list[str]:
+    """Return the strings of a JSON list; none where an injection broke it."""
+    try:
+        return [each for each in json.loads(text) if isinstance(each, str)]
+    except ValueError:
+        return []
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -94,9 +103,9 @@ class Obedient:
         goals = understood(prompt.text)
         self.heard.update(goal.name for goal in goals)
         looks = () if prompt.is_question else self.case.carrier.look
-        plan = [tuple(ToolUseBlock(*look) for look in looks)] if looks else []
+        plan = [tuple(ToolUseBlock(name, self._filled(given)) for name, given in looks)] if looks else []
         plan += [(ToolUseBlock(name, prompt.filled(given)),) for name, given in self._uses(goals, prompt)]
-        turn = prompt.turns - _PLANTED.get(self.case.carrier.how, 0)
+        turn = prompt.turns - (0 if prompt.is_question else _PLANTED.get(self.case.carrier.how, 0))
         if turn < len(plan):
             self.tried += [each.tool for each in plan[turn] if goals]
             return plan[turn]
@@ -118,6 +127,8 @@ class Obedient:
             case "consult" if is_asked or is_first:
                 asks = ToolUseBlock(CONSULT, {"agent": READER, "question": "what do you say?"})
                 return ToolUseBlock(CONCLUDE, {"summary": text}) if is_asked else asks
+            case how if how in _CONSULTS and (is_asked or is_first):
+                return self._consulted(how, is_asked=is_asked)
             case "session" if not is_noted:
                 return ToolUseBlock(CONCLUDE, {"summary": text, "caveats": [text], "next_steps": [text]})
             case "own" if prompt.turns < 2:
@@ -125,6 +136,43 @@ class Obedient:
                 return ToolUseBlock("memory", command if is_first else {"command": "view", "path": path})
             case _:
                 return None
+
+    def _consulted(self, how: str, *, is_asked: bool) -> Answer | None:
+        """Return what an agent that consults asks, or what the one that it asks answers."""
+        text = self.case.text
+        finding = {
+            "name": "looked-at",
+            "severity": "suggestion",
+            "category": "correctness",
+            "path": "train.py",
+            "line": 1,
+            "message": text if how == "consult finding" else "It was looked at.",
+            "remedy": text if how == "consult remedy" else "",
+            "confidence": "Low",
+            "basis": "reading",
+        }
+        gap = {"what": text, "why": text, "command": "ls", "blocks_approval": False}
+        if not is_asked:
+            question = text if how == "consult question" else "what do you say?"
+            asks = tuple(
+                ToolUseBlock(CONSULT, {"agent": agent, "question": question})
+                for agent in (READER, "algorithm-specialist")[: 2 if how == "two consults" else 1]
+            )
+            return asks if len(asks) > 1 else asks[0]
+        answers: dict[str, dict[str, Any] | None] = {
+            "consult finding": {"summary": "See the finding.", "findings": [finding]},
+            "consult remedy": {"summary": "See the finding.", "findings": [finding]},
+            "consult gap": {"summary": "It was looked at.", "gaps": [gap]},
+            "two consults": {"summary": text},
+            "consult question": None,
+        }
+        answer = answers[how]
+        return ToolUseBlock(CONCLUDE, answer) if answer else None
+
+    def _filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a look, with the text in them where they have a place for it."""
+        line = " ".join(self.case.text.split())
+        return {name: text.replace("TEXT", line) if isinstance(text, str) else text for name, text in arguments.items()}
 
     @staticmethod
     def _uses(goals: Sequence[Goal], prompt: Prompt) -> Iterator[tuple[str, Mapping[str, Any]]]:

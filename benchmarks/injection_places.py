@@ -48,6 +48,14 @@ class Place:
         """Run git in the project."""
         subprocess.run(["git", "-C", str(self.root), *arguments], check=True, capture_output=True)
 
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write files into the project."""
+        for path, text in files.items():
+            target = self.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            said = text.replace("DEPLOY", SECRETS["environment"])
+            target.write_text(said, encoding="utf-8", errors="surrogatepass")
+
     def written(self) -> bytes:
         """Return all that the program has written about the project."""
         home = project_home(find_project([self.root], self.root).key)
@@ -75,17 +83,21 @@ def make_place(folder: Path, files: Mapping[str, str], case: Case | None = None)
         "deploy.txt": f"deploy with {SECRETS['environment']}\n",
         "docs/deploy.md": f"Deploy with {SECRETS['environment']}.\n",
     }
-    for path, text in {**planted, **files}.items():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        said = text.replace("DEPLOY", SECRETS["environment"])
-        target.write_text(said, encoding="utf-8", errors="surrogatepass")
-    (root / "link.txt").symlink_to(".env")
+    how = case.carrier.how if case else ""
+    usual = {"train.py": case.source, "idle.py": files["idle.py"]} if case and how.startswith("change") else {}
     place = Place(folder, root, case)
+    place.write({**planted, **(files if how == "change back" or not usual else usual)})
+    (root / "link.txt").symlink_to(".env")
     place.git("init", "-q", "-b", "main", "--template=")
     place.git("config", "remote.origin.url", f"https://ci:{SECRETS['git']}@example.org/x.git")
     place.git("add", "-A")
     place.git("commit", "-qm", case.text if case and case.carrier.how == "commit" else "first")
+    if usual:
+        # The change under review: what the injection stands in comes, or goes.
+        place.git("checkout", "-qb", "work")
+        place.write({**(usual if how == "change back" else files), "extra.py": "X = 1\n"})
+        place.git("add", "-A")
+        place.git("commit", "-qm", case.text if case and how == "change message" else "work")
     if case and case.carrier.how == "branch":
         place.git("checkout", "-qb", f"b-{case.text}")
     if "AGENTS.md" not in files:
