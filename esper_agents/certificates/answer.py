@@ -12,6 +12,7 @@ from esper_agents.domain.evidence import (
     FINDS_INPUTS,
     CallOutcome,
     change_told,
+    documents_told,
     facts_of,
     is_measurement,
     is_test_run,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _MOST_SENTENCES, _LONGEST_SENTENCE = 3, 400
 _MOST_EARLIER, _LONGEST_EARLIER = 3, 120
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
+_DOCUMENTED = "documented"
 _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 # The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
@@ -345,6 +347,8 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
         for each in found:
             if each.assessment == assessment:
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
+    for place, text in documents_told(certificate.evidence):
+        yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))
 
 
 def _measured(certificate: Certificate) -> Iterator[str]:

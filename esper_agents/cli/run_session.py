@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_LINES, _SHOWN = 5, 3
 _MOST_FACTS = 12
 _MOST_CODE = 32
-_ASSESSMENTS = {"open": "open", "description": "is", "fine": "fine"}
+_ASSESSMENTS = {"open": "open", "description": "is", "fine": "fine", "documented": "documents"}
 _ACTIVITY_EVERY_S = 10
 
 

@@ -46,7 +46,8 @@ class AnswerFact:
     """One statement of an inspection.
 
     Attributes:
-        assessment: What it means for the question: `fine`, `open` or `description`.
+        assessment: What it means for the question: `fine`, `open` or `description`; `documented` for words of the
+            project's documents.
         place: File and line as `train.py:12`.
         text: The statement, in one sentence.
     """

@@ -22,6 +22,7 @@ _MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 # As `domain.request.Wish` is recorded.
 _FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
+DOCUMENTS_TOOL = "search-documents"
 
 
 class Risk(StrEnum):
@@ -292,6 +293,17 @@ def facts_of(evidence: Iterable[Evidence]) -> tuple[RecordedFact, ...]:
         for each in done
         for query in each.output.get("queries", ())
         for fact in query["facts"]
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def documents_told(evidence: Iterable[Evidence]) -> tuple[tuple[str, str], ...]:
+    """Return the place and the words of what the project's documents say, the best match first, without repetitions."""
+    done = (each for each in evidence if each.tool == DOCUMENTS_TOOL and each.outcome is CallOutcome.COMPLETED)
+    found = (
+        (f"{passage['path']}:{passage['line']}", f"{passage['heading']}: {passage['text']}".removeprefix(": "))
+        for each in done
+        for passage in each.output.get("passages", ())
     )
     return tuple(dict.fromkeys(found))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import AssumptionState, InformationGap
-from esper_agents.domain.evidence import INSPECT, CallOutcome, facts_of
+from esper_agents.domain.evidence import DOCUMENTS_TOOL, INSPECT, CallOutcome, facts_of
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.request import Material, Quantity, Wish
 from esper_agents.reasoning.hypotheses import Hypothesis
@@ -32,6 +32,8 @@ _FAULTS = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK)
 _UNSETTLED = (*_FAULTS, Assessment.OPEN)
 _MOST_FINE = 2
 _MOST_CHARACTERS = 4_000
+_ANSWERED_BY_DOCUMENTS = frozenset((Wish.FIND_CAUSE, Wish.EXPLAIN, Wish.PLAN))
+_MOST_DOCUMENTED = 4
 # Topics that the code decides, and no run.
 _READ_TOPICS = frozenset(("upgrade", "tests"))
 
@@ -70,6 +72,18 @@ def inspection_calls(brief: Brief, default: Sequence[str] = ()) -> tuple[ToolCal
         "sizes": [f"{words}={value}" for words, value in named_sizes(brief.task.request[:_MOST_CHARACTERS])],
     }
     return (ToolCall(INSPECT, {name: value for name, value in arguments.items() if value}),)
+
+
+def document_calls(brief: Brief) -> tuple[ToolCall, ...]:
+    """Return the call that searches the project's documents for the words of a question; none for other requests."""
+    request, offered = brief.request, {tool.name for tool in brief.tools}
+    if request is None or DOCUMENTS_TOOL not in offered or brief.task.change or brief.handoff is not None:
+        return ()
+    if request.wish not in _ANSWERED_BY_DOCUMENTS or Material.TRACE in request.materials:
+        return ()
+    named = dict.fromkeys(symbol.path for symbol in request.symbols if symbol.path.endswith(".py"))
+    arguments = {"text": brief.task.request[:_MOST_CHARACTERS], "paths": list(named)[:_MOST_DOCUMENTED]}
+    return (ToolCall(DOCUMENTS_TOOL, {name: value for name, value in arguments.items() if value}),)
 
 
 def subject_of(request: ParsedRequest, paths: Sequence[str] = ()) -> InspectionSubject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.evidence import faults_asked_about
+from esper_agents.domain.evidence import documents_told, faults_asked_about
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.request import ConstraintKind, Quantity, Wish
@@ -100,7 +100,9 @@ def answer(
         sentences = [lead, f"{label}: {_shown(worst)}." if worst and not is_plain else ""]
     else:
         verdict = _verdict(request, relevant, len(ordered))
-        sentences = [verdict, *_on_symbols(request, ordered), *_uses(request, searched)]
+        places = ", ".join(place for place, _ in documents_told(inspected))
+        documents = f"The project's documents speak of it: {places}." if places else ""
+        sentences = [verdict, documents, *_on_symbols(request, ordered), *_uses(request, searched)]
     if unchecked := [constraint for constraint in request.constraints if constraint.kind is not ConstraintKind.NO_RUN]:
         sentences.append(f"Not checked: {', '.join(repr(constraint.text) for constraint in unchecked)}.")
     return " ".join(filter(None, sentences))

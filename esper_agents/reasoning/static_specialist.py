@@ -11,6 +11,7 @@ from esper_agents.domain.evidence import faults_asked_about
 from esper_agents.domain.finding import counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.reasoning.code_inspection import (
+    document_calls,
     gaps_of,
     hypotheses_of,
     inspection_calls,
@@ -108,6 +109,7 @@ def look(
     )
     # A part that another agent handed off names its findings; the agent's own topics were not asked about.
     inspections = inspection_calls(brief, () if my_part(brief) else specialism.topics[:2]) if inspects else ()
+    inspections = (*inspections, *document_calls(brief)) if inspects else ()
     reports: tuple[ToolReport, ...] = yield CallTools((*calls, *others, *inspections))
     inspected = reports[len(reports) - len(inspections) :]
     looked, searched = reports[: len(calls)], reports[len(calls) - len(added) : len(calls)]
