@@ -94,7 +94,7 @@ async def run_task(project: OpenProject, place: Place, reasoner: str, agreed: st
     paths = [place.root / "train.py"]
     if case and case.carrier.how == "task":
         paths += [place.root / file for file in case.carrier.files(case.text)]
-    is_change = bool(case) and case.carrier.how.startswith("change")
+    is_change = case is not None and case.carrier.how.startswith("change")
     task = project.tasks.create(
         case.request if case else "review this and run the tests" if agreed else "review this",
         () if is_change else paths,

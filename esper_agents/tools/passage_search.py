@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.tools.document_passages import Passage
+    from esper_agents.tools.document_sections import TextSection
 
 _WORD = re.compile(r"[^\W\d_][^\W_]*", re.UNICODE)
 _NAME = re.compile(r"[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
@@ -37,13 +37,13 @@ class FoundPassage:
         share: Weight of the shared words among those of the question, from 0 to 1.
     """
 
-    passage: Passage
+    passage: TextSection
     terms: tuple[str, ...]
     share: float
 
 
 def terms_of(text: str, stops: frozenset[str]) -> tuple[str, ...]:
-    """Return the words of a question without stop words; names are kept whole, and arguments of calls left out.
+    """Return the words of a question without stop words; names are kept whole, and arguments of calls are skipped.
 
     Args:
         text: The question.
@@ -56,7 +56,7 @@ def terms_of(text: str, stops: frozenset[str]) -> tuple[str, ...]:
     return tuple(found)[:_MOST_TERMS]
 
 
-def search(passages: Sequence[Passage], terms: Sequence[str], *, most: int = 3) -> tuple[FoundPassage, ...]:
+def search(passages: Sequence[TextSection], terms: Sequence[str], *, most: int = 3) -> tuple[FoundPassage, ...]:
     """Return the passages that answer a question, the best first.
 
     A word counts by how rare it is among the passages. Words match by their stem (the Porter stemmer of SQLite's
@@ -88,7 +88,7 @@ def is_in(term: str, line: str) -> bool:
     return term[: max(_SHORTEST, len(term) - 2)] in line.lower()
 
 
-def _holders(passages: Sequence[Passage], terms: Sequence[str]) -> dict[str, frozenset[int]]:
+def _holders(passages: Sequence[TextSection], terms: Sequence[str]) -> dict[str, frozenset[int]]:
     """Return the numbers of the passages that contain each word."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(

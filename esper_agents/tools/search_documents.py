@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tomllib
+from functools import cache
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk
 from esper_agents.errors import EvidenceError, UsageError
-from esper_agents.requests.vocabulary import request_words
 from esper_agents.review.source import ReviewSource, read
-from esper_agents.tools.document_passages import DOCUMENTS, Passage, passages_of
+from esper_agents.tools.document_sections import DOCUMENTS, TextSection, sections_of
 from esper_agents.tools.output_comparison import without
 from esper_agents.tools.passage_search import is_in, search, terms_of
 from esper_agents.tools.project_files import project_files
@@ -56,7 +58,7 @@ async def search_documents(context: ToolContext, text: str, paths: list[str] | N
 
 
 def _searched(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
-    passages: list[Passage] = []
+    passages: list[TextSection] = []
     records: dict[str, SourceFile] = {}
     names = [name for name in project_files(context) if name.endswith(DOCUMENTS) and not _NOT_DOCUMENTS.search(name)]
     for name in (*sorted(names, key=lambda each: (each.count("/"), each))[:_MOST_FILES], *paths):
@@ -68,7 +70,7 @@ def _searched(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
             continue
         source = read(file, name)
         if isinstance(source, ReviewSource):
-            passages += passages_of(name, without_keys(source.text))
+            passages += sections_of(name, without_keys(source.text))
             records[name] = source.record
     # The same text in two files is one passage, and lists of publications say nothing about the program.
     told = {each.text: each for each in reversed(passages) if not _REFERENCES.match(_plain(each.heading))}
@@ -79,9 +81,13 @@ def _searched(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
 
 
 def _terms(text: str) -> tuple[str, ...]:
-    table = request_words()
-    stops = frozenset(word for name in ("en", "de") for word in table["languages"][name])
-    return terms_of(text[:_MOST_CHARACTERS], stops | frozenset(table["documents"]["stops"]))
+    return terms_of(text[:_MOST_CHARACTERS], _stops())
+
+
+@cache
+def _stops() -> frozenset[str]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return frozenset(tomllib.loads(text)["stops"])
 
 
 def _shown(found: FoundPassage) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from esper_agents.errors import UsageError
-from esper_agents.tools.document_passages import passages_of
+from esper_agents.tools.document_sections import sections_of
 from esper_agents.tools.passage_search import search, terms_of
 
 pytestmark = pytest.mark.anyio
@@ -79,22 +79,22 @@ async def test_secrets_in_documents_are_not_shown(call, documented):
 
 
 def test_a_comment_in_a_code_block_is_no_heading():
-    headings = [each.heading for each in passages_of("README.md", README)]
+    headings = [each.heading for each in sections_of("README.md", README)]
     assert headings == ["Herons", "Dead codes", "Installation", "Logging"]
 
 
 def test_underlined_titles_are_headings_too():
     text = "Usage\n=====\n\nRun it.\n\nOptions\n-------\n\nNone.\n"
-    assert [(each.heading, each.line) for each in passages_of("index.rst", text)] == [("Usage", 1), ("Options", 6)]
+    assert [(each.heading, each.line) for each in sections_of("index.rst", text)] == [("Usage", 1), ("Options", 6)]
 
 
 def test_a_long_section_is_divided():
     text = "# Long\n" + "line\n" * 90
-    assert [(each.line, each.end_line) for each in passages_of("a.md", text)] == [(1, 40), (41, 80), (81, 91)]
+    assert [(each.line, each.end_line) for each in sections_of("a.md", text)] == [(1, 40), (41, 80), (81, 91)]
 
 
 def test_a_file_that_is_no_python_has_no_docstrings():
-    assert list(passages_of("broken.py", "def broken(:\n")) == []
+    assert list(sections_of("broken.py", "def broken(:\n")) == []
 
 
 def test_arguments_of_a_call_in_the_question_are_no_words_of_it():
@@ -102,7 +102,7 @@ def test_arguments_of_a_call_in_the_question_are_no_words_of_it():
 
 
 def test_words_match_by_their_stem():
-    passages = list(passages_of("a.md", "# Collapse\n\nThe codebook collapses.\n\n# Other\n\nNothing.\n"))
+    passages = list(sections_of("a.md", "# Collapse\n\nThe codebook collapses.\n\n# Other\n\nNothing.\n"))
     (found,) = search(passages, ["collapsing", "codebooks"])
     assert found.passage.heading == "Collapse"
     assert found.share == 1.0

@@ -19,7 +19,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TextSection:
     """A part of a document.
 
     Attributes:
@@ -37,23 +37,23 @@ class Passage:
     text: str
 
 
-def passages_of(path: str, text: str) -> Iterator[Passage]:
+def sections_of(path: str, text: str) -> Iterator[TextSection]:
     """Yield the passages of a file: sections of at most 40 lines, or the docstrings of a Python file.
 
     Args:
         path: The file, relative to the project.
         text: Its content; Python that cannot be parsed has no passages.
     """
-    yield from _docstrings(path, text) if path.endswith(".py") else _sections(path, text)
+    yield from _docstrings(path, text) if path.endswith(".py") else _of_headings(path, text)
 
 
-def _sections(path: str, text: str) -> Iterator[Passage]:
+def _of_headings(path: str, text: str) -> Iterator[TextSection]:
     lines = text.splitlines()
     for (first, heading), (end, _) in pairwise([(0, ""), *_headings(lines), (len(lines), "")]):
         for begin in range(first, end, _MOST_LINES):
             part = lines[begin : min(begin + _MOST_LINES, end)]
             if any(line.strip() for line in part):
-                yield Passage(path, begin + 1, begin + len(part), heading, "\n".join(part))
+                yield TextSection(path, begin + 1, begin + len(part), heading, "\n".join(part))
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -68,7 +68,7 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, str]]:
             yield number - 1, lines[number - 1].strip()
 
 
-def _docstrings(path: str, text: str) -> Iterator[Passage]:
+def _docstrings(path: str, text: str) -> Iterator[TextSection]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -78,4 +78,4 @@ def _docstrings(path: str, text: str) -> Iterator[Passage]:
             first = node.body[0]
             said = ast.get_docstring(node)
             if said:
-                yield Passage(path, first.lineno, first.end_lineno or first.lineno, node.name, said)
+                yield TextSection(path, first.lineno, first.end_lineno or first.lineno, node.name, said)
