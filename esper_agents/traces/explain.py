@@ -22,6 +22,7 @@ from esper_agents.traces import (  # noqa: F401 - register their facts
     program_facts,
     run_facts,
     shape_facts,
+    text_facts,
     value_facts,
 )
 from esper_agents.traces.facts import FACTS, FactContext
