@@ -13,6 +13,7 @@ from esper_agents.errors import UsageError
 from esper_agents.traces import (  # noqa: F401 - register their facts
     argument_facts,
     call_facts,
+    contract_facts,
     creation_facts,
     graph_facts,
     memory_facts,
