@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
@@ -159,15 +160,16 @@ def function_without_return(context: FactContext) -> TraceFact | None:
     for place in (node, statement):
         for _, value in values_of(place):
             end = tracer.last(value, scope)
-            if isinstance(end.node, ast.Call) and (result := _empty_function(tracer, end.node, end.scope)):
+            if isinstance(end.node, ast.Call) and (result := empty_function(tracer, end.node, end.scope)):
                 return result
         for call in (each for each in ast.walk(place) if isinstance(each, ast.Call)):
-            if result := _empty_function(tracer, call, scope):
+            if result := empty_function(tracer, call, scope):
                 return result
     return None
 
 
-def _empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> TraceFact | None:
+def empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> TraceFact | None:
+    """Return where the function of the project that a call runs gives None; None if it always returns a value."""
     known: tuple[str, FunctionNode] | None = None
     if isinstance(call.func, ast.Name):
         known = tracer.index.function_named(call.func.id, near=scope.path)
@@ -287,13 +289,82 @@ def joined_parts(context: FactContext) -> TraceFact | None:
         return None
     tracer, scope, node = found
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called_name(each) in {"cat", "stack"}]
-    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], ast.List | ast.Tuple):
+    if len(calls) != 1 or not calls[0].args:
+        return None
+    joined = tracer.last(calls[0].args[0], scope)
+    if not isinstance(joined.node, ast.List | ast.Tuple) or joined.depth:
         return None
     parts = []
-    for each in calls[0].args[0].elts:
-        origin = origin_text(tracer, each, scope)
+    for each in joined.node.elts:
+        origin = origin_text(tracer, each, joined.scope)
         parts.append(f"`{shown(ast.unparse(each))}`" + (f" ({origin})" if origin else ""))
     return TraceFact({"parts": ", ".join(parts)}) if any("(made at" in each for each in parts) else None
+
+
+@fact
+def fraction_value(context: FactContext) -> TraceFact | None:
+    """Return the value of the failing part that a division or a number with a point makes a float."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    fractions: dict[str, dict[str, str]] = {}
+    for name, value in values_of(node):
+        end = tracer.last(value, scope)
+        is_division = isinstance(end.node, ast.BinOp) and isinstance(end.node.op, ast.Div)
+        is_written = isinstance(end.node, ast.Constant) and isinstance(end.node.value, float)
+        if (is_division or is_written) and not end.depth:
+            change = ast.unparse(end.node).replace(" / ", " // ") if is_division else ""
+            values = {"name": name, "fraction": shown(end.text), "fraction_at": str(place_of(end))}
+            fractions.setdefault(
+                values["fraction_at"], values | ({"change": change} if change.count("//") == 1 else {})
+            )
+    if len(fractions) != 1:
+        return None
+    ((_, values),) = fractions.items()
+    path, _, line = values["fraction_at"].rpartition(":")
+    return TraceFact(values, Location(path, int(line)) if path.endswith(".py") else None)
+
+
+@fact
+def attention_without_batch_first(context: FactContext) -> TraceFact | None:
+    """Return the failing attention that takes the batch as dimension 1, and the sizes that query and key have there."""
+    found, numbers = failing_node(context), re.findall(r"\d+", context.groups.get("shape", ""))
+    if found is None or len(numbers) != 3:  # noqa: PLR2004 - length, batch times heads, size of a head
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        made = tracer.last(call.func, scope) if isinstance(call.func, ast.Name | ast.Attribute) else None
+        if made is None or not isinstance(made.node, ast.Call) or called_name(made.node) != "MultiheadAttention":
+            continue
+        heads = call_argument(made.node, 1, "num_heads")
+        number = number_of(tracer, heads, made.scope) if heads is not None else None
+        first = call_argument(made.node, 9, "batch_first")
+        if (first is not None and ast.unparse(first) != "False") or not number:
+            return None
+        length, joined, size = map(int, numbers)
+        elements = int(context.groups.get("size", 0))
+        if joined % number or elements % (length * size * number):
+            return None
+        values = {"attention": ast.unparse(call.func), "attention_at": str(place_of(made)), "made": shown(made.text)}
+        values |= {"query_batch": str(joined // number), "key_batch": str(elements // (length * size * number))}
+        return TraceFact({**values, "key_length": str(length)}, place_of(made))
+    return None
+
+
+@fact
+def argument_made(context: FactContext) -> TraceFact | None:
+    """Return where the first argument of the only call of the failing part is made, outside of the failing line."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [node] if isinstance(node, ast.Call) else [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    if len(calls) != 1 or not calls[0].args:
+        return None
+    origin = origin_text(tracer, calls[0].args[0], scope)
+    values = {"input": ast.unparse(calls[0].args[0]), "input_origin": origin}
+    return TraceFact(values) if origin and str(context.frames[0].location) not in origin else None
 
 
 @fact
