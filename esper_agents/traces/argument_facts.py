@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
-from esper_agents.traces.scopes import FunctionNode, statement_at
+from esper_agents.traces.scopes import FunctionNode, enclosing_class, statement_at
 from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
 from esper_agents.traces.written_numbers import number_of
 
@@ -213,7 +213,13 @@ def none_origin(context: FactContext) -> TraceFact | None:
         return None
     ((name, end),) = none.items()
     statement = statement_at(tracer.index.tree(end.scope.path), end.line)
-    text = shown(ast.unparse(statement).splitlines()[0])
+    text = f"`{shown(ast.unparse(statement).splitlines()[0])}`"
+    if isinstance(statement, FunctionNode):
+        owner = enclosing_class(tracer.index.tree(end.scope.path), end.line)
+        callee = owner.name if owner is not None and statement.name == "__init__" else statement.name
+        calls = tracer.index.calls_of(callee)
+        called = f", and {calls[0][0]}:{calls[0][1].lineno} does not pass it" if len(calls) == 1 else ""
+        text = f"the default of an argument of `{callee}`{called}"
     return TraceFact({"none": name, "none_text": text, "none_at": str(place_of(end))}, place_of(end))
 
 

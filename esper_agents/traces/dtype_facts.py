@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.traces.facts import TraceFact, fact
 from esper_agents.traces.program_index import called_name, place_of
-from esper_agents.traces.value_facts import failing_node, shown
+from esper_agents.traces.value_facts import failing_node, shown, target_and_outputs, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,6 +163,36 @@ def float_mask(context: FactContext) -> TraceFact | None:
     for mask in masks:
         if (decided := deciding_step(tracer, mask, scope)) is not None and decided[1] != "bool":
             return TraceFact(_values(mask, *decided))
+    return None
+
+
+@fact
+def double_operand(context: FactContext) -> TraceFact | None:
+    """Return the only value of the failing part that a line makes float64."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    doubles: dict[str, dict[str, str]] = {}
+    for _, value in values_of(node):
+        if (decided := deciding_step(tracer, value, scope)) is not None and decided[1] == "float64":
+            values = _values(value, *decided)
+            doubles.setdefault(values["decided_at"], values)
+    return TraceFact(next(iter(doubles.values()))) if len(doubles) == 1 else None
+
+
+@fact
+def float_target(context: FactContext) -> TraceFact | None:
+    """Return the target of the failing loss if a line makes it a tensor of floats."""
+    found, target = failing_node(context), target_and_outputs(context)
+    if found is None or target is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and len(each.args) > 1):
+        if ast.unparse(call.args[1]) == target.values["target"]:
+            decided = deciding_step(tracer, call.args[1], scope)
+            if decided is not None and decided[1].startswith(("float", "bfloat")):
+                return TraceFact({**target.values, **_values(call.args[1], *decided)})
     return None
 
 

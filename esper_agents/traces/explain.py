@@ -18,6 +18,7 @@ from esper_agents.traces import (  # noqa: F401 - register their facts
     dtype_facts,
     graph_facts,
     memory_facts,
+    name_facts,
     object_facts,
     operand_facts,
     origin_facts,
@@ -27,6 +28,7 @@ from esper_agents.traces import (  # noqa: F401 - register their facts
     shape_facts,
     text_facts,
     value_facts,
+    way_facts,
 )
 from esper_agents.traces.facts import FACTS, FactContext
 from esper_agents.traces.families import (

@@ -1,0 +1,121 @@
+"""Facts about functions of the project on the way of a value: cuts of its graph and writes into it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.finding import Location
+from esper_agents.traces.dataflow import assignments, cut_off, loaded_names
+from esper_agents.traces.facts import TraceFact, fact, method_calls, tree_of
+from esper_agents.traces.graph_facts import KEEPS_OUTPUT, out_of_place
+from esper_agents.traces.program_index import called_name, own_nodes, returned_values
+from esper_agents.traces.run_facts import functions_on_the_way
+from esper_agents.traces.scopes import FunctionNode, parameters_of, statement_at
+from esper_agents.traces.value_facts import shown, tracer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from esper_agents.traces.facts import FactContext
+    from esper_agents.traces.origins import OriginTracer
+
+_CONSTANTS = frozenset(("self", "torch", "nn", "F", "math", "np"))
+
+
+@fact
+def cut_on_the_way(context: FactContext) -> TraceFact | None:
+    """Return the line of a function behind the loss through which all of its result loses its graph."""
+    for frame in context.frames:
+        tracer = tracer_of(context)
+        calls = list(method_calls(statement_at(tree_of(context, frame), frame.location.line), "backward"))
+        if not calls or not isinstance(calls[0].func, ast.Attribute):
+            continue
+        scope = tracer.index.scope_at(frame.location)
+        for path, function in functions_on_the_way(tracer, calls[0].func.value, scope):
+            if (found := _cut_of(function)) is not None:
+                value, cut = found
+                place = Location(path, value.lineno)
+                values = {"cut_line": shown(ast.unparse(value)), "cut": cut, "cut_at": str(place)}
+                return TraceFact({**values, "maker": function.name}, place)
+    return None
+
+
+def _cut_of(function: FunctionNode) -> tuple[ast.expr, str] | None:
+    """Return the only value that cuts the result of a function off from all of its arguments."""
+    returned = returned_values(function)
+    if len(returned) != 1:
+        return None
+    cuts: list[tuple[ast.expr, str]] = []
+    known = list(assignments(function))
+    pending, seen = [returned[0]], set[str]()
+    while pending:
+        value = pending.pop()
+        if cut := cut_off(value):
+            cuts.append((value, cut))
+            continue
+        names = loaded_names(value) - seen
+        seen |= names
+        if names & set(parameters_of(function)) - _CONSTANTS or any(name.startswith("self.") for name in names):
+            return None
+        pending += [each for stored, each, _ in known if stored & names]
+    return cuts[0] if len(cuts) == 1 and cuts[0][1].startswith(".") else None
+
+
+@fact
+def output_changed_in_callee(context: FactContext) -> TraceFact | None:
+    """Return the line of a function that changes its argument in place, which the operation of the message made."""
+    operation = re.sub(r"(?<!^)(?=[A-Z])", "_", context.groups.get("node", "").removesuffix("Backward")).lower()
+    if context.sources is None or operation not in KEEPS_OUTPUT:
+        return None
+    tracer = tracer_of(context)
+    found: dict[Location, TraceFact] = {}
+    for path in tracer.index.paths:
+        for function in (each for each in ast.walk(tracer.index.tree(path)) if isinstance(each, FunctionNode)):
+            for write, name in _writes_into_arguments(function):
+                if (kept := _made_by(tracer, function, name, operation)) is None:
+                    continue
+                text = ast.unparse(write)
+                place = Location(path, write.lineno)
+                values = {"name": name, "operation": operation, "kept_at": kept[0], "write": shown(text)}
+                values |= {"call": kept[1], "call_at": kept[2], "maker": function.name, "rewrite": out_of_place(text)}
+                found[place] = TraceFact(values, place)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _writes_into_arguments(function: FunctionNode) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements that change an argument in place before the function gives its name another value."""
+    names = {name for name in parameters_of(function) if name != "self"}
+    first = {
+        name: min(line for stored, _, line in assignments(function) if name in stored)
+        for name in names
+        if any(name in stored for stored, _, _ in assignments(function))
+    }
+    for node in own_nodes(function):
+        name, line = "", getattr(node, "lineno", 0)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            is_write = isinstance(called, ast.Attribute) and re.fullmatch(r"[a-z]\w*[a-z0-9]_", called.attr)
+            name = called.value.id if is_write and isinstance(called.value, ast.Name) else ""
+        if name in names and isinstance(node, ast.stmt) and line <= first.get(name, line):
+            yield node, name
+
+
+def _made_by(tracer: OriginTracer, function: FunctionNode, name: str, operation: str) -> tuple[str, str, str] | None:
+    """Return where an operation makes the argument of the only call of a function, and that call."""
+    calls = tracer.index.calls_of(function.name)
+    if len(calls) != 1:
+        return None
+    path, call = calls[0]
+    scope = tracer.index.scope_of(call, path)
+    passed = dict(zip([each for each in parameters_of(function) if each != "self"], call.args, strict=False))
+    passed |= {each.arg: each.value for each in call.keywords if each.arg}
+    if name not in passed:
+        return None
+    for step in tracer.chain(passed[name], scope):
+        if isinstance(step.node, ast.Call) and called_name(step.node) == operation:
+            return f"{step.scope.path}:{step.line}", shown(ast.unparse(call)), f"{path}:{call.lineno}"
+    return None

@@ -1,0 +1,132 @@
+"""Lines in other functions that cut the graph, write into an argument, or leave a name without a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.traces.printed_traces import explain_printed
+
+_MEASURE = """\
+def gap(left, right):
+    apart = (left - right).detach().abs()
+    return apart.mean()
+"""
+_FIT = """\
+from measure import gap
+
+
+def fit(model, rows, wanted):
+    loss = gap(model(rows), wanted)
+    loss.backward()
+"""
+_NO_GRAPH = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
+
+
+def test_a_detach_in_the_function_of_the_loss_is_the_line_to_change(tmp_path):
+    frames = [("fit.py", "loss.backward()", "fit", "")]
+    explained = explain_printed(tmp_path, {"measure.py": _MEASURE, "fit.py": _FIT}, frames, _NO_GRAPH)
+    assert str(explained.location) == "measure.py:2"
+    assert "fit.py:6" in explained.answer
+
+
+def test_a_detach_beside_a_value_with_a_graph_is_not_blamed(tmp_path):
+    measure = _MEASURE.replace("apart.mean()", "(apart * left).mean()")
+    frames = [("fit.py", "loss.backward()", "fit", "")]
+    explained = explain_printed(tmp_path, {"measure.py": measure, "fit.py": _FIT}, frames, _NO_GRAPH)
+    assert "measure.py:2" not in explained.answer
+
+
+_HELPER = "def shift(values):\n    values -= values.mean()\n    return values\n"
+_NET = """\
+import torch
+from helper import shift
+
+
+def run(one, two, rows):
+    hidden = torch.sigmoid(one(rows))
+    two(shift(hidden)).sum().backward()
+"""
+_WRITTEN = (
+    "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [5, 8]], which is output 0 of SigmoidBackward0, is at version 1; expected version 0"
+)
+
+
+def test_a_function_that_writes_into_its_argument_is_the_line_to_change(tmp_path):
+    frames = [("net.py", "two(shift(hidden)).sum().backward()", "run", "")]
+    explained = explain_printed(tmp_path, {"helper.py": _HELPER, "net.py": _NET}, frames, _WRITTEN)
+    assert str(explained.location) == "helper.py:2"
+    assert "sigmoid at net.py:6" in explained.answer
+
+
+@pytest.mark.parametrize(
+    "change", [("values -= ", "values = values - "), ("    values -=", "    values = values * 1\n    values -=")]
+)
+def test_a_function_that_writes_into_its_own_value_is_not_blamed(tmp_path, change):
+    frames = [("net.py", "two(shift(hidden)).sum().backward()", "run", "")]
+    explained = explain_printed(tmp_path, {"helper.py": _HELPER.replace(*change), "net.py": _NET}, frames, _WRITTEN)
+    assert "helper.py" not in explained.answer
+
+
+def test_an_argument_that_the_only_caller_leaves_at_none_names_both_lines(tmp_path):
+    files = {
+        "loop.py": "class Loop:\n    def __init__(self, plan=None):\n        self.plan = plan\n\n"
+        "    def run(self):\n        self.plan.step()\n",
+        "main.py": "from loop import Loop\n\nLoop().run()\n",
+    }
+    frames = [("main.py", "Loop().run()", "<module>", ""), ("loop.py", "self.plan.step()", "run", "")]
+    explained = explain_printed(tmp_path, files, frames, "AttributeError: 'NoneType' object has no attribute 'step'")
+    assert "loop.py:2 makes it so" in explained.answer
+    assert "main.py:3 does not pass it" in explained.answer
+
+
+def test_a_layer_size_is_followed_through_the_attribute_of_another_file(tmp_path):
+    files = {
+        "trunk.py": "from torch import nn\n\n\nclass Trunk(nn.Module):\n    def __init__(self, width):\n"
+        "        super().__init__()\n        self.outputs = width\n",
+        "net.py": "from torch import nn\nfrom trunk import Trunk\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.trunk = Trunk(16)\n"
+        "        self.head = nn.Linear(self.trunk.outputs + 2, 4)\n\n    def forward(self, rows):\n"
+        "        return self.head(self.trunk(rows))\n",
+    }
+    frames = [("net.py", "return self.head(self.trunk(rows))", "forward", "self.head(self.trunk(rows))")]
+    error = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x66 and 18x4)"
+    explained = explain_printed(tmp_path, files, frames, error)
+    assert "`self.trunk.outputs` is `width` (trunk.py:7), which is `16` (net.py:8)" in explained.answer
+
+
+def test_a_name_that_only_a_loop_assigns_names_the_loop(tmp_path):
+    text = "def fit(rows):\n    for row in rows:\n        loss = row\n    return loss\n"
+    error = "UnboundLocalError: cannot access local variable 'loss' where it is not associated with a value"
+    explained = explain_printed(tmp_path, {"fit.py": text}, [("fit.py", "return loss", "fit", "")], error)
+    assert "only fit.py:3 assigns" in explained.answer
+    assert "fit.py:2" in explained.answer
+
+
+def test_a_division_by_an_empty_length_names_what_it_counts(tmp_path):
+    text = "from torch.utils.data import DataLoader\n\nloader = DataLoader(list(range(0)))\nmean = 1.0 / len(loader)\n"
+    frames = [("fit.py", "mean = 1.0 / len(loader)", "<module>", "")]
+    explained = explain_printed(tmp_path, {"fit.py": text}, frames, "ZeroDivisionError: float division by zero")
+    assert "`loader` is empty" in explained.answer
+
+
+def test_a_called_name_that_holds_a_value_names_the_assignment(tmp_path):
+    text = "def measure(rows):\n    total = rows.sum()\n    return total(rows)\n"
+    frames = [("fit.py", "return total(rows)", "measure", "total(rows)")]
+    explained = explain_printed(tmp_path, {"fit.py": text}, frames, "TypeError: 'Tensor' object is not callable")
+    assert "fit.py:2" in explained.answer
+
+
+def test_a_target_that_is_made_of_floats_is_followed_to_the_dataset(tmp_path):
+    files = {
+        "rows.py": "import torch\nfrom torch.utils.data import Dataset\n\n\nclass Rows(Dataset):\n"
+        "    def __getitem__(self, at):\n        kind = torch.tensor(self.kinds[at], dtype=torch.float32)\n"
+        "        return self.data[at], kind\n",
+        "fit.py": "from rows import Rows\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n\n"
+        "model, criterion = nn.Linear(6, 3), nn.CrossEntropyLoss()\n"
+        "for data, kinds in DataLoader(Rows(), batch_size=4):\n    loss = criterion(model(data), kinds)\n",
+    }
+    frames = [("fit.py", "loss = criterion(model(data), kinds)", "<module>", "criterion(model(data), kinds)")]
+    error = "RuntimeError: expected scalar type Long but found Float"
+    explained = explain_printed(tmp_path, files, frames, error)
+    assert "float32 since rows.py:7" in explained.answer
