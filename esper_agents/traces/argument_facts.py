@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import prod
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
@@ -371,6 +372,59 @@ def argument_made(context: FactContext) -> TraceFact | None:
     origin = origin_text(tracer, calls[0].args[0], scope)
     values = {"input": ast.unparse(calls[0].args[0]), "input_origin": origin}
     return TraceFact(values) if origin and str(context.frames[0].location) not in origin else None
+
+
+@fact
+def floor_division_in_view(context: FactContext) -> TraceFact | None:
+    """Return the size of the failing view that a division rounds down, if the number of elements proves it."""
+    found, numbers = (
+        failing_node(context),
+        [int(each) for each in re.findall(r"-?\d+", context.groups.get("shape", ""))],
+    )
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        if called_name(call) not in {"view", "reshape"} or len(call.args) != len(numbers):
+            continue
+        pairs = list(zip(call.args, numbers, strict=True))
+        rounded = [each for each in pairs if isinstance(each[0], ast.BinOp) and isinstance(each[0].op, ast.FloorDiv)]
+        if len(rounded) != 1 or -1 in numbers or rounded[0][1] < 1:
+            continue
+        quotient = rounded[0][0]
+        others = prod(numbers) // rounded[0][1]
+        if not others or int(context.groups["size"]) % others == 0 or not isinstance(quotient, ast.BinOp):
+            continue
+        number, origin = number_of(tracer, quotient.right, scope), tracer.last(quotient.right, scope)
+        values = {"quotient": ast.unparse(quotient), "others": str(others), "dividend": ast.unparse(quotient.left)}
+        values |= {"divisor": ast.unparse(quotient.right), "divisor_from": ""}
+        if number is not None and origin.node is not quotient.right:
+            values["divisor_from"] = f", which is {number} at {place_of(origin)}"
+        return TraceFact(values)
+    return None
+
+
+@fact
+def object_of_attribute(context: FactContext) -> TraceFact | None:
+    """Return the object before the attribute of the message, with where it is made, and the change for its elements."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    name, kind = context.groups.get("attribute", ""), context.groups.get("model", "")
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.value, ast.Name | ast.Attribute):
+            owner = ast.unparse(each.value)
+            line = statement_at(tracer.index.tree(scope.path), each.lineno)
+            calls = (part for part in ast.walk(line) if isinstance(part, ast.Call))
+            call = next((call for call in calls if ast.unparse(call.func) == ast.unparse(each)), None)
+            done = f"value.{name}" + (f"({', '.join(map(ast.unparse, call.args))})" if call is not None else "")
+            values = {"owner": owner, "each": f"[{done} for value in {owner}]"}
+            if kind == "dict":
+                values["each"] = f"{{name: {done} for name, value in {owner}.items()}}"
+            origin = origin_text(tracer, each.value, scope)
+            return TraceFact(values | ({"owner_from": origin} if origin else {}))
+    return None
 
 
 @fact

@@ -242,7 +242,8 @@ def _explanation(
     location = first.location or (located.frames[0].location if located.frames else None)
     standard = _standard_values(located, location)
     values = {**first.values, **standard}
-    rest = [] if decided else fitting[1:]
+    is_open = not decided or first.cause.is_candidate
+    rest = [each for each in fitting if each is not first and not each.is_decided] if is_open else []
     alternatives = tuple(
         _filled(f"{each.cause.answer} {each.cause.tell}".strip(), {**each.values, **standard}) for each in rest
     )
@@ -260,7 +261,7 @@ def _explanation(
         fix=_filled(first.cause.fix, values),
         why=_filled(found.family.why, values),
         location=location,
-        is_certain=bool(decided) or not rest,
+        is_certain=(not is_open or not rest) and not first.cause.is_candidate,
         alternatives=alternatives,
         frames=_frame_lines(located),
         also=first.also,

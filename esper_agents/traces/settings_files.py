@@ -171,9 +171,10 @@ def _constant(node: Any, path: str) -> object:
     """Return the value that YAML or JSON reads from a scalar; None for null, dates and others."""
     if path.endswith(".json") and node.style is None:
         try:
-            return json.loads(node.value)
+            value = json.loads(node.value)
         except ValueError:
             return None
+        return value if isinstance(value, int | float) else None
     kind = _SCALARS.get(node.tag.rpartition(":")[2])
     if kind is bool:
         return str(node.value).lower() in {"true", "yes", "on"}

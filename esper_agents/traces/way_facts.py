@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.dataflow import assignments, cut_off, loaded_names
+from esper_agents.traces.dataflow import NO_GRAPH, assignments, cut_off, loaded_names
 from esper_agents.traces.facts import TraceFact, fact, method_calls, tree_of
 from esper_agents.traces.graph_facts import KEEPS_OUTPUT, out_of_place
 from esper_agents.traces.program_index import called_name, own_nodes, returned_values
@@ -119,3 +119,45 @@ def _made_by(tracer: OriginTracer, function: FunctionNode, name: str, operation:
         if isinstance(step.node, ast.Call) and called_name(step.node) == operation:
             return f"{step.scope.path}:{step.line}", shown(ast.unparse(call)), f"{path}:{call.lineno}"
     return None
+
+
+@fact
+def kept_with_graph(context: FactContext) -> TraceFact | None:
+    """Return the only line of the project that keeps values with their graph in an attribute between calls."""
+    if context.sources is None:
+        return None
+    tracer = tracer_of(context)
+    found: dict[Location, TraceFact] = {}
+    for path in tracer.index.paths:
+        for owner in (each for each in ast.walk(tracer.index.tree(path)) if isinstance(each, ast.ClassDef)):
+            for node, name in _kept(owner):
+                text = shown(ast.unparse(node))
+                place = Location(path, node.lineno)
+                found[place] = TraceFact({"name": name, "kept_line": text, "kept_at": str(place)}, place)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _kept(owner: ast.ClassDef) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements that compute an attribute of tensors from itself, or add to a list that is summed."""
+    text = ast.unparse(owner)
+    for method in (each for each in owner.body if isinstance(each, FunctionNode) and each.name != "__init__"):
+        if any("no_grad" in ast.unparse(each) or "inference" in ast.unparse(each) for each in method.decorator_list):
+            continue
+        for node in own_nodes(method):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+                name = ast.unparse(node.targets[0])
+                is_tensor = re.search(rf"{re.escape(name)} = torch\.|register_buffer\('{name[5:]}'", text)
+                if name in loaded_names(node.value) and is_tensor and not NO_GRAPH.search(ast.unparse(node.value)):
+                    yield node, name
+            elif (
+                isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called_name(node.value) == "append"
+            ):
+                name = ast.unparse(getattr(node.value.func, "value", node.value.func))
+                is_summed = re.search(rf"(?:\bsum|torch\.(?:stack|cat))\({re.escape(name)}\b", text)
+                is_emptied = f"{name}.clear()" in text or text.count(f"{name} = ") > 1
+                if name.startswith("self.") and is_summed and not is_emptied and not _has_no_graph(node.value):
+                    yield node, name
+
+
+def _has_no_graph(call: ast.Call) -> bool:
+    return any(NO_GRAPH.search(ast.unparse(each)) for each in call.args)

@@ -130,3 +130,87 @@ def test_a_target_that_is_made_of_floats_is_followed_to_the_dataset(tmp_path):
     error = "RuntimeError: expected scalar type Long but found Float"
     explained = explain_printed(tmp_path, files, frames, error)
     assert "float32 since rows.py:7" in explained.answer
+
+
+_NORM = """\
+import torch
+
+
+class Norm(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.mean = torch.zeros(size)
+
+    def forward(self, rows):
+        self.mean = 0.9 * self.mean + 0.1 * rows.mean(0)
+        return rows - self.mean
+"""
+_TWICE = "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors"
+
+
+@pytest.mark.parametrize(("value", "is_named"), [("rows.mean(0)", True), ("rows.detach().mean(0)", False)])
+def test_the_only_attribute_that_keeps_its_graph_is_a_candidate(tmp_path, value, is_named):
+    main = (
+        "from norm import Norm\n\nnet = Norm(3)\nfor rows in batches:\n    loss = net(rows).sum()\n"
+        "    loss.backward()\n"
+    )
+    files = {"norm.py": _NORM.replace("rows.mean(0)", value), "main.py": main}
+    explained = explain_printed(tmp_path, files, [("main.py", "loss.backward()", "<module>", "")], _TWICE)
+    assert ("norm.py:10" in explained.answer) is is_named
+    assert not explained.is_certain
+    assert explained.alternatives
+
+
+def test_images_without_channel_dimension_are_a_candidate_with_the_line_that_makes_them(tmp_path):
+    text = (
+        "import torch\nfrom torch import nn\n\nlayer = nn.Conv2d(1, 4, 3)\n"
+        "images = torch.stack([torch.rand(28, 28)] * 6)\n"
+        "print(layer(images))\n"
+    )
+    error = (
+        "RuntimeError: Given groups=1, weight of size [4, 1, 3, 3], expected input[1, 6, 28, 28] to have 1 channels, "
+        "but got 6 channels instead"
+    )
+    frames = [("net.py", "print(layer(images))", "<module>", "layer(images)")]
+    explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
+    assert "6 is the batch size if the images have no channel dimension" in explained.answer
+    assert "net.py:5" in explained.answer
+    assert not explained.is_certain
+
+
+def test_a_batch_that_is_a_dictionary_gets_the_change_for_its_tensors(tmp_path):
+    text = "batch = {'left': left}\nbatch = batch.to(device)\n"
+    frames = [("fit.py", "batch = batch.to(device)", "<module>", "batch.to")]
+    error = "AttributeError: 'dict' object has no attribute 'to'"
+    explained = explain_printed(tmp_path, {"fit.py": text}, frames, error)
+    assert "{name: value.to(device) for name, value in batch.items()}" in explained.fix
+
+
+def test_the_tuple_of_a_recurrent_layer_names_the_line_that_returns_it(tmp_path):
+    files = {
+        "encoder.py": "from torch import nn\n\n\nclass Encoder(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.rnn = nn.GRU(4, 8)\n\n    def forward(self, steps):\n"
+        "        return self.rnn(steps)\n",
+        "net.py": "from encoder import Encoder\nfrom torch import nn\n\nencoder, head = Encoder(), nn.Linear(8, 2)\n"
+        "\n\ndef run(steps):\n    hidden = encoder(steps)\n    return head(hidden)\n",
+    }
+    frames = [("net.py", "return head(hidden)", "run", "head(hidden)")]
+    error = "TypeError: linear(): argument 'input' (position 1) must be Tensor, not tuple"
+    explained = explain_printed(tmp_path, files, frames, error)
+    assert "encoder.py:10" in explained.answer
+
+
+@pytest.mark.parametrize(("elements", "is_named"), [(420, True), (392, False)])
+def test_a_view_whose_size_is_rounded_down_names_the_divisor_in_the_settings(tmp_path, elements, is_named):
+    text = (
+        "import yaml\n\n\ndef split(rows, width, heads):\n    return rows.view(2, 7, heads, width // heads)\n\n\n"
+        "settings = yaml.safe_load(open('net.yaml'))\nsplit(rows, settings['width'], settings['heads'])\n"
+    )
+    frames = [
+        ("net.py", "split(rows, settings['width'], settings['heads'])", "<module>", ""),
+        ("net.py", "return rows.view(2, 7, heads, width // heads)", "split", "rows.view(2, 7, heads, width // heads)"),
+    ]
+    error = f"RuntimeError: shape '[2, 7, 4, 7]' is invalid for input of size {elements}"
+    files = {"net.py": text, "net.yaml": "width: 30\nheads: 4\n"}
+    explained = explain_printed(tmp_path, files, frames, error)
+    assert ("4 at net.yaml:2" in explained.answer) is is_named
