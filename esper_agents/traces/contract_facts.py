@@ -212,7 +212,7 @@ def _called_names(context: FactContext) -> set[str]:
     if found is None:
         return set()
     tracer, scope, node = found
-    imported = {}
+    imported: dict[str, str] = {}
     for each in ast.walk(tracer.index.tree(scope.path)):
         if isinstance(each, ast.Import):
             imported |= {alias.asname: alias.name for alias in each.names if alias.asname}

@@ -51,7 +51,7 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
             "argument": f"`{layer.argument}`" if is_first else layer.argument,
             "change": size_change(layer, size, wanted),
         }
-        if path := _size_path(tracer_of(context), layer, parameter):
+        if path := _size_path(tracer_of(context), layer, parameter, int(size) if size else None):
             values["size_from"] = path
         if joined := _joined(statement_at(context.sources.tree(frame.location.path), frame.location.line)):
             values["joined"] = f"`{joined}` adds up the channels of its parts"
@@ -59,13 +59,16 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
     return None
 
 
-def _size_path(tracer: OriginTracer, layer: CalledLayer, parameter: str) -> str:
+def _size_path(tracer: OriginTracer, layer: CalledLayer, parameter: str, expected: int | None) -> str:
     """Return how the names in the size that a layer is created with get their values; empty if they are written there.
+
+    Of a loop over sizes the first one counts, so that more than one step is certain only if the number is right.
 
     Args:
         tracer: The program.
         layer: The layer.
         parameter: Parameter of the layer that holds the size.
+        expected: The size in the failed run; None if it is not known.
     """
     tree = tracer.index.tree(layer.place.path)
     calls = [each for each in ast.walk(statement_at(tree, layer.place.line)) if isinstance(each, ast.Call)]
@@ -73,14 +76,15 @@ def _size_path(tracer: OriginTracer, layer: CalledLayer, parameter: str) -> str:
     size = argument_of(made, 0, parameter) if made is not None else None
     if size is None:
         return ""
-    scope, told = tracer.index.scope_at(layer.place), []
+    scope, paths = tracer.index.scope_at(layer.place), []
+    most = _MOST_STEPS if expected is not None and number_of(tracer, size, scope) == expected else 1
     names = [each for each in ast.walk(size) if isinstance(each, ast.Name | ast.Attribute)]
     inner = {id(each.value) for each in names if isinstance(each, ast.Attribute)}
     for name in (each for each in names if id(each) not in inner):
-        steps = [step for step in tracer.chain(name, scope)[1:] if not step.depth][:_MOST_STEPS]
+        steps = [step for step in tracer.chain(name, scope)[1:] if not step.depth][:most]
         parts = [f"`{shown(step.text)}` ({place_of(step)})" for step in steps]
-        told += [f"`{ast.unparse(name)}` is {', which is '.join(parts)}"] if parts else []
-    return "; ".join(told)
+        paths += [f"`{ast.unparse(name)}` is {', which is '.join(parts)}"] if parts else []
+    return "; ".join(paths)
 
 
 def _joined(statement: ast.AST) -> str:

@@ -97,9 +97,9 @@ def _writes_into_arguments(function: FunctionNode) -> Iterator[tuple[ast.stmt, s
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             name = node.target.id
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            called = node.value.func
-            is_write = isinstance(called, ast.Attribute) and re.fullmatch(r"[a-z]\w*[a-z0-9]_", called.attr)
-            name = called.value.id if is_write and isinstance(called.value, ast.Name) else ""
+            match node.value.func:
+                case ast.Attribute(value=ast.Name(id=owner), attr=method) if re.fullmatch(r"[a-z]\w*[a-z0-9]_", method):
+                    name = owner
         if name in names and isinstance(node, ast.stmt) and line <= first.get(name, line):
             yield node, name
 

@@ -214,3 +214,16 @@ def test_a_view_whose_size_is_rounded_down_names_the_divisor_in_the_settings(tmp
     files = {"net.py": text, "net.yaml": "width: 30\nheads: 4\n"}
     explained = explain_printed(tmp_path, files, frames, error)
     assert ("4 at net.yaml:2" in explained.answer) is is_named
+
+
+def test_a_size_that_a_loop_sets_is_followed_one_step_only(tmp_path):
+    text = (
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, widths=(8, 16)):\n"
+        "        super().__init__()\n        for width in widths:\n            self.size = width\n"
+        "        self.head = nn.Linear(self.size, 4)\n\n    def forward(self, rows):\n        return self.head(rows)\n"
+    )
+    frames = [("net.py", "return self.head(rows)", "forward", "self.head(rows)")]
+    error = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x64 and 16x4)"
+    explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
+    assert "`self.size` is `width` (net.py:8)." in explained.answer
+    assert "is `8`" not in explained.answer
