@@ -17,7 +17,9 @@ from esper_agents.traces.written_numbers import number_of
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
     from esper_agents.traces.origins import OriginTracer
-    from esper_agents.traces.program_index import CodeScope
+    from esper_agents.traces.program_index import CodeScope, OriginValue
+
+_MOST_COPIES = 4
 
 
 @fact
@@ -261,7 +263,7 @@ def dictionary_keys(context: FactContext) -> TraceFact | None:
             continue
         if str(each.slice.value) != context.groups.get("entry"):
             continue
-        end = tracer.last(each.value, scope)
+        end = _with_same_keys(tracer, tracer.last(each.value, scope))
         if isinstance(end.node, ast.Dict) and all(isinstance(key, ast.Constant) for key in end.node.keys):
             names = [str(key.value) for key in end.node.keys if isinstance(key, ast.Constant)]
             if context.groups.get("entry") not in names:
@@ -269,6 +271,26 @@ def dictionary_keys(context: FactContext) -> TraceFact | None:
                 values = {"dictionary": ast.unparse(each.value), "keys": keys, "keys_at": str(place_of(end))}
                 return TraceFact(values)
     return None
+
+
+def _with_same_keys(tracer: OriginTracer, value: OriginValue) -> OriginValue:
+    """Return the dictionary whose keys a comprehension such as `{name: f(part) for name, part in it.items()}` keeps."""
+    for _ in range(_MOST_COPIES):
+        match value.node:
+            case ast.DictComp(
+                key=ast.Name(id=key),
+                generators=[
+                    ast.comprehension(
+                        target=ast.Tuple(elts=[ast.Name(id=name), *_]),
+                        iter=ast.Call(func=ast.Attribute(value=inner, attr="items")),
+                        ifs=[],
+                    )
+                ],
+            ) if key == name:
+                value = tracer.last(inner, value.scope)
+            case _:
+                return value
+    return value
 
 
 @fact

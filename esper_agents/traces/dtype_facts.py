@@ -33,6 +33,7 @@ _ARRAY_MAKERS = frozenset(("zeros", "ones", "empty", "linspace", "eye", "loadtxt
 _INDEX_SECOND = frozenset(("gather", "scatter", "scatter_", "index_add", "index_add_", "index_select", "scatter_add_"))
 _MASKED = frozenset(("masked_fill", "masked_fill_", "masked_select"))
 _TABLES = frozenset(("Embedding", "EmbeddingBag", "one_hot", "embedding"))
+_DEEPEST = 4
 _NAMED = re.compile(r"\b(?:torch|np|numpy)\.(float16|float32|float64|float|double|half|bfloat16|int\d*|long|bool)\b")
 _SAME = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 
@@ -106,13 +107,25 @@ def _written_numbers(values: list[ast.expr]) -> str:
     return "int64" if kinds and all(is_whole) else ""
 
 
-def deciding_step(tracer: OriginTracer, node: ast.expr, scope: CodeScope) -> tuple[OriginValue, str] | None:
-    """Return the nearest expression on the way of a value that decides its dtype, with the dtype."""
+def deciding_step(
+    tracer: OriginTracer, node: ast.expr, scope: CodeScope, depth: int = 0
+) -> tuple[OriginValue, str] | None:
+    """Return the nearest expression on the way of a value that decides its dtype, with the dtype.
+
+    Args:
+        tracer: The program.
+        node: The value.
+        scope: Where it is used.
+        depth: Number of operations that the value is an operand of.
+    """
     for step in tracer.chain(node, scope):
         if dtype := dtype_of(step):
             return step, dtype
         if isinstance(step.node, ast.BinOp):
-            return None
+            sides = (deciding_step(tracer, side, step.scope, depth + 1) for side in (step.node.left, step.node.right))
+            # float64 wins over each other dtype of real numbers; of the others the result depends on both sides.
+            wide = (side for side in sides if side is not None and side[1] == "float64")
+            return next(wide, None) if depth < _DEEPEST else None
     return None
 
 

@@ -471,6 +471,8 @@ class OriginTracer:
 
     def _returned(self, function: FunctionNode, scope: CodeScope) -> OriginValue | None:
         values = returned_values(function)
+        if len(values) == 1 and is_self(values[0]) and scope.instance is not None:
+            return scope.instance
         return OriginValue(values[0], scope) if len(values) == 1 else None
 
 

@@ -28,7 +28,7 @@ _MOST_FILES = 100
 _LARGEST = 200_000
 _MOST_ENTRIES = 5_000
 _DEEPEST = 8
-_SCALARS: dict[str, type[int] | type[float] | type[str]] = {"int": int, "float": float, "bool": bool, "str": str}
+_SCALARS: dict[str, type[int | float | str]] = {"int": int, "float": float, "bool": bool, "str": str}
 _LOADING = re.compile(r"\b(?:safe_load|full_load|unsafe_load|OmegaConf\.load|(?:yaml|json)\.loads?)\(")
 
 

@@ -161,3 +161,40 @@ def _kept(owner: ast.ClassDef) -> Iterator[tuple[ast.stmt, str]]:
 
 def _has_no_graph(call: ast.Call) -> bool:
     return any(NO_GRAPH.search(ast.unparse(each)) for each in call.args)
+
+
+@fact
+def parameter_written(context: FactContext) -> TraceFact | None:
+    """Return the only line of a method of the project that changes an `nn.Parameter` of its class in place."""
+    if context.sources is None:
+        return None
+    tracer = tracer_of(context)
+    found: dict[Location, TraceFact] = {}
+    for path in tracer.index.paths:
+        for owner in (each for each in ast.walk(tracer.index.tree(path)) if isinstance(each, ast.ClassDef)):
+            names = {
+                ast.unparse(each.targets[0])
+                for each in ast.walk(owner)
+                if isinstance(each, ast.Assign)
+                and re.match(r"(?:torch\.)?(?:nn\.)?Parameter\(", ast.unparse(each.value))
+            }
+            for method in (each for each in owner.body if isinstance(each, FunctionNode) and each.name != "__init__"):
+                for node in own_nodes(method):
+                    if isinstance(node, ast.stmt) and (name := _written_name(node)) in names:
+                        place = Location(path, node.lineno)
+                        values = {"name": name, "write": shown(ast.unparse(node)), "maker": method.name}
+                        found[place] = TraceFact(values, place)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _written_name(node: ast.stmt) -> str:
+    """Return the attribute of self that a statement changes in place; empty for other statements."""
+    match node:
+        case ast.AugAssign(target=ast.Attribute() as target) | ast.AugAssign(target=ast.Subscript(value=target)):
+            return ast.unparse(target)
+        case ast.Assign(targets=[ast.Subscript(value=target)]):
+            return ast.unparse(target)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=method))) if method.endswith("_"):
+            return ast.unparse(target)
+        case _:
+            return ""

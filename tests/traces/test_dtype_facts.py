@@ -98,3 +98,17 @@ def attend(hidden, lengths):
     explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
     assert explained.family == "mask-type"
     assert "float32 since net.py:5" in explained.answer
+
+
+@pytest.mark.parametrize(("zeros", "is_named"), [("np.zeros(3)", True), ("np.zeros(3, dtype=np.float32)", False)])
+def test_a_double_operand_of_a_computation_is_followed_to_its_line(tmp_path, zeros, is_named):
+    text = (
+        "import numpy as np\nimport torch\n\n\nclass Scale:\n    def fit(self, rows):\n"
+        f"        self.mean = {zeros}\n        return self\n\n    def apply(self, rows):\n"
+        "        return (rows - self.mean) / 2\n\n\ndef run(layer, rows):\n    scale = Scale().fit(rows)\n"
+        "    values = torch.from_numpy(scale.apply(rows))\n    return layer(values)\n"
+    )
+    frames = [("fit.py", "return layer(values)", "run", "layer(values)")]
+    error = "RuntimeError: mat1 and mat2 must have the same dtype, but got Double and Float"
+    explained = explain_printed(tmp_path, {"fit.py": text}, frames, error)
+    assert ("float64 since fit.py:7" in explained.answer) is is_named

@@ -227,3 +227,32 @@ def test_a_size_that_a_loop_sets_is_followed_one_step_only(tmp_path):
     explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
     assert "`self.size` is `width` (net.py:8)." in explained.answer
     assert "is `8`" not in explained.answer
+
+
+@pytest.mark.parametrize(("name", "is_named"), [("codes", True), ("counts", False)])
+def test_the_only_write_into_a_parameter_is_a_candidate(tmp_path, name, is_named):
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Book(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.codes = nn.Parameter(torch.rand(4, 2))\n"
+        "        self.counts = torch.zeros(4, 2)\n\n    @torch.no_grad()\n    def move(self, row, value):\n"
+        f"        self.{name}[row] = value\n\n\nbook = Book()\nloss = book.codes.pow(2).sum()\nbook.move(0, 1.0)\n"
+        "loss.backward()\n"
+    )
+    error = (
+        "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.FloatTensor [4, 2]] is at version 1; expected version 0 instead."
+    )
+    explained = explain_printed(tmp_path, {"net.py": text}, [("net.py", "loss.backward()", "<module>", "")], error)
+    assert ("net.py:13 writes into the parameter `self.codes`" in explained.answer) is is_named
+    assert not explained.is_certain
+
+
+def test_a_key_is_looked_for_in_the_dictionary_that_a_copy_was_made_of(tmp_path):
+    text = (
+        "def pack(rows):\n    return {'ids': rows, 'kind': rows}\n\n\ndef moved(batch):\n"
+        "    return {name: part.to('cpu') for name, part in batch.items()}\n\n\ndef loss(rows):\n"
+        "    batch = moved(pack(rows))\n    return batch['kinds']\n"
+    )
+    frames = [("fit.py", "return batch['kinds']", "loss", "batch['kinds']")]
+    explained = explain_printed(tmp_path, {"fit.py": text}, frames, "KeyError: 'kinds'")
+    assert "`ids`, `kind` (made at fit.py:2)" in explained.answer
