@@ -1,4 +1,4 @@
-"""Facts about changed interfaces of libraries: one TOML file for each library in `contracts/`, and torch's symbols."""
+"""Facts about changed interfaces of libraries, of the files in `contracts/` and of torch's symbols."""
 
 from __future__ import annotations
 

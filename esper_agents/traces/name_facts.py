@@ -1,4 +1,4 @@
-"""Facts about names of the failing line: where one is assigned, what hides a function, an empty length."""
+"""Facts about names of the failing line: assignments, hidden functions, empty lengths."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _entries_of(text: str, path: str) -> Iterator[tuple[tuple[str, ...], OriginV
             yield keys, OriginValue(ast.Constant(constant, lineno=line, col_offset=0), CodeScope(path))
 
 
-def _constant(node: Any, path: str) -> object:
+def _constant(node: Any, path: str) -> str | float | None:
     """Return the value that YAML or JSON reads from a scalar; None for null, dates and others."""
     if path.endswith(".json") and node.style is None:
         try:
