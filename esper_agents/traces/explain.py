@@ -244,9 +244,8 @@ def _explanation(
     values = {**first.values, **standard}
     is_open = not decided or first.cause.is_candidate
     rest = [each for each in fitting if each is not first and not each.is_decided] if is_open else []
-    alternatives = tuple(
-        _filled(f"{each.cause.answer} {each.cause.tell}".strip(), {**each.values, **standard}) for each in rest
-    )
+    texts = (_filled(f"{each.cause.answer} {each.cause.tell}".strip(), {**each.values, **standard}) for each in rest)
+    alternatives = tuple(text for text in texts if text)
     template = f"{first.cause.answer} {first.cause.tell}" if rest else first.cause.answer
     answer = _filled(template, values) or f"{found.family.title}."
     if location is not None and str(location) not in answer:

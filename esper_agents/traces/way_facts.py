@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.dataflow import NO_GRAPH, assignments, cut_off, loaded_names
+from esper_agents.traces.dataflow import NO_GRAPH, assignments, cut_off, loaded_names, names_behind
 from esper_agents.traces.facts import TraceFact, fact, method_calls, tree_of
 from esper_agents.traces.graph_facts import KEEPS_OUTPUT, out_of_place
-from esper_agents.traces.program_index import called_name, own_nodes, returned_values
+from esper_agents.traces.program_index import called_name, own_nodes, place_of, returned_values
 from esper_agents.traces.run_facts import functions_on_the_way
 from esper_agents.traces.scopes import FunctionNode, parameters_of, statement_at
-from esper_agents.traces.value_facts import shown, tracer_of
+from esper_agents.traces.value_facts import failing_node, shown, tracer_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,3 +198,42 @@ def _written_name(node: ast.stmt) -> str:
             return ast.unparse(target)
         case _:
             return ""
+
+
+@fact
+def number_of_loss(context: FactContext) -> TraceFact | None:
+    """Return the line of a function behind the value of the failing line that makes a number of a tensor."""
+    for frame in context.frames[:1]:
+        tracer = tracer_of(context)
+        calls = list(method_calls(statement_at(tree_of(context, frame), frame.location.line), "backward"))
+        if not calls or not isinstance(calls[0].func, ast.Attribute):
+            continue
+        loss, scope = calls[0].func.value, tracer.index.scope_at(frame.location)
+        for path, function in functions_on_the_way(tracer, loss, scope):
+            behind = {name for value in returned_values(function) for name in names_behind(function, value)}
+            for stored, value, line in assignments(function):
+                items = [each for each in ast.walk(value) if isinstance(each, ast.Call) and called_name(each) == "item"]
+                if stored & behind and items:
+                    place = Location(path, line)
+                    values = {"name": ast.unparse(loss), "maker": function.name, "number_at": str(place)}
+                    return TraceFact({**values, "number": shown(ast.unparse(value))}, place)
+    return None
+
+
+@fact
+def squeezed_before(context: FactContext) -> TraceFact | None:
+    """Return the only `squeeze()` without dimension on the way of a value of the failing part."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    places = {
+        place_of(step): step
+        for _, value in values_of(node)
+        for step in tracer.chain(value, scope)
+        if isinstance(step.node, ast.Call) and called_name(step.node) == "squeeze" and not step.node.args
+    }
+    if len(places) != 1:
+        return None
+    ((place, step),) = places.items()
+    return TraceFact({"squeezed": shown(step.text), "squeezed_at": str(place)}, place)

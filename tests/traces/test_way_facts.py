@@ -256,3 +256,29 @@ def test_a_key_is_looked_for_in_the_dictionary_that_a_copy_was_made_of(tmp_path)
     frames = [("fit.py", "return batch['kinds']", "loss", "batch['kinds']")]
     explained = explain_printed(tmp_path, {"fit.py": text}, frames, "KeyError: 'kinds'")
     assert "`ids`, `kind` (made at fit.py:2)" in explained.answer
+
+
+def test_the_number_that_a_function_makes_of_the_loss_is_the_line_to_change(tmp_path):
+    files = {
+        "loop.py": "def total(model, batches):\n    sum_ = 0.0\n    for rows in batches:\n"
+        "        sum_ += model(rows).mean().item()\n    return sum_\n",
+        "fit.py": "from loop import total\n\nloss = total(model, batches)\nloss.backward()\n",
+    }
+    error = "AttributeError: 'float' object has no attribute 'backward'"
+    explained = explain_printed(tmp_path, files, [("fit.py", "loss.backward()", "<module>", "loss.backward")], error)
+    assert str(explained.location) == "loop.py:4"
+    assert "fit.py:4" in explained.answer
+
+
+@pytest.mark.parametrize(("call", "is_named"), [("squeeze()", True), ("squeeze(-1)", False)])
+def test_a_squeeze_without_dimension_is_a_candidate(tmp_path, call, is_named):
+    text = (
+        "import torch\n\n\ndef scores(layer, rows):\n"
+        f"    return layer(rows).{call}\n\n\ndef best(layer, rows):\n    found = scores(layer, rows)\n"
+        "    return torch.softmax(found, dim=1)\n"
+    )
+    frames = [("net.py", "return torch.softmax(found, dim=1)", "best", "torch.softmax(found, dim=1)")]
+    error = "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)"
+    explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
+    assert ("net.py:5" in explained.answer) is is_named
+    assert not (is_named and explained.is_certain)
