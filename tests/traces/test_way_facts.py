@@ -282,3 +282,14 @@ def test_a_squeeze_without_dimension_is_a_candidate(tmp_path, call, is_named):
     explained = explain_printed(tmp_path, {"net.py": text}, frames, error)
     assert ("net.py:5" in explained.answer) is is_named
     assert not (is_named and explained.is_certain)
+
+
+def test_a_last_batch_of_one_sample_names_the_loader_of_another_file(tmp_path):
+    files = {
+        "data.py": "from torch.utils.data import DataLoader\n\n\ndef feed(rows):\n"
+        "    return DataLoader(rows, batch_size=8)\n",
+        "fit.py": "from data import feed\n\nfor rows in feed(table):\n    net(rows)\n",
+    }
+    error = "ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 8])"
+    explained = explain_printed(tmp_path, files, [("fit.py", "net(rows)", "<module>", "")], error)
+    assert "data.py:5" in explained.answer
