@@ -34,7 +34,7 @@ _PRINTED_ROOT = "/home/user/project"
 _PRINTED_PACKAGES = f"/home/user/venv/lib/python{sys.version_info.major}.{sys.version_info.minor}"
 _LIMIT_S = 180
 _MOST = 40_000
-_ENTRY = ("save_and_eval.py", "train.py", "run.py")
+_ENTRY = ("save_and_eval.py", "train.py", "run.py", "main.py")
 
 
 def main() -> int:
@@ -146,7 +146,7 @@ def _lines_of(explained: TraceExplanation | None) -> set[str]:
     """Return the lines that the answer and its fix name."""
     if explained is None:
         return set()
-    return set(re.findall(r"[\w./-]+\.py:\d+", f"{explained.answer} {explained.fix}"))
+    return set(re.findall(r"[\w./-]+\.(?:py|ya?ml|json):\d+", f"{explained.answer} {explained.fix}"))
 
 
 def _print(explained: TraceExplanation | None) -> None:

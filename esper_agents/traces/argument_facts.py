@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
+from math import prod
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
-from esper_agents.traces.scopes import FunctionNode, statement_at
+from esper_agents.traces.scopes import FunctionNode, enclosing_class, statement_at
 from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
 from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
     from esper_agents.traces.origins import OriginTracer
-    from esper_agents.traces.program_index import CodeScope
+    from esper_agents.traces.program_index import CodeScope, OriginValue
+
+_MOST_COPIES = 4
 
 
 @fact
@@ -159,15 +163,16 @@ def function_without_return(context: FactContext) -> TraceFact | None:
     for place in (node, statement):
         for _, value in values_of(place):
             end = tracer.last(value, scope)
-            if isinstance(end.node, ast.Call) and (result := _empty_function(tracer, end.node, end.scope)):
+            if isinstance(end.node, ast.Call) and (result := empty_function(tracer, end.node, end.scope)):
                 return result
         for call in (each for each in ast.walk(place) if isinstance(each, ast.Call)):
-            if result := _empty_function(tracer, call, scope):
+            if result := empty_function(tracer, call, scope):
                 return result
     return None
 
 
-def _empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> TraceFact | None:
+def empty_function(tracer: OriginTracer, call: ast.Call, scope: CodeScope) -> TraceFact | None:
+    """Return where the function of the project that a call runs gives None; None if it always returns a value."""
     known: tuple[str, FunctionNode] | None = None
     if isinstance(call.func, ast.Name):
         known = tracer.index.function_named(call.func.id, near=scope.path)
@@ -211,7 +216,13 @@ def none_origin(context: FactContext) -> TraceFact | None:
         return None
     ((name, end),) = none.items()
     statement = statement_at(tracer.index.tree(end.scope.path), end.line)
-    text = shown(ast.unparse(statement).splitlines()[0])
+    text = f"`{shown(ast.unparse(statement).splitlines()[0])}`"
+    if isinstance(statement, FunctionNode):
+        owner = enclosing_class(tracer.index.tree(end.scope.path), end.line)
+        callee = owner.name if owner is not None and statement.name == "__init__" else statement.name
+        calls = tracer.index.calls_of(callee)
+        called = f", and {calls[0][0]}:{calls[0][1].lineno} does not pass it" if len(calls) == 1 else ""
+        text = f"the default of an argument of `{callee}`{called}"
     return TraceFact({"none": name, "none_text": text, "none_at": str(place_of(end))}, place_of(end))
 
 
@@ -252,7 +263,7 @@ def dictionary_keys(context: FactContext) -> TraceFact | None:
             continue
         if str(each.slice.value) != context.groups.get("entry"):
             continue
-        end = tracer.last(each.value, scope)
+        end = _with_same_keys(tracer, tracer.last(each.value, scope))
         if isinstance(end.node, ast.Dict) and all(isinstance(key, ast.Constant) for key in end.node.keys):
             names = [str(key.value) for key in end.node.keys if isinstance(key, ast.Constant)]
             if context.groups.get("entry") not in names:
@@ -260,6 +271,26 @@ def dictionary_keys(context: FactContext) -> TraceFact | None:
                 values = {"dictionary": ast.unparse(each.value), "keys": keys, "keys_at": str(place_of(end))}
                 return TraceFact(values)
     return None
+
+
+def _with_same_keys(tracer: OriginTracer, value: OriginValue) -> OriginValue:
+    """Return the dictionary whose keys a comprehension such as `{name: f(part) for name, part in it.items()}` keeps."""
+    for _ in range(_MOST_COPIES):
+        match value.node:
+            case ast.DictComp(
+                key=ast.Name(id=key),
+                generators=[
+                    ast.comprehension(
+                        target=ast.Tuple(elts=[ast.Name(id=name), *_]),
+                        iter=ast.Call(func=ast.Attribute(value=inner, attr="items")),
+                        ifs=[],
+                    )
+                ],
+            ) if key == name:
+                value = tracer.last(inner, value.scope)
+            case _:
+                return value
+    return value
 
 
 @fact
@@ -287,13 +318,135 @@ def joined_parts(context: FactContext) -> TraceFact | None:
         return None
     tracer, scope, node = found
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called_name(each) in {"cat", "stack"}]
-    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], ast.List | ast.Tuple):
+    if len(calls) != 1 or not calls[0].args:
+        return None
+    joined = tracer.last(calls[0].args[0], scope)
+    if not isinstance(joined.node, ast.List | ast.Tuple) or joined.depth:
         return None
     parts = []
-    for each in calls[0].args[0].elts:
-        origin = origin_text(tracer, each, scope)
+    for each in joined.node.elts:
+        origin = origin_text(tracer, each, joined.scope)
         parts.append(f"`{shown(ast.unparse(each))}`" + (f" ({origin})" if origin else ""))
     return TraceFact({"parts": ", ".join(parts)}) if any("(made at" in each for each in parts) else None
+
+
+@fact
+def fraction_value(context: FactContext) -> TraceFact | None:
+    """Return the value of the failing part that a division or a number with a point makes a float."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    fractions: dict[str, dict[str, str]] = {}
+    for name, value in values_of(node):
+        end = tracer.last(value, scope)
+        is_division = isinstance(end.node, ast.BinOp) and isinstance(end.node.op, ast.Div)
+        is_written = isinstance(end.node, ast.Constant) and isinstance(end.node.value, float)
+        if (is_division or is_written) and not end.depth:
+            change = ast.unparse(end.node).replace(" / ", " // ") if is_division else ""
+            values = {"name": name, "fraction": shown(end.text), "fraction_at": str(place_of(end))}
+            fractions.setdefault(
+                values["fraction_at"], values | ({"change": change} if change.count("//") == 1 else {})
+            )
+    if len(fractions) != 1:
+        return None
+    ((_, values),) = fractions.items()
+    path, _, line = values["fraction_at"].rpartition(":")
+    return TraceFact(values, Location(path, int(line)) if path.endswith(".py") else None)
+
+
+@fact
+def attention_without_batch_first(context: FactContext) -> TraceFact | None:
+    """Return the failing attention that takes the batch as dimension 1, and the sizes that query and key have there."""
+    found, numbers = failing_node(context), re.findall(r"\d+", context.groups.get("shape", ""))
+    if found is None or len(numbers) != 3:  # noqa: PLR2004 - length, batch times heads, size of a head
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        made = tracer.last(call.func, scope) if isinstance(call.func, ast.Name | ast.Attribute) else None
+        if made is None or not isinstance(made.node, ast.Call) or called_name(made.node) != "MultiheadAttention":
+            continue
+        heads = call_argument(made.node, 1, "num_heads")
+        number = number_of(tracer, heads, made.scope) if heads is not None else None
+        first = call_argument(made.node, 9, "batch_first")
+        if (first is not None and ast.unparse(first) != "False") or not number:
+            return None
+        length, joined, size = map(int, numbers)
+        elements = int(context.groups.get("size", 0))
+        if joined % number or elements % (length * size * number):
+            return None
+        values = {"attention": ast.unparse(call.func), "attention_at": str(place_of(made)), "made": shown(made.text)}
+        values |= {"query_batch": str(joined // number), "key_batch": str(elements // (length * size * number))}
+        return TraceFact({**values, "key_length": str(length)}, place_of(made))
+    return None
+
+
+@fact
+def argument_made(context: FactContext) -> TraceFact | None:
+    """Return where the first argument of the only call of the failing part is made, outside of the failing line."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    calls = [node] if isinstance(node, ast.Call) else [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    if len(calls) != 1 or not calls[0].args:
+        return None
+    origin = origin_text(tracer, calls[0].args[0], scope)
+    values = {"input": ast.unparse(calls[0].args[0]), "input_origin": origin}
+    return TraceFact(values) if origin and str(context.frames[0].location) not in origin else None
+
+
+@fact
+def floor_division_in_view(context: FactContext) -> TraceFact | None:
+    """Return the size of the failing view that a division rounds down, if the number of elements proves it."""
+    found, numbers = (
+        failing_node(context),
+        [int(each) for each in re.findall(r"-?\d+", context.groups.get("shape", ""))],
+    )
+    if found is None:
+        return None
+    tracer, scope, node = found
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        if called_name(call) not in {"view", "reshape"} or len(call.args) != len(numbers):
+            continue
+        pairs = list(zip(call.args, numbers, strict=True))
+        rounded = [each for each in pairs if isinstance(each[0], ast.BinOp) and isinstance(each[0].op, ast.FloorDiv)]
+        if len(rounded) != 1 or -1 in numbers or rounded[0][1] < 1:
+            continue
+        quotient = rounded[0][0]
+        others = prod(numbers) // rounded[0][1]
+        if not others or int(context.groups["size"]) % others == 0 or not isinstance(quotient, ast.BinOp):
+            continue
+        number, origin = number_of(tracer, quotient.right, scope), tracer.last(quotient.right, scope)
+        values = {"quotient": ast.unparse(quotient), "others": str(others), "dividend": ast.unparse(quotient.left)}
+        values |= {"divisor": ast.unparse(quotient.right), "divisor_from": ""}
+        if number is not None and origin.node is not quotient.right:
+            values["divisor_from"] = f", which is {number} at {place_of(origin)}"
+        return TraceFact(values)
+    return None
+
+
+@fact
+def object_of_attribute(context: FactContext) -> TraceFact | None:
+    """Return the object before the attribute of the message, with where it is made, and the change for its elements."""
+    found = failing_node(context)
+    if found is None:
+        return None
+    tracer, scope, node = found
+    name, kind = context.groups.get("attribute", ""), context.groups.get("model", "")
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.value, ast.Name | ast.Attribute):
+            owner = ast.unparse(each.value)
+            line = statement_at(tracer.index.tree(scope.path), each.lineno)
+            calls = (part for part in ast.walk(line) if isinstance(part, ast.Call))
+            call = next((call for call in calls if ast.unparse(call.func) == ast.unparse(each)), None)
+            done = f"value.{name}" + (f"({', '.join(map(ast.unparse, call.args))})" if call is not None else "")
+            values = {"owner": owner, "each": f"[{done} for value in {owner}]"}
+            if kind == "dict":
+                values["each"] = f"{{name: {done} for name, value in {owner}.items()}}"
+            origin = origin_text(tracer, each.value, scope)
+            return TraceFact(values | ({"owner_from": origin} if origin else {}))
+    return None
 
 
 @fact

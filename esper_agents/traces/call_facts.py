@@ -11,6 +11,7 @@ from esper_agents.domain.finding import Location
 from esper_agents.traces.dataflow import loaded_names, stored_names
 from esper_agents.traces.facts import TraceFact, fact
 from esper_agents.traces.scopes import assigned_values, statement_at
+from esper_agents.traces.value_facts import tracer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,10 +132,18 @@ def scheduler_created(context: FactContext) -> TraceFact | None:
     return TraceFact({"scheduler": ast.unparse(call.func), "created_at": str(place)})
 
 
+def _loaders(context: FactContext) -> list[tuple[Location, ast.Call]]:
+    """Return the loaders that the files of the trace create; without one, those of the project."""
+    found = [(place, call) for place, call in _calls(context) if _name(call) == "DataLoader"]
+    if found or context.sources is None:
+        return found
+    return [(Location(path, call.lineno), call) for path, call in tracer_of(context).index.calls_of("DataLoader")]
+
+
 @fact
 def loader_keeps_last_batch(context: FactContext) -> TraceFact | None:
-    """Return the line that creates a DataLoader without `drop_last`, if the files of the trace create one loader."""
-    found = [(place, call) for place, call in _calls(context) if _name(call) == "DataLoader"]
+    """Return the line that creates a DataLoader without `drop_last`, if the trace or the project has one loader."""
+    found = _loaders(context)
     if len(found) != 1 or any(keyword.arg in {"drop_last", None} for keyword in found[0][1].keywords):
         return None
     return TraceFact({"loader_at": str(found[0][0])})
@@ -142,8 +151,8 @@ def loader_keeps_last_batch(context: FactContext) -> TraceFact | None:
 
 @fact
 def loader_without_collate(context: FactContext) -> TraceFact | None:
-    """Return the line that creates a DataLoader without `collate_fn`, if the files of the trace create one loader."""
-    found = [(place, call) for place, call in _calls(context) if _name(call) == "DataLoader"]
+    """Return the line that creates a DataLoader without `collate_fn`, if the trace or the project has one loader."""
+    found = _loaders(context)
     if len(found) != 1 or any(keyword.arg in {"collate_fn", None} for keyword in found[0][1].keywords):
         return None
     return TraceFact({"loader_at": str(found[0][0])})

@@ -13,16 +13,22 @@ from esper_agents.errors import UsageError
 from esper_agents.traces import (  # noqa: F401 - register their facts
     argument_facts,
     call_facts,
+    contract_facts,
     creation_facts,
+    dtype_facts,
     graph_facts,
     memory_facts,
+    name_facts,
     object_facts,
     operand_facts,
     origin_facts,
     program_facts,
     run_facts,
+    sample_facts,
     shape_facts,
+    text_facts,
     value_facts,
+    way_facts,
 )
 from esper_agents.traces.facts import FACTS, FactContext
 from esper_agents.traces.families import (
@@ -236,10 +242,10 @@ def _explanation(
     location = first.location or (located.frames[0].location if located.frames else None)
     standard = _standard_values(located, location)
     values = {**first.values, **standard}
-    rest = [] if decided else fitting[1:]
-    alternatives = tuple(
-        _filled(f"{each.cause.answer} {each.cause.tell}".strip(), {**each.values, **standard}) for each in rest
-    )
+    is_open = not decided or first.cause.is_candidate
+    rest = [each for each in fitting if each is not first and not each.is_decided] if is_open else []
+    texts = (_filled(f"{each.cause.answer} {each.cause.tell}".strip(), {**each.values, **standard}) for each in rest)
+    alternatives = tuple(text for text in texts if text)
     template = f"{first.cause.answer} {first.cause.tell}" if rest else first.cause.answer
     answer = _filled(template, values) or f"{found.family.title}."
     if location is not None and str(location) not in answer:
@@ -254,7 +260,7 @@ def _explanation(
         fix=_filled(first.cause.fix, values),
         why=_filled(found.family.why, values),
         location=location,
-        is_certain=bool(decided) or not rest,
+        is_certain=(not is_open or not rest) and not first.cause.is_candidate,
         alternatives=alternatives,
         frames=_frame_lines(located),
         also=first.also,

@@ -46,6 +46,7 @@ class ErrorCause:
         message: Pattern that the message must match; its groups are available to the texts.
         context: Pattern that another line of the text must match.
         facts: Names of facts that must hold, of the `*_facts.py` files.
+        is_candidate: Whether the conditions show a likely place only, so that the cause has to be confirmed.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ErrorCause:
     message: str = ""
     context: str = ""
     facts: tuple[str, ...] = ()
+    is_candidate: bool = False
 
     @property
     def is_default(self) -> bool:
@@ -235,6 +237,7 @@ def _load(file: Path) -> ErrorFamily:
 
 def _causes(tables: list[dict[str, object]]) -> Iterator[ErrorCause]:
     for table in tables:
-        facts = table.pop("facts", ())
+        facts, is_candidate = table.pop("facts", ()), bool(table.pop("is_candidate", False))
         texts = {name: str(text) for name, text in table.items()}
-        yield ErrorCause(facts=tuple(str(fact) for fact in facts) if isinstance(facts, list) else (), **texts)
+        names = tuple(str(fact) for fact in facts) if isinstance(facts, list) else ()
+        yield ErrorCause(facts=names, is_candidate=is_candidate, **texts)

@@ -34,7 +34,7 @@ _MOST_FILES = 400
 # Values that belong to no graph: data, samples and numbers.
 _DATA = re.compile(r"\.sample\(|\btorch\.(?:rand|ones|zeros|arange|tensor|full|eye|linspace)|\brange\(|^[\d.]+$")
 # Functions by the name of their node in the backward graph; all of them keep their output.
-_KEEPS_OUTPUT = ("sigmoid", "tanh", "exp", "softmax", "sqrt", "relu", "log_softmax", "rsqrt")
+KEEPS_OUTPUT = ("sigmoid", "tanh", "exp", "softmax", "sqrt", "relu", "log_softmax", "rsqrt")
 # In-place operators, by the name of their node in the backward graph.
 _IN_PLACE = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 
@@ -43,7 +43,7 @@ _IN_PLACE = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 def output_changed_in_place(context: FactContext) -> TraceFact | None:
     """Return the line that changes the kept output of an operation in place, if one line of the project does."""
     operation = re.sub(r"(?<!^)(?=[A-Z])", "_", context.groups.get("node", "").removesuffix("Backward")).lower()
-    if context.sources is None or operation not in _KEEPS_OUTPUT:
+    if context.sources is None or operation not in KEEPS_OUTPUT:
         return None
     named = {frame.location.path for frame in (*context.forward, *context.frames)}
     forward_lines = {(frame.location.path, frame.location.line) for frame in context.forward}
@@ -59,7 +59,7 @@ def output_changed_in_place(context: FactContext) -> TraceFact | None:
     if not own or (len(own) > 1 and own[0][0].path not in named):
         return None
     (write, kept, name, text), *others = own
-    values = {"name": name, "operation": operation, "kept_at": str(kept), "write": text, "rewrite": _out_of_place(text)}
+    values = {"name": name, "operation": operation, "kept_at": str(kept), "write": text, "rewrite": out_of_place(text)}
     return TraceFact(values, write, tuple(other[0] for other in others[:5]))
 
 
@@ -81,7 +81,7 @@ def input_changed_in_place(context: FactContext) -> TraceFact | None:
     ((path, write, call),) = unique.values()
     place = Location(path, write.lineno)
     text = ast.unparse(write)
-    values = {"name": ast.unparse(write.target), "user": ast.unparse(call), "rewrite": _out_of_place(text)}
+    values = {"name": ast.unparse(write.target), "user": ast.unparse(call), "rewrite": out_of_place(text)}
     return TraceFact({**values, "used_at": str(Location(path, call.lineno))}, place)
 
 
@@ -363,7 +363,7 @@ def _written_name(node: ast.stmt) -> str:
     return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
 
 
-def _out_of_place(text: str) -> str:
+def out_of_place(text: str) -> str:
     """Return a statement that makes a new tensor instead of changing one."""
     if match := re.fullmatch(r"(?P<name>[\w.]+) (?P<operator>[-+*/@%]|\*\*|//)= (?P<value>.+)", text):
         value = match["value"] if re.fullmatch(r"[\w.()\[\]]+", match["value"]) else f"({match['value']})"
@@ -420,7 +420,7 @@ def only_write_in_forward(context: FactContext) -> TraceFact | None:
     if len(found) != 1:
         return None
     place, name, text = found[0]
-    return TraceFact({"name": name, "write": text, "rewrite": _out_of_place(text)}, place)
+    return TraceFact({"name": name, "write": text, "rewrite": out_of_place(text)}, place)
 
 
 @fact

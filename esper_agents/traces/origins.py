@@ -25,6 +25,7 @@ from esper_agents.traces.scopes import (
     parameters_of,
     statement_at,
 )
+from esper_agents.traces.settings_files import setting_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,9 +139,9 @@ class OriginTracer:
             case ast.Attribute(value=base, attr=name):
                 if name in {"T", "data", "mT"}:
                     return OriginValue(base, value.scope)
-                return self._field(base, name, value.scope)
+                return setting_of(self, value) or self._field(base, name, value.scope)
             case ast.Subscript(value=base, slice=key):
-                return self._item(OriginValue(base, value.scope), key)
+                return setting_of(self, value) or self._item(OriginValue(base, value.scope), key)
             case ast.Call():
                 return self._called(value.node, value.scope)
             case ast.NamedExpr(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
@@ -470,6 +471,8 @@ class OriginTracer:
 
     def _returned(self, function: FunctionNode, scope: CodeScope) -> OriginValue | None:
         values = returned_values(function)
+        if len(values) == 1 and is_self(values[0]) and scope.instance is not None:
+            return scope.instance
         return OriginValue(values[0], scope) if len(values) == 1 else None
 
 

@@ -294,11 +294,23 @@ class ProgramIndex:
 
     def option(self, name: str) -> OriginValue | None:
         """Return the default of an option of the command line, as `add_argument` declares it."""
+        if (found := self.option_call(name)) is None:
+            return None
+        path, call = found
+        default = next((each.value for each in call.keywords if each.arg == "default"), None)
+        return OriginValue(default, self.scope_of(call, path)) if default is not None else None
+
+    def option_call(self, name: str) -> tuple[str, ast.Call] | None:
+        """Return the call of `add_argument` that declares an option of the command line, with its file."""
         for path, call in self.calls_of("add_argument"):
             names = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            names += [
+                each.value.value
+                for each in call.keywords
+                if each.arg == "dest" and isinstance(each.value, ast.Constant)
+            ]
             if any(str(each).lstrip("-").replace("-", "_") == name for each in names):
-                default = next((each.value for each in call.keywords if each.arg == "default"), None)
-                return OriginValue(default, self.scope_of(call, path)) if default is not None else None
+                return path, call
         return None
 
     def _with(self, text: str) -> Iterator[str]:

@@ -117,7 +117,7 @@ def carried_attribute(context: FactContext) -> TraceFact | None:
 
 def _carried_in_callee(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -> TraceFact | None:
     """Return the attribute that a method on the way to the loss computes from itself and keeps with its graph."""
-    for path, function in _functions_on_the_way(tracer, loss, scope):
+    for path, function in functions_on_the_way(tracer, loss, scope):
         for stored, value, line in assignments(function):
             for name in sorted(stored):
                 is_own = name.startswith("self.") and name in loaded_names(value)
@@ -127,7 +127,7 @@ def _carried_in_callee(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -
     return None
 
 
-def _functions_on_the_way(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -> Iterator[tuple[str, FunctionNode]]:
+def functions_on_the_way(tracer: OriginTracer, loss: ast.expr, scope: CodeScope) -> Iterator[tuple[str, FunctionNode]]:
     """Yield the functions of the project that the values behind a loss are computed by, with their files."""
     body = scope.function or tracer.index.tree(scope.path)
     behind = names_behind(body, loss)
@@ -155,7 +155,7 @@ def index_on_the_way(context: FactContext) -> TraceFact | None:
         calls = list(method_calls(statement_at(tree_of(context, frame), frame.location.line), "backward"))
         if not calls or not isinstance(calls[0].func, ast.Attribute):
             continue
-        for path, function in _functions_on_the_way(tracer, calls[0].func.value, tracer.index.scope_at(frame.location)):
+        for path, function in functions_on_the_way(tracer, calls[0].func.value, tracer.index.scope_at(frame.location)):
             for call in (each for each in own_nodes(function) if isinstance(each, ast.Call)):
                 if called_name(call) in {"argmax", "argmin", "argsort", "round", "multinomial", "one_hot", "bucketize"}:
                     place = Location(path, call.lineno)

@@ -12,11 +12,14 @@ from esper_agents.traces.facts import TraceFact, fact, function_of, method_calls
 from esper_agents.traces.layers import SIZE_PARAMETERS, CalledLayer, SizeOrigin, argument_of, find_layer, size_change
 from esper_agents.traces.program_index import place_of
 from esper_agents.traces.scopes import statement_at
-from esper_agents.traces.value_facts import failing_node, origin_text, shown
+from esper_agents.traces.value_facts import failing_node, origin_text, shown, tracer_of
 from esper_agents.traces.written_numbers import number_of
 
 if TYPE_CHECKING:
     from esper_agents.traces.facts import FactContext
+    from esper_agents.traces.origins import OriginTracer
+
+_MOST_STEPS = 4
 
 
 @fact
@@ -48,10 +51,40 @@ def layer_of_call(context: FactContext) -> TraceFact | None:
             "argument": f"`{layer.argument}`" if is_first else layer.argument,
             "change": size_change(layer, size, wanted),
         }
+        if path := _size_path(tracer_of(context), layer, parameter, int(size) if size else None):
+            values["size_from"] = path
         if joined := _joined(statement_at(context.sources.tree(frame.location.path), frame.location.line)):
             values["joined"] = f"`{joined}` adds up the channels of its parts"
         return TraceFact(values)
     return None
+
+
+def _size_path(tracer: OriginTracer, layer: CalledLayer, parameter: str, expected: int | None) -> str:
+    """Return how the names in the size that a layer is created with get their values; empty if they are written there.
+
+    Of a loop over sizes the first one counts, so that more than one step is certain only if the number is right.
+
+    Args:
+        tracer: The program.
+        layer: The layer.
+        parameter: Parameter of the layer that holds the size.
+        expected: The size in the failed run; None if it is not known.
+    """
+    tree = tracer.index.tree(layer.place.path)
+    calls = [each for each in ast.walk(statement_at(tree, layer.place.line)) if isinstance(each, ast.Call)]
+    made = next((each for each in calls if ast.unparse(each) == layer.creation), None)
+    size = argument_of(made, 0, parameter) if made is not None else None
+    if size is None:
+        return ""
+    scope, paths = tracer.index.scope_at(layer.place), []
+    most = _MOST_STEPS if expected is not None and number_of(tracer, size, scope) == expected else 1
+    names = [each for each in ast.walk(size) if isinstance(each, ast.Name | ast.Attribute)]
+    inner = {id(each.value) for each in names if isinstance(each, ast.Attribute)}
+    for name in (each for each in names if id(each) not in inner):
+        steps = [step for step in tracer.chain(name, scope)[1:] if not step.depth][:most]
+        parts = [f"`{shown(step.text)}` ({place_of(step)})" for step in steps]
+        paths += [f"`{ast.unparse(name)}` is {', which is '.join(parts)}"] if parts else []
+    return "; ".join(paths)
 
 
 def _joined(statement: ast.AST) -> str:

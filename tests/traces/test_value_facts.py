@@ -4,23 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.traces.explain import explain_text
-
-
-def _explain(folder, files, frames, error):
-    """Return the explanation of a trace as Python prints it; frames are file, text, function and underlined part."""
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    lines = ["Traceback (most recent call last):"]
-    for file, text, function, marked in frames:
-        number = (
-            files[file].split("\n").index(next(line for line in files[file].split("\n") if line.strip() == text)) + 1
-        )
-        lines += [f'  File "/srv/job/{file}", line {number}, in {function}', f"    {text}"]
-        if marked:
-            lines.append(" " * (4 + text.index(marked)) + "^" * len(marked))
-    return explain_text("\n".join([*lines, error]), folder)
-
+from tests.traces.printed_traces import explain_printed
 
 DATA = """\
 import torch
@@ -106,7 +90,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_follows_the_value_to_the_line_to_change(tmp_path, name):
     frames, error, parts, absent = CASES[name]
-    explained = _explain(tmp_path, {"data.py": DATA, "net.py": NET}, frames, error)
+    explained = explain_printed(tmp_path, {"data.py": DATA, "net.py": NET}, frames, error)
     text = f"{explained.answer} {explained.fix}"
     assert [part for part in parts if part not in text] == [], text
     assert [part for part in absent if part in text] == [], text
@@ -149,7 +133,7 @@ SIZES = (
 )
 def test_a_state_of_other_sizes_names_both_creations_if_they_differ(tmp_path, passed, part, absent):
     frames = [("state.py", "tower.load_state_dict(torch.load(path))", "load", "")]
-    explained = _explain(tmp_path, {"state.py": STATE % passed}, frames, SIZES)
+    explained = explain_printed(tmp_path, {"state.py": STATE % passed}, frames, SIZES)
     text = f"{explained.answer} {explained.fix}"
     assert part in text
     assert absent not in text
@@ -183,6 +167,6 @@ def learn(xs):
 def test_a_state_kept_by_a_module_is_named_only_if_it_keeps_its_graph(tmp_path, cut, is_named):
     frames = [("loop.py", "loss.backward()", "learn", "")]
     error = "RuntimeError: Trying to backward through the graph a second time"
-    explained = _explain(tmp_path, {"loop.py": LOOP % cut}, frames, error)
+    explained = explain_printed(tmp_path, {"loop.py": LOOP % cut}, frames, error)
     assert ("`self.state` at loop.py:12 keeps the graph" in explained.answer) is is_named
     assert "`memory`" not in explained.answer

@@ -1,0 +1,1 @@
+SETTINGS = {"width": 4, "side": 33, "batch": 2}
