@@ -276,6 +276,10 @@ def _show_request(request: ParsedRequest) -> None:
         say("topic", f"{topic.name} ({', '.join(topic.words)})")
     for seen in request.observations:
         say("observed", f"{seen.text} ({seen.quantity})")
+    for usage in request.usages:
+        say("asks about", f"{usage.name}{f', line {usage.line}' if usage.line else ''} ({usage.words})")
+    for statement in request.statements:
+        say("stated", f"{statement.kind} = {statement.value} ({statement.text})")
     for constraint in request.constraints:
         say("constraint", f"{constraint.text} ({constraint.kind})")
     for error in request.errors:

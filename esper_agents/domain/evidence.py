@@ -22,6 +22,8 @@ _MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 # As `domain.request.Wish` is recorded.
 _FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
+# Query that answers direct questions about an API or option.
+USAGE_QUESTIONS = "usage-questions"
 
 
 class Risk(StrEnum):
