@@ -94,8 +94,10 @@ def _list(*, as_json: bool) -> None:
         echo_json([asdict(query) for query in queries])
         return
     for query in queries:
-        say("query", f"{query.name} ({', '.join(query.topics or query.wishes)})")
+        say("query", f"{query.name} ({', '.join(query.topics or query.wishes or ('--usage',))})")
         say("", query.summary)
+        if query.usages:
+            say("usages", ", ".join(query.usages))
 
 
 def _print(done: Inspection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from esper_agents.review.usages.entries import UsageEntry
 
 _MOST_PLACES, _MOST_OTHERS = 6, 2
+_LOW_RISK = RiskAssessment("Low", "Easy")
+# Such a name is that of an API, and no ordinary word.
+_IS_WRITTEN = re.compile(r"[_.=()]")
 
 
 def usage_first(
@@ -45,11 +49,13 @@ def usage_first(
     facts = [facts_of([report.evidence]) for report in reports]
     entries = [usage_entries()[usage.name] for usage in request.usages]
     if not any(facts):
-        conclusion = yield from play(brief)
         files = max(int(report.evidence.output.get("files", 0)) for report in reports)
         named = " and ".join(f"`{usage.words}`" for usage in request.usages)
         read = "the file" if files == 1 else f"the {number_of(files, 'file')}"
         first = f"No line of {read} read is about {named}, so that question stays open."
+        if any(_IS_WRITTEN.search(usage.words) for usage in request.usages):
+            return Conclude(summary=f"{first} {entries[0].does}", gaps=(_missing(request),), risks=_LOW_RISK)
+        conclusion = yield from play(brief)
         return replace(conclusion, summary=f"{first} {entries[0].does} {conclusion.summary}")
     return _conclusion(request, entries, facts)
 
@@ -60,6 +66,11 @@ def _is_asked(brief: Brief, request: ParsedRequest) -> bool:
     has_tool = any(tool.name == INSPECT for tool in brief.tools)
     is_advice = brief.task.kind in {QuestionType.ADVICE, QuestionType.APPROVAL, QuestionType.RECOMMENDATION}
     return bool(request.usages and brief.task.paths) and has_tool and is_advice and not is_part
+
+
+def _missing(request: ParsedRequest) -> InformationGap:
+    named = request.usages[0].words
+    return InformationGap(f"the file that uses `{named}`", "no line of the files read does", "")
 
 
 def _call(brief: Brief, request: ParsedRequest, number: int) -> ToolCall:
@@ -106,7 +117,7 @@ def _conclusion(
         gaps=gaps,
         caveats=("From the code read; nothing was run.",),
         next_steps=tuple(f"{fact.place}: {fact.remedy}" for fact in settled[:_MOST_PLACES]),
-        risks=RiskAssessment("Low", "Easy"),
+        risks=_LOW_RISK,
     )
 
 
@@ -118,14 +129,14 @@ def _answer(entry: UsageEntry, facts: Sequence[RecordedFact]) -> str:
     sentences = [f"{first.place} {first.text}."]
     if first.remedy:
         sentences.append(f"{first.remedy.rstrip('.')}.")
-    if alike:
-        more = f" and {len(alike) - _MOST_PLACES} more" if len(alike) > _MOST_PLACES else ""
-        sentences.insert(1, f"The same holds at {', '.join(fact.place for fact in alike[:_MOST_PLACES])}{more}.")
+    places = [place for place in dict.fromkeys(fact.place for fact in alike) if place != first.place]
+    if places:
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        sentences.insert(1, f"The same holds at {', '.join(places[:_MOST_PLACES])}{more}.")
     shown: dict[tuple[str, str], RecordedFact] = {}
     for fact in others:
         shown.setdefault((fact.assessment, fact.remedy), fact)
-    for fact in list(shown.values())[:_MOST_OTHERS]:
-        sentences.append(f"{fact.place} {fact.text}.")
+    sentences += [f"{fact.place} {fact.text}." for fact in list(shown.values())[:_MOST_OTHERS]]
     rest_count = len(others) - min(len(shown), _MOST_OTHERS)
     if rest_count > 0:
         sentences.append(f"The record of the inspection lists {number_of(rest_count, 'other place')}.")

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 _MOST_STATEMENTS = 8
 _NUMBER = r"-?\d{1,9}(?:\.\d{1,6})?"
+_BETWEEN = r"\.\.+|-|–|…|,\s*\.\.\.\s*,|,|to|bis|and|und"  # noqa: RUF001 - as people type it
 _PLACEHOLDERS = {
     "NUMBER": rf"(?P<value>{_NUMBER})",
     "VERSION": r"v?(?P<value>\d{1,3}(?:\.\d{1,3}){1,2})",
-    "RANGE": rf"[\[({{]?\s*(?P<low>{_NUMBER})\s*(?:\.\.+|-|–|…|,\s*\.\.\.\s*,|,|to|bis|and|und)\s*(?P<high>{_NUMBER})\s*[\])}}]?",  # noqa: RUF001
+    "RANGE": rf"[\[({{]?\s*(?P<low>{_NUMBER})\s*(?:{_BETWEEN})\s*(?P<high>{_NUMBER})\s*[\])}}]?",
 }
 
 

@@ -83,7 +83,9 @@ def usage_references(prose: str, line: int = 0) -> tuple[UsageReference, ...]:
 def _mentioned(sentence: str) -> list[PhraseMatch]:
     words, written = _mentions()
     found = [
-        PhraseMatch(name, at.start(), at.end(), is_weak=False) for name, each in written for at in each.finditer(sentence)
+        PhraseMatch(name, at.start(), at.end(), is_weak=False)
+        for name, each in written
+        for at in each.finditer(sentence)
     ]
     return sorted((*words.matches(sentence), *found), key=lambda match: (match.begin, -match.end))
 

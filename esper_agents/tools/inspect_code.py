@@ -40,7 +40,7 @@ def _rerun(arguments: JsonObject) -> str:
 
 
 @tool("inspect-code", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun, comparing=without("context_files"))
-async def inspect_code(
+async def inspect_code(  # noqa: PLR0913 - the parts of a subject
     context: ToolContext,
     paths: list[str],
     *,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import USAGE_QUESTIONS
 from esper_agents.domain.finding import Category
-from esper_agents.errors import NotFoundError
 from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject
 from esper_agents.review.usages.answers import answer_usage
 from esper_agents.review.usages.entries import UsageVerdict, usage_entries
@@ -51,10 +50,8 @@ class UsageQuestions(FactQuery):
         statements = {kind: (value, words) for kind, value, words in map(_statement, subject.statements)}
         for usage in subject.usages:
             name, _, line = usage.partition(":")
-            if name not in usage_entries():
-                raise NotFoundError("usage entry", name, usage_entries(), listing="esper inspect --list")
-            number = int(line) if line.isdigit() else 0
-            for each in answer_usage(usage_entries()[name], files, index, line=number, statements=statements):
+            entry, number = usage_entries()[name], int(line or 0)
+            for each in answer_usage(entry, files, index, line=number, statements=statements):
                 assessment = _ASSESSMENTS[each.verdict]
                 yield Fact(assessment, each.site.file.path, each.site.line, each.text, each.remedy, each.site.last_line)
 

@@ -58,7 +58,8 @@ def answer_usage(
         line: Line that the question names; only the places at that line, or next to it, if there are such.
         statements: What the user stated, by kind, as value and words.
     """
-    found = at_line(sites_of(entry.sites, files), line)
+    sites = [site for site in sites_of(entry.sites, files) if not _is_of_project(site, entry, index)]
+    found = at_line(sites, line)
     for site in found[:_MOST_SITES]:
         yield _at(UsageContext(site, entry, files, index, statements or {}))
 
@@ -104,3 +105,11 @@ def _at(context: UsageContext) -> UsageAnswer:
 def _continued(sentence: str) -> str:
     """Return a sentence as the end of another one."""
     return sentence[:1].lower() + sentence[1:]
+
+
+def _is_of_project(site: UsageSite, entry: UsageEntry, index: ProjectIndex) -> bool:
+    """Return whether a method of the project is called, which only has the name of the API."""
+    call = site.call
+    if call is None or not call.receiver or entry.sites.is_given:
+        return False
+    return bool(index.callees(call))

@@ -37,7 +37,7 @@ class SitePattern:
         option: Option of the calls that the question is about; calls that give it come first.
         position: Position of the option among the arguments; -1 if it is only a keyword.
         default: Value of the option if it is omitted, as source text; empty if it has none.
-        is_given: Whether only calls that give the option are meant.
+        is_given: Whether all calls that give the option are meant, and no others.
     """
 
     calls: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ConditionResult:
     """Whether a condition holds, with what it found.
 
     Attributes:
@@ -52,15 +52,15 @@ class UsageContext:
     statements: Mapping[str, tuple[str, str]]
 
 
-Condition: TypeAlias = Callable[..., Decision]
+Condition: TypeAlias = Callable[..., ConditionResult]
 _CONDITIONS: dict[str, Condition] = {}
 
 
 def condition(function: Condition) -> Condition:
     """Register a condition by the name of its function.
 
-    Its first parameter is the context, the others are the words of the case. It returns a decision; if the code does not
-    say whether it holds, `Decision(None)`.
+    Its first parameter is the context, the others are the words of the case. If the code does not say whether it holds,
+    it returns `ConditionResult(None)`.
     """
     _CONDITIONS[getattr(function, "__name__", "")] = function
     return function
@@ -76,10 +76,10 @@ def conditions() -> Mapping[str, Condition]:
     return _CONDITIONS
 
 
-def decide(text: str, context: UsageContext) -> Decision:
+def decide(text: str, context: UsageContext) -> ConditionResult:
     """Return whether a condition of a case holds at a place; `not` before it inverts a certain result."""
     name, *words = text.split()
     if name == "not":
         inner = decide(" ".join(words), context)
-        return Decision(None if inner.holds is None else not inner.holds, inner.values, inner.stated)
+        return ConditionResult(None if inner.holds is None else not inner.holds, inner.values, inner.stated)
     return conditions()[name](context, *words)

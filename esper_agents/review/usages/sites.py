@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables, Function
     from esper_agents.review.usages.entries import SitePattern
 
-_LONGEST = 70
+_LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +78,10 @@ def _in_file(pattern: SitePattern, file: FileTables) -> Iterator[UsageSite]:
     tails = [name for name in pattern.calls if "." not in name]
     names = [name for name in pattern.calls if "." in name]
     calls = {id(call.node): call for call in (*file.calls_ending(*tails), *file.calls_to(*names))}
+    if pattern.is_given:
+        # A function of the project may pass the option on.
+        given = (call for call in file.calls if any(each.arg == pattern.option for each in call.node.keywords))
+        calls.update({id(call.node): call for call in given})
     for call in sorted(calls.values(), key=lambda each: (each.line, each.node.col_offset)):
         option = call.argument(pattern.position, pattern.option) if pattern.option else None
         yield UsageSite(file, call.function, call.node, call, option)

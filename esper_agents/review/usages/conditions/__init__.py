@@ -1,1 +1,1 @@
-"""Conditions of usage entries; every function with `@condition` in these files is registered by its name."""
+"""Conditions of usage entries: each function with `@condition` in these files."""

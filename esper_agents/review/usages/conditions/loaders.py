@@ -9,7 +9,7 @@ from esper_agents.review.loaders import loops_over_loaders, trains
 from esper_agents.review.models import gradients_off_around
 from esper_agents.review.moves import moves_to_device
 from esper_agents.review.names import dotted, root_of
-from esper_agents.review.usages.registry import Decision, condition
+from esper_agents.review.usages.registry import ConditionResult, condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,19 +46,19 @@ def _loops_of_source(context: UsageContext) -> list[tuple[ast.Call, Block]]:
 
 
 @condition
-def source_pinned(context: UsageContext) -> Decision:
+def source_pinned(context: UsageContext) -> ConditionResult:
     """Whether the tensor that is moved is in pinned memory: its loader pins, or it was pinned by a call."""
     call = context.site.call
     if call is not None and ".pin_memory()" in call.receiver:
-        return Decision(True, {"pinned": "`pin_memory()` is called on it"})
+        return ConditionResult(True, {"pinned": "`pin_memory()` is called on it"})
     loaders = _loops_of_source(context)
     states = {_constant(made, "pin_memory") for made, _ in loaders}
     if not loaders or ... in states or len({bool(state) for state in states}) > 1:
-        return Decision(None)
+        return ConditionResult(None)
     place = _place(context, loaders[0][0])
     if states == {True}:
-        return Decision(True, {"pinned": f"its loader at {place} has `pin_memory=True`"})
-    return Decision(False, {"loader": place})
+        return ConditionResult(True, {"pinned": f"its loader at {place} has `pin_memory=True`"})
+    return ConditionResult(False, {"loader": place})
 
 
 def _place(context: UsageContext, made: ast.Call) -> str:
@@ -69,26 +69,27 @@ def _place(context: UsageContext, made: ast.Call) -> str:
 
 
 @condition
-def source_is_batch(context: UsageContext) -> Decision:
+def source_is_batch(context: UsageContext) -> ConditionResult:
     """Whether the receiver is what a data loader yields, which holds no graph."""
     loaders = _loops_of_source(context)
-    return Decision(True, {"loader": _place(context, loaders[0][0])}) if loaders else Decision(None)
+    return ConditionResult(True, {"loader": _place(context, loaders[0][0])}) if loaders else ConditionResult(None)
 
 
 def _loops(context: UsageContext) -> tuple[Block, ...]:
-    return loops_over_loaders(context.index).get(context.site.node, ())  # type: ignore[call-overload]
+    call = context.site.call
+    return loops_over_loaders(context.index).get(call.node, ()) if call is not None else ()
 
 
 @condition
-def loader_trains(context: UsageContext) -> Decision:
+def loader_trains(context: UsageContext) -> ConditionResult:
     """Whether a loop over this loader trains; false if all its loops run with gradients off."""
     loops = _loops(context)
     trained = [loop for loop in loops if trains(loop, context.index)]
     if trained:
-        return Decision(True, {"loop": _line(trained[0])})
+        return ConditionResult(True, {"loop": _line(trained[0])})
     if loops and all(gradients_off_around(loop, context.index) for loop in loops):
-        return Decision(False, {"loop": _line(loops[0])})
-    return Decision(None)
+        return ConditionResult(False, {"loop": _line(loops[0])})
+    return ConditionResult(None)
 
 
 def _line(loop: Block) -> str:
@@ -96,23 +97,23 @@ def _line(loop: Block) -> str:
 
 
 @condition
-def loader_used_in_epochs(context: UsageContext) -> Decision:
+def loader_used_in_epochs(context: UsageContext) -> ConditionResult:
     """Whether a loop over this loader is in another loop, so that it begins more than once."""
     loops = _loops(context)
     nested = [loop for loop in loops if loop.parent is not None and loop.parent.loop is not None]
     if nested:
-        return Decision(True, {"loop": _line(nested[0])})
+        return ConditionResult(True, {"loop": _line(nested[0])})
     if not loops or any(not loop.function.is_module for loop in loops):
-        return Decision(None)
-    return Decision(False, {"loop": _line(loops[0])})
+        return ConditionResult(None)
+    return ConditionResult(False, {"loop": _line(loops[0])})
 
 
 @condition
-def project_moves_to_device(context: UsageContext) -> Decision:
+def project_moves_to_device(context: UsageContext) -> ConditionResult:
     """Whether any code of the project moves tensors to an accelerator."""
     for path, line in _moves(context):
-        return Decision(True, {"move": f"{path}:{line}"})
-    return Decision(False)
+        return ConditionResult(True, {"move": f"{path}:{line}"})
+    return ConditionResult(False)
 
 
 def _moves(context: UsageContext) -> Iterator[tuple[str, int]]:
@@ -124,11 +125,11 @@ def _moves(context: UsageContext) -> Iterator[tuple[str, int]]:
 
 
 @condition
-def moves_to_host(context: UsageContext) -> Decision:
+def moves_to_host(context: UsageContext) -> ConditionResult:
     """Whether the call moves to the host: `.cpu()`, `.to("cpu")`."""
     call = context.site.call
     if call is None:
-        return Decision(None)
+        return ConditionResult(None)
     first = call.argument(0, "device")
     is_host = call.tail == "cpu" or (isinstance(first, ast.Constant) and first.value == "cpu")
-    return Decision(True) if is_host else Decision(bool(call.tail == "to" and first is None))
+    return ConditionResult(True) if is_host else ConditionResult(bool(call.tail == "to" and first is None))

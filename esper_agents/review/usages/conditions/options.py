@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import dotted
-from esper_agents.review.usages.registry import Decision, condition
+from esper_agents.review.usages.registry import ConditionResult, condition
 
 if TYPE_CHECKING:
     from esper_agents.review.tables import Call
@@ -37,55 +37,57 @@ def _of_site(context: UsageContext) -> str:
 
 
 @condition
-def option_is(context: UsageContext, *values: str) -> Decision:
+def option_is(context: UsageContext, *values: str) -> ConditionResult:
     """Whether the option in question has one of these values."""
     written = _of_site(context)
-    return Decision(None if written == _UNKNOWN else written in values, {"value": written})
+    return ConditionResult(None if written == _UNKNOWN else written in values, {"value": written})
 
 
 @condition
-def option_is_path(context: UsageContext, *paths: str) -> Decision:
+def option_is_path(context: UsageContext, *paths: str) -> ConditionResult:
     """Whether the option in question is written as one of these paths, such as `self.training`."""
     option = context.site.option
-    return Decision(option is not None and dotted(option) in paths)
+    return ConditionResult(option is not None and dotted(option) in paths)
 
 
 @condition
-def option_given(context: UsageContext) -> Decision:
+def option_given(context: UsageContext) -> ConditionResult:
     """Whether the option in question is given."""
     is_hidden = context.site.option is None and context.site.call is not None and context.site.call.has_splat()
-    return Decision(None if is_hidden else context.site.option is not None)
+    return ConditionResult(None if is_hidden else context.site.option is not None)
 
 
 @condition
-def option_above(context: UsageContext, number: str) -> Decision:
+def option_above(context: UsageContext, number: str) -> ConditionResult:
     """Whether the option in question is a number above another."""
     return _above(_of_site(context), number)
 
 
 @condition
-def other_option_is(context: UsageContext, name: str, position: str, default: str, *values: str) -> Decision:
+def other_option_is(context: UsageContext, name: str, position: str, default: str, *values: str) -> ConditionResult:
     """Whether another option of the call, with its position and default, has one of these values."""
     written = _other(context, name, position, default)
-    return Decision(None if written == _UNKNOWN else written in values, {name: written})
+    return ConditionResult(None if written == _UNKNOWN else written in values, {name: written})
 
 
 @condition
-def other_option_above(context: UsageContext, name: str, position: str, default: str, number: str) -> Decision:
+def other_option_above(context: UsageContext, name: str, position: str, default: str, number: str) -> ConditionResult:
     """Whether another option of the call, with its position and default, is a number above another."""
     return _above(_other(context, name, position, default), number, name)
 
 
 @condition
-def other_option_given(context: UsageContext, name: str, position: str) -> Decision:
+def other_option_given(context: UsageContext, name: str, position: str) -> ConditionResult:
     """Whether another option of the call is given."""
     call = context.site.call
     if call is None or call.has_splat():
-        return Decision(None)
+        return ConditionResult(None)
     given = call.argument(int(position), name)
     if isinstance(given, ast.Constant) and given.value is None:
         given = None
-    return Decision(given is not None, {name: ast.unparse(given).replace("`", "'")[:40] if given is not None else ""})
+    return ConditionResult(
+        given is not None, {name: ast.unparse(given).replace("`", "'")[:40] if given is not None else ""}
+    )
 
 
 def _other(context: UsageContext, name: str, position: str, default: str) -> str:
@@ -93,35 +95,35 @@ def _other(context: UsageContext, name: str, position: str, default: str) -> str
     return written_value(context, call.argument(int(position), name), default, call) if call is not None else _UNKNOWN
 
 
-def _above(written: str, number: str, name: str = "value") -> Decision:
+def _above(written: str, number: str, name: str = "value") -> ConditionResult:
     try:
-        return Decision(float(written) > float(number), {name: written})
+        return ConditionResult(float(written) > float(number), {name: written})
     except ValueError:
-        return Decision(None)
+        return ConditionResult(None)
 
 
 @condition
-def call_is(context: UsageContext, *names: str) -> Decision:
+def call_is(context: UsageContext, *names: str) -> ConditionResult:
     """Whether the last name of what is called is one of these."""
-    return Decision(context.site.call is not None and context.site.call.tail in names)
+    return ConditionResult(context.site.call is not None and context.site.call.tail in names)
 
 
 @condition
-def has_no_arguments(context: UsageContext) -> Decision:
+def has_no_arguments(context: UsageContext) -> ConditionResult:
     """Whether a call has no arguments."""
     call = context.site.call
-    return Decision(call is not None and not call.node.args and not call.node.keywords)
+    return ConditionResult(call is not None and not call.node.args and not call.node.keywords)
 
 
 @condition
-def call_on_torch(context: UsageContext) -> Decision:
+def call_on_torch(context: UsageContext) -> ConditionResult:
     """Whether the call is a function of torch, whose first argument is the tensor: `torch.squeeze(x)`."""
     call = context.site.call
-    return Decision(call is not None and call.receiver in {"torch", "F"})
+    return ConditionResult(call is not None and call.receiver in {"torch", "F"})
 
 
 @condition
-def autocast_dtype(context: UsageContext, dtype: str) -> Decision:
+def autocast_dtype(context: UsageContext, dtype: str) -> ConditionResult:
     """Whether all uses of `autocast` in the project have this type; the default of `cuda` is float16."""
     found = []
     for path, file in sorted(context.index.files.items()):
@@ -134,5 +136,5 @@ def autocast_dtype(context: UsageContext, dtype: str) -> Decision:
             found.append((written, f"{path}:{call.line}"))
     kinds = {written for written, _ in found}
     if len(kinds) != 1 or not next(iter(kinds)).startswith("torch."):
-        return Decision(None)
-    return Decision(kinds == {dtype}, {"autocast_at": found[0][1]})
+        return ConditionResult(None)
+    return ConditionResult(kinds == {dtype}, {"autocast_at": found[0][1]})
