@@ -57,7 +57,8 @@ def route_of(services: ProjectServices, task: Task) -> Route:
         is_able = agent in services.playbooks and agent in services.agents.agents and agent != route.agent
         if is_able and (reason := reason_of(services, task)):
             return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
-    if able is not None and route.agent not in able and (reason := _usage(services, task)):
+    is_unserved = not route.agent or (able is not None and route.agent not in able)
+    if is_unserved and (reason := _usage(services, task)):
         return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=f"because: {reason}")
     if able is None or not route.agent or route.agent in able or not _has_rules(services, task):
         return route

@@ -96,3 +96,12 @@ def test_layers_of_a_factory_are_unknown() -> None:
     )
     (answer,) = answers("bias-before-norm", code)
     assert answer.verdict is UsageVerdict.UNDECIDED
+
+
+def test_a_gradient_between_outputs_and_inputs_decides_nothing_about_the_whole_graph() -> None:
+    code = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(3, 1)\nx = torch.ones(3, requires_grad=True)\n"
+        "out = model(x).sum()\ng = torch.autograd.grad(out, x, retain_graph=True)\nout.backward()\n"
+    )
+    (answer,) = answers("retain-graph", code)
+    assert answer.verdict is UsageVerdict.UNDECIDED

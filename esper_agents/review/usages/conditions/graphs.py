@@ -31,8 +31,13 @@ def graph_used_again(context: UsageContext) -> ConditionResult:
             graph = run.expanded(event.graph)
             if not any(graph & each.bit and each.kind not in _LEAVES for each in run.events):
                 return ConditionResult(None)
+            if event.kind is not EventKind.BACKWARD:
+                # `autograd.grad` goes through the part between outputs and inputs only.
+                return ConditionResult(None)
             is_seen = True
             later = next((other for other in sent if _shares(context, run, event, other)), None)
+            if later is not None and later.kind is not EventKind.BACKWARD:
+                return ConditionResult(None)
             if later is not None:
                 place = f"{later.path}:{later.at.line}"
                 when = "in the next round" if _is_here(context, later) else "later"
