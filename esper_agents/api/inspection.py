@@ -23,6 +23,7 @@ class QueryDescription:
         wishes: Wishes that it answers; empty for all.
         claim: Claim that its facts confirm or refute; empty if it only describes.
         summary: First paragraph of its documentation, on one line.
+        usages: Names of the entries about APIs that it answers.
     """
 
     name: str
@@ -30,6 +31,7 @@ class QueryDescription:
     wishes: tuple[str, ...]
     claim: str
     summary: str
+    usages: tuple[str, ...] = ()
 
 
 def inspect_code(
@@ -67,7 +69,9 @@ def inspect_code(
 
 def list_queries() -> tuple[QueryDescription, ...]:
     """Return the fact queries, by name."""
+    from esper_agents.domain.evidence import USAGE_QUESTIONS
     from esper_agents.review.inspection import fact_queries
+    from esper_agents.review.usages.entries import usage_entries
 
     return tuple(
         QueryDescription(
@@ -75,6 +79,7 @@ def list_queries() -> tuple[QueryDescription, ...]:
             topics=fact_query.topics,
             wishes=tuple(map(str, fact_query.wishes)),
             claim=fact_query.claim,
+            usages=tuple(usage_entries()) if fact_query.name == USAGE_QUESTIONS else (),
             summary=" ".join((type(fact_query).__doc__ or "").strip().partition("\n\n")[0].split()),
         )
         for fact_query in fact_queries()

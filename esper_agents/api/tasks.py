@@ -139,6 +139,9 @@ class TaskService(Service):
         if is_other and parsed.wish is Wish.FIND_CAUSE:
             # "Slower than before, why?" asks for no choice, and "I checked the ids, what is going on" for no approval.
             asked = KindOfQuestion(QuestionType.ADVICE, parsed.wish_because)
+        if parsed.usages and not diff and not is_branch:
+            # "Is `ignore_index` right?" asks about an option, and not for an approval of the file.
+            asked = KindOfQuestion(QuestionType.ADVICE, f"a question about {parsed.usages[0].words}")
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         if not diff:

@@ -10,6 +10,7 @@ from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
+    USAGE_QUESTIONS,
     CallOutcome,
     change_told,
     documents_told,
@@ -96,7 +97,7 @@ def answer_of(certificate: Certificate) -> Answer:
         text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
         model=model,
         because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
-        also=tuple(_lines(_others(ordered, deciding))),
+        also=tuple(_lines(each for each in _others(ordered, deciding) if not _is_usage(each.claim.rule))),
         facts=tuple(_facts(certificate)),
         changed=tuple(change_told(certificate.evidence)) if certificate.task.change else (),
         ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
@@ -177,9 +178,15 @@ def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[F
     if certificate.verdict.kind is QuestionType.ADVICE:
         if _is_beside(certificate):
             return ()
-        return tuple(each for each in ordered if each.claim.severity is not Severity.SUGGESTION)
+        shown = (each for each in ordered if not _is_usage(each.claim.rule))
+        return tuple(each for each in shown if each.claim.severity is not Severity.SUGGESTION)
     named = {name for rule in _deciding_rules(certificate) for name in rule.findings}
     return tuple(each for each in ordered if each.claim.fingerprint in named)
+
+
+def _is_usage(rule: str) -> bool:
+    """Return whether a finding or fact answers a direct question: then the answer says it."""
+    return rule == USAGE_QUESTIONS
 
 
 def _is_beside(certificate: Certificate) -> bool:
@@ -345,7 +352,7 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
     found = facts_of(certificate.evidence)
     for assessment in _STATED:
         for each in found:
-            if each.assessment == assessment:
+            if each.assessment == assessment and not _is_usage(each.query):
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
     for place, text in documents_told(certificate.evidence):
         yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))

@@ -122,6 +122,8 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--symbol": "text",
             "--version": "text",
             "--size": "text",
+            "--usage": "text",
+            "--stated": "text",
             "--query": "text",
             "--list": "",
             "--project": "text",

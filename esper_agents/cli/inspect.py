@@ -37,6 +37,12 @@ def inspect_command(
         list[str] | None, typer.Option("--version", metavar="VERSION", help="A version in question")
     ] = None,
     size: Annotated[list[str] | None, typer.Option("--size", metavar="NAME=NUMBER", help="A size in question")] = None,
+    usage: Annotated[
+        list[str] | None, typer.Option("--usage", metavar="NAME[:LINE]", help="An API or option in question")
+    ] = None,
+    stated: Annotated[
+        list[str] | None, typer.Option("--stated", metavar="KIND=VALUE", help="A fact that the code does not say")
+    ] = None,
     query: Annotated[list[str] | None, typer.Option("--query", metavar="NAME", help="Run only this query")] = None,
     is_list: Annotated[bool, typer.Option("--list", help="List the queries with their topics")] = False,
     project: ProjectOption = HERE,
@@ -52,16 +58,25 @@ def inspect_command(
     Examples:
       esper inspect train.py --topic security
       esper inspect . --topic "distributed training"
+      esper inspect train.py --usage retain-graph
       esper inspect --list
     """
     if is_list:
         _list(as_json=as_json)
         return
-    if not paths or not (topic or query or wish):
+    if not paths or not (topic or query or wish or usage):
         raise UsageError("name a path and a topic", remedy="esper inspect train.py --topic security; --list lists them")
     from esper_agents.api import InspectionSubject, inspect_code
 
-    subject = InspectionSubject(tuple(topic or ()), wish, tuple(symbol or ()), tuple(version or ()), tuple(size or ()))
+    subject = InspectionSubject(
+        tuple(topic or ()),
+        wish,
+        tuple(symbol or ()),
+        tuple(version or ()),
+        tuple(size or ()),
+        tuple(usage or ()),
+        tuple(stated or ()),
+    )
     done = inspect_code(paths, subject, queries=query or (), project=None if project == HERE else project)
     if as_json:
         echo_json([asdict(each) for each in done.results])
@@ -79,8 +94,10 @@ def _list(*, as_json: bool) -> None:
         echo_json([asdict(query) for query in queries])
         return
     for query in queries:
-        say("query", f"{query.name} ({', '.join(query.topics or query.wishes)})")
+        say("query", f"{query.name} ({', '.join(query.topics or query.wishes or ('--usage',))})")
         say("", query.summary)
+        if query.usages:
+            say("usages", ", ".join(query.usages))
 
 
 def _print(done: Inspection) -> None:

@@ -276,6 +276,7 @@ def _show_request(request: ParsedRequest) -> None:
         say("topic", f"{topic.name} ({', '.join(topic.words)})")
     for seen in request.observations:
         say("observed", f"{seen.text} ({seen.quantity})")
+    _show_usages(request)
     for constraint in request.constraints:
         say("constraint", f"{constraint.text} ({constraint.kind})")
     for error in request.errors:
@@ -288,6 +289,14 @@ def _show_request(request: ParsedRequest) -> None:
         say("symbol", f"{symbol}; {symbol.words} is defined more than once")
     if request.unread:
         say("unread", f"{request.unread} characters in the middle of the request")
+
+
+def _show_usages(request: ParsedRequest) -> None:
+    """Print the APIs that a request asks about, and what the user states."""
+    for usage in request.usages:
+        say("asks about", f"{usage.name}{f', line {usage.line}' if usage.line else ''} ({usage.words})")
+    for statement in request.statements:
+        say("stated", f"{statement.kind} = {statement.value} ({statement.text})")
 
 
 def _show(project: OpenProject, plan: TaskPlan) -> None:

@@ -23,6 +23,8 @@ _MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 _FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
 DOCUMENTS_TOOL = "search-documents"
+# Query that answers direct questions about an API or option.
+USAGE_QUESTIONS = "usage-questions"
 
 
 class Risk(StrEnum):

@@ -71,6 +71,36 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Statement:
+    """Fact that the user states about the code, the data or the machine.
+
+    Attributes:
+        text: Words of the request.
+        kind: What it is about, such as `labels`, `torch`, `device` or `batch`.
+        value: The value, such as `0..9`, `2.4`, `cpu` or `64`.
+    """
+
+    text: str
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReference:
+    """API or option that the request asks about.
+
+    Attributes:
+        words: Words of the request that name it.
+        name: Name of its entry in `review/usages/entries/`.
+        line: Line that the request names, else 0.
+    """
+
+    words: str
+    name: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RequestConstraint:
     """Condition that an answer must respect.
 
@@ -177,6 +207,8 @@ class ParsedRequest:
         ambiguous: Definitions of names that the project defines more than once.
         related: Base classes of the symbols, and definitions that the symbols and these use.
         unread: Number of characters in the middle of a long request that were not read.
+        usages: APIs and options that it asks a direct question about.
+        statements: Facts that the user states.
     """
 
     wish: Wish = Wish.JUDGE
@@ -192,6 +224,8 @@ class ParsedRequest:
     ambiguous: tuple[SymbolReference, ...] = ()
     related: tuple[SymbolReference, ...] = ()
     unread: int = 0
+    usages: tuple[UsageReference, ...] = ()
+    statements: tuple[Statement, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -57,10 +57,22 @@ def route_of(services: ProjectServices, task: Task) -> Route:
         is_able = agent in services.playbooks and agent in services.agents.agents and agent != route.agent
         if is_able and (reason := reason_of(services, task)):
             return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
+    is_unserved = not route.agent or (able is not None and route.agent not in able)
+    if is_unserved and (reason := _usage(services, task)):
+        return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=f"because: {reason}")
     if able is None or not route.agent or route.agent in able or not _has_rules(services, task):
         return route
     explanation = f"because: rules of the review concern it; {route.agent} fits better but needs a model"
     return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=explanation)
+
+
+def _usage(services: ProjectServices, task: Task) -> str:
+    """Return the reason to answer a direct question about an API from the code; empty if it is none, or has no code."""
+    from esper_agents.requests.parsing import parse_request
+
+    can_review = _REVIEWER in services.playbooks and _REVIEWER in services.agents.agents
+    usages = parse_request(task.request).usages if can_review and task.paths and task.change is None else ()
+    return f"lines of the code answer the question about `{usages[0].words}`" if usages else ""
 
 
 def _has_rules(services: ProjectServices, task: Task) -> bool:

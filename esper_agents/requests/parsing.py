@@ -14,6 +14,8 @@ from esper_agents.domain.status import QuestionType
 from esper_agents.requests.project_names import ProjectNames, find_project_names, without_paths
 from esper_agents.requests.quantities import constraints, observations
 from esper_agents.requests.related_definitions import related_definitions
+from esper_agents.requests.statements import statements
+from esper_agents.requests.usage_questions import usage_references
 from esper_agents.requests.vocabulary import PhraseTable, request_words, tokens
 from esper_agents.traces.parsing import parse_traces
 
@@ -48,6 +50,8 @@ _SCRIPTS = (
     ("ru", re.compile(r"[\u0400-\u04ff]")),
 )
 _SHARE_OF_SCRIPT = 0.2
+# Wishes that no fact about an API answers.
+_NO_QUESTIONS = frozenset({Wish.WRITE})
 _WISH_OF_KIND = {
     QuestionType.GO: Wish.JUDGE,
     QuestionType.APPROVAL: Wish.JUDGE,
@@ -91,6 +95,8 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         wish, because = Wish.COMPARE, "it names two definitions to choose from"
     if wish is Wish.COMPARE and _is_slower(because) and not names.is_choice and len(names.symbols + names.files) < 2:  # noqa: PLR2004
         wish, because = Wish.FIND_CAUSE, "it reports that something is slower"
+    is_asked = not (errors or has_trace) and wish not in _NO_QUESTIONS
+    usages = usage_references(prose, names.files[0].line if names.files else 0) if is_asked else ()
     return ParsedRequest(
         wish=wish,
         wish_because=because,
@@ -105,6 +111,8 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         ambiguous=names.ambiguous,
         related=related_definitions(root, names.symbols) if root else (),
         unread=max(0, len(request) - HEAD - TAIL),
+        usages=usages,
+        statements=statements(words),
     )
 
 

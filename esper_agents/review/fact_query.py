@@ -77,6 +77,8 @@ class InspectionSubject:
         symbols: Named definitions as `FILE.py:Qualified.name`.
         versions: Named versions, such as `2.6`, in the order of the request.
         sizes: Named sizes, such as `emb dim=200`, in the order of the request.
+        usages: Entries of `review/usages/` that are asked about, as `NAME` or `NAME:LINE`.
+        statements: What the user stated, as `KIND=VALUE (WORDS)`.
     """
 
     topics: tuple[str, ...] = ()
@@ -84,6 +86,8 @@ class InspectionSubject:
     symbols: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
+    usages: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
 
 
 class FactQuery(ABC):

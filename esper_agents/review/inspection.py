@@ -25,6 +25,7 @@ from esper_agents.review.parts import size_of
 from esper_agents.review.project_context import MOST_CONTEXT_BYTES, project_sources
 from esper_agents.review.source import Unreadable, from_bytes, read
 from esper_agents.review.tables import Purpose
+from esper_agents.review.usages.entries import usage_entries
 from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
@@ -120,9 +121,15 @@ def queries_for(subject: InspectionSubject, names: Iterable[str] = ()) -> tuple[
     """Return the queries with these names; without names, those that a subject needs.
 
     Raises:
-        NotFoundError: No query has one of the names.
-        UsageError: No query belongs to the subject.
+        NotFoundError: No query, or no entry about an API, has one of the names.
+        UsageError: No query belongs to the subject, or a line is no number.
     """
+    for usage in subject.usages:
+        name, _, line = usage.partition(":")
+        if name not in usage_entries():
+            raise NotFoundError("usage", name, usage_entries(), listing=_LISTING)
+        if line and not line.isdigit():
+            raise UsageError(f"invalid line {line!r} in {usage!r}", remedy=f"write it like {name}:40")
     known = {fact_query.name: fact_query for fact_query in fact_queries()}
     wanted = tuple(names)
     for name in wanted:

@@ -34,11 +34,13 @@ def _rerun(arguments: JsonObject) -> str:
     words += [f"--symbol={quote(str(each))}" for each in arguments.get("symbols") or ()]
     words += [f"--version={quote(str(each))}" for each in arguments.get("versions") or ()]
     words += [f"--size={quote(str(each))}" for each in arguments.get("sizes") or ()]
+    words += [f"--usage={quote(str(each))}" for each in arguments.get("usages") or ()]
+    words += [f"--stated={quote(str(each))}" for each in arguments.get("statements") or ()]
     return " ".join((*words, "--", *(quote(str(each)) for each in arguments["paths"])))
 
 
 @tool("inspect-code", risk=Risk.LOW, repeatable=True, concurrent=True, rerun=_rerun, comparing=without("context_files"))
-async def inspect_code(
+async def inspect_code(  # noqa: PLR0913 - the parts of a subject
     context: ToolContext,
     paths: list[str],
     *,
@@ -47,6 +49,8 @@ async def inspect_code(
     symbols: list[str] | None = None,
     versions: list[str] | None = None,
     sizes: list[str] | None = None,
+    usages: list[str] | None = None,
+    statements: list[str] | None = None,
 ) -> ToolResult:
     """State line by line what Python files do about a topic: what must change, what is fine; without running them.
 
@@ -58,13 +62,21 @@ async def inspect_code(
         symbols: Definitions in question, as `FILE.py:Name`.
         versions: Versions in question, such as `2.6`.
         sizes: Sizes in question, such as `batch size=256`.
+        usages: Options or APIs in question, such as `retain-graph` or `retain-graph:LINE`.
+        statements: What the user stated, as `KIND=VALUE`, such as `labels=0..9`.
     """
     try:
         wished = Wish(wish) if wish else None
     except ValueError as error:
         raise UsageError(f"no wish is named {wish!r}", remedy="use one of " + ", ".join(Wish)) from error
     subject = InspectionSubject(
-        tuple(topics or ()), wished, tuple(symbols or ()), tuple(versions or ()), tuple(sizes or ())
+        tuple(topics or ()),
+        wished,
+        tuple(symbols or ()),
+        tuple(versions or ()),
+        tuple(sizes or ()),
+        tuple(usages or ()),
+        tuple(statements or ()),
     )
     places = [context.inside(path) for path in paths]
     done = await asyncio.to_thread(inspect, context.root, places, subject)

@@ -44,3 +44,11 @@ def test_a_session_about_a_topic_states_what_must_change_and_what_is_fine(loadin
     assert "load.py:3  ESP901" in done.stdout
     assert "fine       load.py:4" in done.stdout
     assert "esper inspect --topic=security" in str(loading.esper("certificates", "show", "--json", code=0).json)
+
+
+def test_a_usage_is_answered_at_its_line(loading):
+    shown = loading.esper("inspect", "load.py", "--usage", "weights-only:4", code=0).stdout
+    assert "fine       load.py:4  `weights_only=True` is right" in shown
+    problem, remedy = loading.esper("inspect", "load.py", "--usage", "weihgts-only").problem(2)
+    assert "weihgts-only" in problem
+    assert "weights-only" in remedy

@@ -1,0 +1,1 @@
+"""Conditions of usage entries: each function with `@condition` in these files."""
