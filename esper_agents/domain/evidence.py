@@ -22,6 +22,8 @@ _MEASURES, _FINDS_TARGETS = "torch-", "torch-targets"
 # As `domain.request.Wish` is recorded.
 _FIND_CAUSE = "find-cause"
 INSPECT = "inspect-code"
+# Runs what a change edits before and after it.
+VERSIONS = "torch-versions"
 
 
 class Risk(StrEnum):

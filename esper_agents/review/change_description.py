@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.pluralize import number_of
+from esper_agents.review.changed_definitions import paired_scopes
 from esper_agents.review.diff import line_after, renamed
 from esper_agents.review.extracted_statements import extracted_statements
 from esper_agents.review.leniency import purpose_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from esper_agents.review.syntax_units import SyntaxScope
 
 _SIMILAR = 0.45
-_SIMILAR_BODY = 0.5
 # Above these sizes a comparison takes too long: larger scopes count as rewritten, larger files are only counted.
 _MOST_PAIRS = 250_000
 _MOST_CELLS = 2_500
@@ -189,7 +189,7 @@ class _FileEdits:
         edits: list[DescribedEdit] = []
         names: dict[str, str] = {}
         kinds: list[str] = []
-        pairs = dict(self._pairs())
+        pairs = dict(paired_scopes(self.old, self.new))
         for name, now in pairs.items():
             was, scope = self.old[name], self.new[now]
             if was.keys == scope.keys:
@@ -206,21 +206,6 @@ class _FileEdits:
         if order != [each for each in self.old if each in self.new]:
             kinds.append("moved functions")
         return edits, names, kinds
-
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the scopes that are one: of equal name, or renamed with a similar body."""
-        left = [name for name in self.new if name not in self.old]
-        for name, scope in self.old.items():
-            if name in self.new:
-                yield name, name
-                continue
-            alike = [
-                (_share(scope, self.new[each]), each) for each in left if type(scope.node) is type(self.new[each].node)
-            ]
-            best = max(alike, default=(0.0, ""))
-            if best[0] >= _SIMILAR_BODY:
-                left.remove(best[1])
-                yield name, best[1]
 
     def _added_and_removed(self, pairs: Mapping[str, str]) -> Iterator[DescribedEdit]:
         come = [name for name in self.new if name not in pairs.values()]
@@ -345,11 +330,6 @@ class _FileEdits:
             into = f"into `{now.units[now_around].shown}`" if now_around >= 0 else f"to {top}"
             line, base_line = now.units[other].line, was.units[one].line
             yield self._edit(line, f"`{now.units[other].shown}` moved {out} {into}", base_line)
-
-
-def _share(one: SyntaxScope, other: SyntaxScope) -> float:
-    both = Counter(one.keys[1:]) & Counter(other.keys[1:])
-    return 2 * both.total() / max(1, len(one.keys) + len(other.keys) - 2)
 
 
 def _children(units: Sequence[Unit], number: int) -> list[int]:
