@@ -223,7 +223,17 @@ def change_told(evidence: Iterable[Evidence]) -> Iterator[str]:
     kinds = ", ".join(str(each) for each in forms) if isinstance(forms, list | tuple) else ""
     if kinds:
         is_all = change.get("form_only") is True
-        yield f"{'behaviour of the Python sources ' if is_all else ''}unchanged by syntax: {kinds}"
+        subject = "behaviour of the Python sources " if is_all else ""
+        yield f"{subject}unchanged by syntax{_lines_of_form(change)}: {kinds}"
+
+
+def _lines_of_form(change: JsonObject) -> str:
+    """Return how many of the changed lines are form, in words; empty if it is not recorded."""
+    match change:
+        case {"lines": int(lines), "form_lines": int(form)} if lines and form:
+            return f" ({form} of {lines} changed lines)"
+        case _:
+            return ""
 
 
 def _run_told(evidence: Evidence) -> str:

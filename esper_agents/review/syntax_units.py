@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from esper_agents.review.inlined_names import with_values_inlined
 from esper_agents.review.renamed_names import rename
 from esper_agents.review.syntax_edits import SyntaxEdit, compare_expressions, compare_values, same, shown
 
@@ -237,6 +238,11 @@ class SyntaxScope:
     def lines(self) -> int:
         """Number of lines of its definition."""
         return (getattr(self.node, "end_lineno", None) or self.line) - self.line + 1
+
+    def with_values_inlined(self) -> SyntaxScope:
+        """Return the scope with values in the place of names that are read once, by the next statement."""
+        node = with_values_inlined(self.node)
+        return self if node is self.node else SyntaxScope(self.name, node)  # type: ignore[arg-type] # of the same type
 
     def renamed(self, names: Mapping[str, str]) -> SyntaxScope:
         """Return the scope with other names."""
