@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.change import CHANGE_DIGEST
-from esper_agents.domain.evidence import EDITS, FORM, Risk
+from esper_agents.domain.change_told import EDITS, FORM
+from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError

@@ -97,7 +97,10 @@ async def torch_versions(
         found.report,
         witnesses=(_SEEN_BY,),
         only=(),
-        comparisons=[{**plain(each), "said": str(each)} for each in done],
+        comparisons=[
+            {**plain(each), "said": str(each), "lines": [known.line, known.last_line]}
+            for (_, known, _), each in zip(named, done, strict=False)
+        ],
         edited=len(named),
         since=since,
         **({"synthetic": True} if any(each.is_synthetic for each in ran) else {}),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SEED = 240_764_524
 _ALLOWED = ("strides", "waiting")
 _MOST_TEXT, _MOST_DIFFERENCES = 300, 4
-# Shares of the time for one definition: the search for arguments, and inputs beyond the regular ones.
+# Seconds for the search for arguments, and for trying inputs beyond the regular ones.
 _SEARCH_S, _MOST_RUNS, _BUDGET_S = 4, 30, 2.0
 _LEAST_S, _LONGEST_RUN_S = 1.0, 10.0
 _WATCHED_CALLS = 2
@@ -126,7 +126,7 @@ class VersionRuns:
     Attributes:
         lab: Lab, opened with the old tree as a further readable folder.
         base: The old tree.
-        seconds: Time limit; the comparison that runs when it ends is finished or fails within ten seconds.
+        seconds: Time after which no comparison begins; one that began is finished, each of its runs within ten seconds.
         tell: Progress callback.
     """
 
@@ -189,9 +189,8 @@ class VersionRuns:
             copy_harness(self.lab.project, self.base, harness)
             is_synthetic = has_synthetic_inputs(self.lab.project, f"{harness}:make")
             return _Prepared(f"{harness}:make", f"{harness}:make", "", is_synthetic, harness)
-        seconds = max(1, int(min(_SEARCH_S, self._left_s)))
         # What the old version accepts is what its callers pass.
-        options = ScaffoldOptions(runs=_MOST_RUNS, seconds=seconds, batch=_BATCH)
+        options = ScaffoldOptions(runs=_MOST_RUNS, seconds=_SEARCH_S, batch=_BATCH)
         found = find_arguments(self.lab, self.base, TargetSpec(before), options, self.tell)
         if found.ended == "direct":
             return _Prepared(before, after, "", is_synthetic=False)
@@ -221,14 +220,13 @@ class VersionRuns:
             Arm(TargetSpec(found.before, seed=_SEED), self.base),
             Arm(TargetSpec(found.after, seed=_SEED), self.lab.project),
         )
-        limit_s = max(_LEAST_S, min(_LONGEST_RUN_S, self._left_s + _LEAST_S))
         with Correctness(
             self.lab,
             arms,
             seed=_SEED,
             train=found.trains,
             allow=_ALLOWED,
-            limits=CheckLimits(_BUDGET_S, limit_s),
+            limits=CheckLimits(_BUDGET_S, _LONGEST_RUN_S),
         ) as correctness:
             checks = correctness.checks(self.tell or self.lab.tell)
             parameters = correctness.notes.parameters
