@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.review.names import dotted
 from esper_agents.review.syntax_units import scopes_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class ChangedDefinition:
         holder_before: Class that contains it, before the change.
         line: First line of the new definition, decorators excluded.
         last_line: Last line of the new definition.
+        is_of_optimizer: Whether it belongs to an optimizer, whose `step` takes no inputs.
     """
 
     before: str
@@ -39,6 +41,7 @@ class ChangedDefinition:
     holder_before: str
     line: int
     last_line: int
+    is_of_optimizer: bool = False
 
     @property
     def is_run_by_object(self) -> bool:
@@ -68,8 +71,10 @@ def changed_definitions(before: str, after: str) -> tuple[ChangedDefinition, ...
         if node is None or isinstance(node, ast.Module) or outer_before not in old:
             continue
         holder, holder_before = (_holder(name, scopes) for name, scopes in ((outer, new), (outer_before, old)))
+        is_of_optimizer = f"{holder}.step" in new and holder in new and _is_optimizer(new[holder].node)
         lines = node.lineno, node.end_lineno or node.lineno
-        found.setdefault(outer, ChangedDefinition(outer_before, outer, holder, holder_before, *lines))
+        made = ChangedDefinition(outer_before, outer, holder, holder_before, *lines, is_of_optimizer)
+        found.setdefault(outer, made)
     return tuple(found.values())
 
 
@@ -83,6 +88,11 @@ def _outermost(name: str, scopes: Mapping[str, SyntaxScope]) -> str:
         if not isinstance(scopes[outer].node, ast.ClassDef):
             return outer
     return name
+
+
+def _is_optimizer(node: ast.AST) -> bool:
+    bases = node.bases if isinstance(node, ast.ClassDef) else ()
+    return any(dotted(base).rpartition(".")[2].endswith("Optimizer") for base in bases)
 
 
 def _holder(name: str, scopes: Mapping[str, SyntaxScope]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.report import MeasurementReport
 
 _MOST_PAIRS, _SECONDS = 8, 20
+# Terms of an optimizer that its defaults often leave out.
+_FURTHER = (("weight_decay", "0.01"),)
 _SEEN_BY = "a run of both versions"
 
 
@@ -130,6 +133,7 @@ def _named(changed: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Change
             definitions = changed_definitions(before[was], file.after)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
+        makes = _optional_arguments(file.after)
         whole = {each.holder for each in definitions if each.is_run_by_object}
         known: set[str] = set()
         for each in definitions:
@@ -137,14 +141,28 @@ def _named(changed: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Change
             name, name_before = (
                 (each.holder, each.holder_before) if each.is_run_by_object else (each.after, each.before)
             )
+            if each.is_of_optimizer:
+                name, name_before = f"{each.holder}.step", f"{each.holder_before}.step"
             if name in known:
                 continue
             known.add(name)
             fallback = None
-            if each.holder and name != each.holder and each.holder not in whole:
+            if each.holder and name != each.holder and each.holder not in whole and not each.is_of_optimizer:
                 fallback = f"{was}:{each.holder_before}", f"{file.path}:{each.holder}"
-            pair = VersionPair(f"{was}:{name_before}", f"{file.path}:{name}", file.path, _lines(file, each), fallback)
-            yield file, each, pair
+            targets = f"{was}:{name_before}", f"{file.path}:{name}"
+            optional = makes.get(each.holder, ()) if each.is_of_optimizer else None
+            yield file, each, VersionPair(*targets, file.path, _lines(file, each), fallback, optional)
+
+
+def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return arguments with which the constructor of each class of a source makes more of its code run."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            made = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+            names = {name.arg for each in made for name in (*each.args.args, *each.args.kwonlyargs)}
+            found[node.name] = tuple(each for each in _FURTHER if each[0] in names)
+    return found
 
 
 def _lines(file: ChangedFile, known: ChangedDefinition) -> tuple[tuple[int, int], ...]:

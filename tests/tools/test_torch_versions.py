@@ -94,3 +94,45 @@ async def test_each_definition_has_the_result_of_its_own_run(versions):
 async def test_a_change_that_claims_nothing_gets_a_warning(versions):
     found = await versions()
     assert {each.severity for each in found.claims} == {Severity.WARNING}
+
+
+OPTIMIZER = """\
+import torch
+from torch.optim import Optimizer
+
+
+class Plain(Optimizer):
+    def __init__(self, params, lr=0.1, weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                grad = p.grad
+                if group["weight_decay"] != 0:
+                    grad = grad.add(p, alpha=group["weight_decay"])
+                p.add_(grad, alpha=-group["lr"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "outcome", "text"),
+    [
+        ("grad = grad.add(p, ", "grad.add_(p, ", "differs", "changes its inputs"),
+        ("lr=0.1", "lr=0.01", "differs", "regular inputs"),
+        ("grad = p.grad\n", "grad = p.grad.clone()\n", "same", ""),
+    ],
+)
+async def test_an_optimizer_makes_steps_with_gradients(make_project, old, new, outcome, text):
+    root = make_project({"plain.py": OPTIMIZER})
+    (root / "plain.py").write_text(OPTIMIZER.replace(old, new), encoding="utf-8")
+    pool = LabPool(root)
+    arguments = {"paths": ["plain.py"], "since": "HEAD", "seconds": 60}
+    found = await load_tools().get("torch-versions").run(ToolContext(root, bench=pool), arguments)
+    await pool.close()
+    (compared,) = found.output["comparisons"]
+    assert (compared["outcome"], compared["target"]) == (outcome, "plain.py:Plain.step")
+    assert text in " ".join(compared.get("differences", ()))

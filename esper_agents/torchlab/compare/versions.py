@@ -17,10 +17,12 @@ from esper_agents.torchlab.harness import (
     harness_file,
     harness_text,
     has_synthetic_inputs,
+    optimizer_plan,
     remove_harness,
     write_harness,
 )
 from esper_agents.torchlab.target import TargetSpec
+from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
 from esper_agents.torchlab.worker.watch.result import WatchResult
 from esper_agents.torchlab.worker_failure import WorkerError
 
@@ -35,7 +37,7 @@ _SEED = 240_764_524
 _ALLOWED = ("strides", "waiting")
 _MOST_TEXT, _MOST_DIFFERENCES = 300, 4
 # Seconds for the search for arguments, and for trying inputs beyond the regular ones.
-_SEARCH_S, _MOST_RUNS, _BUDGET_S = 4, 30, 2.0
+_SEARCH_S, _MOST_RUNS, _BUDGET_S = 6, 30, 2.0
 _LEAST_S, _LONGEST_RUN_S = 1.0, 10.0
 _WATCHED_CALLS = 2
 # With two rows, code that compares rows often has nothing to compare.
@@ -62,6 +64,7 @@ class VersionPair:
         file: File after the change.
         lines: First and last lines, after the change, one of which must run for a comparison to count; empty if making
             the object runs what changed.
+        optional: Arguments of the constructor of an optimizer, by name, as source text; None for anything else.
         fallback: Targets before and after the change that may run it too, such as the class of a method; None if there
             is none.
     """
@@ -71,6 +74,7 @@ class VersionPair:
     file: str
     lines: tuple[tuple[int, int], ...] = ()
     fallback: tuple[str, str] | None = None
+    optional: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +110,17 @@ class VersionComparison:
         name = self.target.rpartition(":")[2]
         through = f" (run by `{self.ran.rpartition(':')[2]}`)" if self.ran != self.target else ""
         kinds = number_of(self.inputs, "kind of input", "kinds of input")
+        # Of the tensors of an output, the first one is enough.
+        first = self.differences[0].partition("; ")[0] if self.differences else ""
         match self.outcome:
             case VersionOutcome.SAME:
                 return f"`{name}`{through} does the same before and after the change on {kinds}"
             case VersionOutcome.CLOSE:
                 return f"`{name}`{through} gives the same up to rounding before and after the change on {kinds}"
             case VersionOutcome.EXTREME:
-                return f"`{name}`{through} gives other results after the change only {self.differences[0]}"
+                return f"`{name}`{through} gives other results after the change only {first}"
             case VersionOutcome.DIFFERENT:
-                return f"`{name}`{through} gives other results after the change {self.differences[0]}"
+                return f"`{name}`{through} gives other results after the change {first}"
             case VersionOutcome.NOT_COMPARED:
                 return f"`{name}` was not compared by running: {self.problem}"
 
@@ -161,7 +167,7 @@ class VersionRuns:
         harness = harness_file(after)
         is_ours = not (self.lab.project / harness).exists()
         try:
-            found = self._prepared(before, after, harness)
+            found = self._prepared(pair, before, after, harness)
             if isinstance(found, str):
                 return _not_compared(pair, found)
             compared = self._judged(pair, after, found)
@@ -171,7 +177,7 @@ class VersionRuns:
             remove_harness(self.lab.project, harness)
         return compared
 
-    def _prepared(self, before: str, after: str, harness: str) -> _Prepared | str:
+    def _prepared(self, pair: VersionPair, before: str, after: str, harness: str) -> _Prepared | str:
         """Return how to run both versions; the reason in words if no arguments were found.
 
         Raises:
@@ -189,6 +195,9 @@ class VersionRuns:
             copy_harness(self.lab.project, self.base, harness)
             is_synthetic = has_synthetic_inputs(self.lab.project, f"{harness}:make")
             return _Prepared(f"{harness}:make", f"{harness}:make", "", is_synthetic, harness)
+        if pair.optional is not None:
+            # Optimizers import torch's compiler on first use, in each process unless the fork server has it.
+            self.lab.warm("observe")
         # What the old version accepts is what its callers pass.
         options = ScaffoldOptions(runs=_MOST_RUNS, seconds=_SEARCH_S, batch=_BATCH)
         found = find_arguments(self.lab, self.base, TargetSpec(before), options, self.tell)
@@ -198,12 +207,18 @@ class VersionRuns:
             said = explained_search(found)
             return f"no arguments were found ({_short(said.error or said.headline)})"
         plan = harness_plan(found)
+        if pair.optional is not None:
+            further = [HarnessArgument(name, text) for name, text in pair.optional]
+            plan = optimizer_plan(plan, further)
+            if plan is None:
+                return "its parameters are no list of tensors"
         write_harness(self.base, harness, harness_text(plan))
-        own = replace(plan, target=after, qualname=after.rpartition(":")[2], module=_module(plan.module, before, after))
+        qualname = after.rpartition(":")[2].removesuffix(".step" if pair.optional is not None else "")
+        own = replace(plan, target=after, qualname=qualname, module=_module(plan.module, before, after))
         write_harness(self.lab.project, harness, harness_text(own))
         # New processes may read the files that existed at the last refresh.
         self.lab.begin_measurement()
-        arguments = ", ".join(f"{each.name}={each.text}" for each in (*found.make, *found.call))
+        arguments = ", ".join(f"{each.name}={each.text}" for each in (*plan.make, *plan.call))
         target = f"{harness}:make"
         return _Prepared(target, target, _short(arguments), is_synthetic=True, harness=harness, trains=found.trains)
 
