@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _MOST_GAPS = 2
 # Words by which a request says, or asks whether, a change keeps the behaviour.
 _KEEPS_BEHAVIOUR = re.compile(
-    r"\b(?:refactor\w*|harmless|no[- ]?op|behaviou?r[- ]preserving|equivalent|cosmetic"
-    r"|(?:really|still|exactly|all) the same|do(?:es)? the same|(?:the )?same (?:behaviou?r|results?|outputs?|numbers)"
-    r"|no (?:functional|behaviou?r\w*|semantic) changes?|(?:only|just) (?:renam|mov|reformat|tid|clean)\w*"
+    r"\b(?:refactor\w*|harmless|no[- ]?op|behavi\w+[- ]preserving|equivalent|cosmetic"
+    r"|(?:really|still|exactly|all) the same|do(?:es)? the same|(?:the )?same (?:behavi\w+|results?|outputs?|numbers)"
+    r"|no (?:functional|behavi\w+|semantic) changes?|(?:only|just) (?:renam|mov|reformat|tid|clean)\w*"
     r"|clean[- ]?ups?|cleaned up|tid(?:y|ied|ying)(?: up)?"
     r"|refaktor\w*|umbau\w*|umgebaut|harmlos\w*|aufger(?:ä|ae)umt|aufr(?:ä|ae)um\w*|nur (?:umbenannt|verschoben)"
     r"|(?:das|genau) ?(?:selbe|gleiche)|gleiche[sn]? (?:verhalten|ergebnisse?))\b",

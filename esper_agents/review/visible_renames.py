@@ -107,8 +107,9 @@ def _calls_by_name(path: str, name: str, argument: str, sources: Mapping[str, st
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for each in ast.walk(tree):
-            is_of_it = isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] == name
-            if is_of_it and any(keyword.arg == argument for keyword in each.keywords):
+            if not isinstance(each, ast.Call) or dotted(each.func).rpartition(".")[2] != name:
+                continue
+            if any(keyword.arg == argument for keyword in each.keywords):
                 yield f"{other}:{each.lineno}"
 
 
@@ -159,12 +160,12 @@ def _attributes(node: ast.ClassDef) -> dict[str, tuple[ast.expr, int]]:
     for each in ast.walk(node):
         match each:
             case ast.Assign(targets=targets, value=value):
-                pairs = [(target, value) for target in targets]
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                pairs = [(target, value)]
+                pass
+            case ast.AnnAssign(target=only, value=ast.expr() as value):
+                targets = [only]
             case _:
                 continue
-        for target, value in pairs:
+        for target in targets:
             if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
                 found.setdefault(target.attr, (value, target.lineno))
     return found

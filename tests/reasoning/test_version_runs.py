@@ -16,7 +16,7 @@ from esper_agents.reasoning.version_runs import _KEEPS_BEHAVIOUR
         "I only renamed things, may I merge",
         "clean-up of the losses, safe to merge?",
         "nur umbenannt, kann das rein?",
-        "ist der Umbau harmlos?",
+        "dieser Umbau sollte harmlos sein",
     ],
 )
 def test_a_request_that_says_that_the_behaviour_stays(request_):

@@ -19,7 +19,7 @@ _NUMBERED = re.compile(
 )
 # Numbers and formats that real data has rarely; code that is equivalent otherwise may treat them differently.
 _EXTREME = re.compile(
-    r"(?i:-?infinit(?:y|ies)|NaN)\b|bfloat16|float16|autocast|smallest|very large|leading dimension 0|largest"
+    r"(?i:infinity|infinities|NaN)\b|bfloat16|float16|autocast|smallest|very large|leading dimension 0|largest"
 )
 
 

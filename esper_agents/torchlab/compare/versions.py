@@ -1,4 +1,4 @@
-"""Run the version of a definition before a change and the one after it on the same inputs, and compare what they do."""
+"""Compare the versions of a definition before and after a change by running them on the same inputs."""
 
 from __future__ import annotations
 
@@ -209,9 +209,10 @@ class VersionRuns:
         plan = harness_plan(found)
         if pair.optional is not None:
             further = [HarnessArgument(name, text) for name, text in pair.optional]
-            plan = optimizer_plan(plan, further)
-            if plan is None:
-                return "its parameters are no list of tensors"
+            stepping = optimizer_plan(plan, further)
+            if stepping is None:
+                return "its constructor takes no list of tensors"
+            plan = stepping
         write_harness(self.base, harness, harness_text(plan))
         qualname = after.rpartition(":")[2].removesuffix(".step" if pair.optional is not None else "")
         own = replace(plan, target=after, qualname=qualname, module=_module(plan.module, before, after))
