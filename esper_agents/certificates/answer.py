@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about
+from esper_agents.domain.change_told import change_edits, change_told, form_counted, versions_told
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
     USAGE_QUESTIONS,
     CallOutcome,
-    change_told,
     documents_told,
     facts_of,
     is_measurement,
@@ -42,6 +42,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
 # A statement about what a change removed or what a test refuted outranks one of the same severity.
 _FIRST_RULES = ("ESP702", "ESP703", "TEST")
 _DRAFTS_TEST = "torch-test"
+_CHANGE_NOT_EXECUTED = "change-not-executed"
 # Policy rules about evidence that is missing, and not about evidence that there is.
 _MISSING = frozenset(
     ("nothing-examined", "not-executed", "change-not-executed", "no-measurement", "blocking-gap", "implementation-risk")
@@ -69,8 +70,7 @@ STANDINGS = {
     Standing.LOCATED: "said by a model, located in the code, not confirmed by a rule, a run or a test",
     Standing.UNVERIFIED: "said by a model, unverified",
 }
-# A line about an edit: its place and its text, which ends before its reach and before the old line.
-_EDIT = re.compile(r"\S+:\d+  (?P<text>.+)", re.DOTALL)
+# The text of an edit ends before its reach and before the old line.
 _AFTERWARDS = re.compile(r"; | \(line \d+ before: ")
 _ADDITION = re.compile(r"^adds |^new file |` (?:and \d+ more statements? )?moved into `")
 _SHOWN = 2
@@ -207,6 +207,9 @@ def _reasons(certificate: Certificate, has_findings: bool) -> Iterator[AnswerLin
     """Yield the other reasons for the status: evidence against it before evidence that is missing."""
     verdict = certificate.verdict
     rules = [deciding_rule for deciding_rule in _deciding_rules(certificate) if not deciding_rule.findings]
+    # Of a file and of the edits in it, the edits say more.
+    if any(rule.name == _CHANGE_NOT_EXECUTED for rule in rules):
+        rules = [rule for rule in rules if rule.name != "not-executed"]
     blocking = any(gap.blocks_approval for gap in certificate.gaps)
     for rule in sorted(rules, key=lambda each: each.name in _MISSING):
         # The missing information is listed in full as `not known`.
@@ -240,20 +243,41 @@ def _decision(certificate: Certificate) -> str:
     has_run = tests_told(certificate.evidence) or any(map(is_measurement, certificate.evidence))
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
     opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
-    stated = _stated(certificate)
-    more = " ".join(filter(None, (stated, _edited(certificate))))
-    return f"{opening}: {_extent(certificate)}.{f' {more}' if more else ''}"
+    more = " ".join(filter(None, (_stated(certificate), _edited(certificate), _kept(certificate))))
+    extent = _extent(certificate)
+    if certificate.task.change and (first := _weightiest(certificate)):
+        extent = f"{first.claim.location} {first.claim.message.partition(': ')[0].rstrip('.')}; {extent}"
+    return f"{opening}: {extent}.{f' {more}' if more else ''}"
+
+
+def _weightiest(certificate: Certificate) -> Finding | None:
+    """Return the finding to name first: more than a suggestion, and recorded by the program."""
+    ordered = sorted(findings_asked_about(certificate), key=_weight)
+    first = ordered[0] if ordered else None
+    is_named = first and first.claim.severity is not Severity.SUGGESTION and first.standing not in UNCONFIRMED
+    return first if is_named else None
 
 
 def _edited(certificate: Certificate) -> str:
     """Return in how many places a change alters what the code does, with the first ones; empty if no line says it."""
-    told = change_told(certificate.evidence) if certificate.task.change else ()
-    edits = [each for each in told if (found := _EDIT.match(each)) and not _ADDITION.search(found.group("text"))]
+    told = change_edits(certificate.evidence) if certificate.task.change else ()
+    known = {str(each.claim.location) for each in certificate.findings}
+    edits = [each for each in told if not each.is_same and each.place not in known and not _ADDITION.search(each.text)]
     if not edits:
         return ""
-    shown = "; ".join(" ".join(_cut(_AFTERWARDS.split(each)[0], _LONGEST_SENTENCE).split()) for each in edits[:_SHOWN])
+    lines = (_AFTERWARDS.split(f"{each.place} {each.text}")[0] for each in edits[:_SHOWN])
+    shown = "; ".join(" ".join(_cut(each, _LONGEST_SENTENCE).split()) for each in lines)
     more = f" ({len(edits) - _SHOWN} more)" if len(edits) > _SHOWN else ""
     return f"The change alters what the code does in {number_of(len(edits), 'place')}: {shown}{more}."
+
+
+def _kept(certificate: Certificate) -> str:
+    """Return what a change leaves as it is: definitions that did the same when run, and lines that are form."""
+    if not certificate.task.change:
+        return ""
+    ran = versions_told(certificate.evidence)
+    said = (str(ran) if ran else "", form_counted(certificate.evidence))
+    return " ".join(f"{_capitalised(each)}." for each in said if each)
 
 
 def _opening_of_reading(certificate: Certificate) -> str:

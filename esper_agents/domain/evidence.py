@@ -12,9 +12,7 @@ from esper_agents.domain.codec import JsonObject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_TESTS, _REVIEW = "run-tests", "static-review"
-# Members of the review of a change: its edits of meaning, and the kinds of its other edits.
-EDITS, FORM = "edits", "form"
+_TESTS = "run-tests"
 _FILES_NAMED = 3
 
 FINDS_INPUTS = "torch-scaffold"
@@ -25,6 +23,8 @@ INSPECT = "inspect-code"
 DOCUMENTS_TOOL = "search-documents"
 # Query that answers direct questions about an API or option.
 USAGE_QUESTIONS = "usage-questions"
+# Runs what a change edits before and after it.
+VERSIONS = "torch-versions"
 
 
 class Risk(StrEnum):
@@ -201,30 +201,6 @@ def change_rows(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
             case _:
                 # A row that cannot be read shows no execution.
                 yield "", 1, 0
-
-
-def change_told(evidence: Iterable[Evidence]) -> Iterator[str]:
-    """Yield the edits of a change that no finding names, as the review of the change described them, then the rest.
-
-    Example:
-        "loss.py:12  the divisor lost its `+ 1e-6`: it can be zero (line 12 before: `return x / (n + 1e-6)`)".
-    """
-    reviews = (each for each in evidence if each.tool == _REVIEW and each.outcome is CallOutcome.COMPLETED)
-    changes = (each.output["change"] for each in reviews if isinstance(each.output.get("change"), dict))
-    change = next((each for each in changes if EDITS in each), None)
-    if change is None:
-        return
-    edits, forms = (change.get(name, ()) for name in (EDITS, FORM))
-    for row in edits if isinstance(edits, list | tuple) else ():
-        match row:
-            case {"place": str(place), "text": str(text)}:
-                yield f"{place}  {text}"
-            case _:
-                continue
-    kinds = ", ".join(str(each) for each in forms) if isinstance(forms, list | tuple) else ""
-    if kinds:
-        is_all = change.get("form_only") is True
-        yield f"{'behaviour of the Python sources ' if is_all else ''}unchanged by syntax: {kinds}"
 
 
 def _run_told(evidence: Evidence) -> str:

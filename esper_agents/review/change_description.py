@@ -9,20 +9,23 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.pluralize import number_of
+from esper_agents.review.changed_definitions import paired_scopes
+from esper_agents.review.changed_line_counts import EditedLines, changed_line_counts
 from esper_agents.review.diff import line_after, renamed
 from esper_agents.review.extracted_statements import extracted_statements
 from esper_agents.review.leniency import purpose_of
 from esper_agents.review.renamed_names import rename, renames
 from esper_agents.review.syntax_units import Unit, scopes_of
 from esper_agents.review.tables import Purpose
+from esper_agents.review.visible_renames import visible_renames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from esper_agents.review.syntax_units import SyntaxScope
+    from esper_agents.review.visible_renames import VisibleRename
 
 _SIMILAR = 0.45
-_SIMILAR_BODY = 0.5
 # Above these sizes a comparison takes too long: larger scopes count as rewritten, larger files are only counted.
 _MOST_PAIRS = 250_000
 _MOST_CELLS = 2_500
@@ -31,6 +34,7 @@ _LARGEST = 400_000
 _MOST_EDITS = 300
 _MOST_SHOWN_RENAMES = 3
 _REWRITTEN = 0.35
+_LOCAL_NAMES = "values with or without a name of their own"
 _LEAST_REWRITTEN = 12
 
 
@@ -67,12 +71,16 @@ class ChangeDescription:
         unread: Changed sources that were not compared: they were not given, do not parse or are too large, or too many
             others differ.
         named: Number of further edits that findings name.
+        lines: Number of changed lines of the compared sources.
+        form_lines: Number of those that no edit of meaning touches.
     """
 
     edits: tuple[DescribedEdit, ...] = ()
     form: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     named: int = 0
+    lines: int = 0
+    form_lines: int = 0
 
     @property
     def is_form_only(self) -> bool:
@@ -92,31 +100,37 @@ def describe_change(before: Mapping[str, str], after: Mapping[str, str], changed
         changed: Every path that differs.
     """
     was_called = renamed(before, after)
-    found = _Description()
+    found = _Description(after)
     paths = sorted(path for path in changed if path in after and path.endswith(".py"))
     for path in paths:
         was = was_called.get(path, path)
         if was != path:
             found.form[f"`{was}` moved to `{path}`"] += 1
         if was not in before:
+            found.lines += after[path].count("\n")
             found.edits.append(DescribedEdit(path, 1, f"new file with {number_of(after[path].count(chr(10)), 'line')}"))
         elif before[was] != after[path]:
             found.compare(path, before[was], after[path])
     moved = set(was_called.values())
     gone = sorted(path for path in changed if path in before and path not in after and path.endswith(".py"))
+    found.lines += sum(before[path].count("\n") for path in gone if path not in moved)
     found.edits += [DescribedEdit(path, 1, "the file is deleted") for path in gone if path not in moved]
     found.unread += sorted(path for path in changed if path.endswith(".py") and not (path in before or path in after))
     # What was there before decides more than what is new.
     found.edits.sort(key=lambda each: (purpose_of(each.path) is Purpose.TEST, not each.base, each.path, each.line))
-    return ChangeDescription(tuple(found.edits), tuple(found.counted()), tuple(found.unread))
+    counts = {"lines": found.lines, "form_lines": found.form_lines}
+    return ChangeDescription(tuple(found.edits), tuple(found.counted()), tuple(found.unread), **counts)
 
 
 @dataclass(slots=True)
 class _Description:
+    sources: Mapping[str, str]
     edits: list[DescribedEdit] = field(default_factory=list)
     form: Counter[str] = field(default_factory=Counter)
     renames: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    lines: int = 0
+    form_lines: int = 0
 
     def compare(self, path: str, before: str, after: str) -> None:
         """Add the differences of one file."""
@@ -132,7 +146,10 @@ class _Description:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.unread.append(path)
             return
+        edits = file.with_renames(edits, visible_renames(path, before, after, throughout | names, self.sources))
         self.edits += edits
+        counts = changed_line_counts(before, after, *file.edited_lines(edits))
+        self.lines, self.form_lines = self.lines + counts.all, self.form_lines + counts.form
         self.renames |= names
         self.form.update((*kinds, *more))
         if not (edits or names or kinds or more or throughout):
@@ -189,7 +206,7 @@ class _FileEdits:
         edits: list[DescribedEdit] = []
         names: dict[str, str] = {}
         kinds: list[str] = []
-        pairs = dict(self._pairs())
+        pairs = dict(paired_scopes(self.old, self.new))
         for name, now in pairs.items():
             was, scope = self.old[name], self.new[now]
             if was.keys == scope.keys:
@@ -200,27 +217,32 @@ class _FileEdits:
                 # Functions within it use its names.
                 inside = [each for each in self.old if each.startswith(f"{name}.")]
                 self.old |= {each: self.old[each].renamed(local) for each in inside}
-            edits += self._of_scope(was, scope, kinds)
+            edits += self._fewest(was, scope, kinds)
         edits += self._added_and_removed(pairs)
         order = [each for each in self.new if each in self.old]
         if order != [each for each in self.old if each in self.new]:
             kinds.append("moved functions")
         return edits, names, kinds
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the scopes that are one: of equal name, or renamed with a similar body."""
-        left = [name for name in self.new if name not in self.old]
-        for name, scope in self.old.items():
-            if name in self.new:
-                yield name, name
-                continue
-            alike = [
-                (_share(scope, self.new[each]), each) for each in left if type(scope.node) is type(self.new[each].node)
-            ]
-            best = max(alike, default=(0.0, ""))
-            if best[0] >= _SIMILAR_BODY:
-                left.remove(best[1])
-                yield name, best[1]
+    def _fewest(self, was: SyntaxScope, now: SyntaxScope, kinds: list[str]) -> list[DescribedEdit]:
+        """Return the edits of a scope, without values that only got a name or lost it, if that leaves fewer."""
+        if was.keys == now.keys:
+            return []
+        plain, inlined = was.with_values_inlined(), now.with_values_inlined()
+        if plain.keys == inlined.keys:
+            kinds.append(_LOCAL_NAMES)
+            return []
+        own: list[str] = []
+        edits = list(self._of_scope(was, now, own))
+        if (plain.keys, inlined.keys) != (was.keys, now.keys):
+            extracted, others = set(self.extracted), [_LOCAL_NAMES]
+            fewer = list(self._of_scope(plain, inlined, others))
+            if len(fewer) < len(edits):
+                edits, own = fewer, others
+            else:
+                self.extracted = extracted
+        kinds += own
+        return edits
 
     def _added_and_removed(self, pairs: Mapping[str, str]) -> Iterator[DescribedEdit]:
         come = [name for name in self.new if name not in pairs.values()]
@@ -237,6 +259,23 @@ class _FileEdits:
         for name, now in pairs.items():
             if name.rpartition(".")[2] != now.rpartition(".")[2]:
                 yield self._edit(self.new[now].line, f"`{name}` is now called `{now}`", self.old[name].line)
+
+    def with_renames(self, edits: Sequence[DescribedEdit], found: Iterable[VisibleRename]) -> list[DescribedEdit]:
+        """Return edits with the renames that other code or saved files can see in the place of their parts."""
+        visible = list(found)
+        said = {(each.line, each.base_line) for each in visible}
+        uses = tuple(each.use for each in visible if each.use)
+        others = [each for each in edits if (each.line, each.base_line) not in said and not each.text.endswith(uses)]
+        return [*(self._edit(each.line, each.text, each.base_line) for each in visible), *others]
+
+    def edited_lines(self, edits: Iterable[DescribedEdit]) -> tuple[EditedLines, EditedLines]:
+        """Return the lines of edits in the new and in the old source."""
+        new, old = EditedLines(), EditedLines()
+        for edit in edits:
+            is_rewritten = "` is rewritten" in edit.text
+            (new.whole if is_rewritten or edit.text.startswith("adds `") else new.edited).add(edit.line)
+            (old.whole if is_rewritten or "` is gone" in edit.text else old.edited).add(edit.base_line)
+        return new, old
 
     def _edit(self, line: int, text: str, base_line: int) -> DescribedEdit:
         number = max(1, min(base_line, len(self.old_lines)))
@@ -345,11 +384,6 @@ class _FileEdits:
             into = f"into `{now.units[now_around].shown}`" if now_around >= 0 else f"to {top}"
             line, base_line = now.units[other].line, was.units[one].line
             yield self._edit(line, f"`{now.units[other].shown}` moved {out} {into}", base_line)
-
-
-def _share(one: SyntaxScope, other: SyntaxScope) -> float:
-    both = Counter(one.keys[1:]) & Counter(other.keys[1:])
-    return 2 * both.total() / max(1, len(one.keys) + len(other.keys) - 2)
 
 
 def _children(units: Sequence[Unit], number: int) -> list[int]:

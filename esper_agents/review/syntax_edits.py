@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from esper_agents.review.in_place_forms import in_place_consequence
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -309,7 +311,8 @@ def _calls(old: ast.Call, new: ast.Call) -> Iterator[SyntaxEdit]:
         yield _instead(old, new, "")
         return
     if not same(old.func, new.func):
-        yield from _functions(old.func, new.func)
+        follow = in_place_consequence(old, new)
+        yield from (replace(edit, consequence=edit.consequence or follow) for edit in _functions(old.func, new.func))
     yield from _arguments(old, new, name)
     before_keywords, after_keywords = ({each.arg: each for each in call.keywords} for call in (old, new))
     for key, keyword in before_keywords.items():

@@ -9,6 +9,8 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from esper_agents.review.in_place_forms import in_place_consequence
+from esper_agents.review.inlined_names import with_values_inlined
 from esper_agents.review.renamed_names import rename
 from esper_agents.review.syntax_edits import SyntaxEdit, compare_expressions, compare_values, same, shown
 
@@ -238,6 +240,11 @@ class SyntaxScope:
         """Number of lines of its definition."""
         return (getattr(self.node, "end_lineno", None) or self.line) - self.line + 1
 
+    def with_values_inlined(self) -> SyntaxScope:
+        """Return the scope with values in the place of names that are read once, by the next statement."""
+        node = with_values_inlined(self.node)
+        return self if node is self.node else SyntaxScope(self.name, node)  # type: ignore[arg-type] # of the same type
+
     def renamed(self, names: Mapping[str, str]) -> SyntaxScope:
         """Return the scope with other names."""
         node = copy.deepcopy(self.node)
@@ -383,7 +390,8 @@ def _compare(  # noqa: C901, PLR0912 - one case for each kind of statement
             before_bases, after_bases = (", ".join(shown(base) for base in side.bases) for side in (old, new))
             yield SyntaxEdit(f"the bases are `({after_bases})` instead of `({before_bases})`")
         case _:
-            yield SyntaxEdit(f"`{shown(new)}` instead of `{shown(old)}`")
+            follow = in_place_consequence(old, new)
+            yield SyntaxEdit(f"`{shown(new)}` instead of `{shown(old)}`", follow)
 
 
 def _parameters(old: ast.arguments, new: ast.arguments) -> Iterator[SyntaxEdit]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import redacted, secrets_of
 from esper_agents.domain.change import CHANGE_DIGEST
-from esper_agents.domain.evidence import EDITS, FORM, Risk
+from esper_agents.domain.change_told import EDITS, FORM
+from esper_agents.domain.evidence import Risk
 from esper_agents.domain.finding import Category, counted
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -145,6 +146,8 @@ def _of_change(found: DiffReview, paths: list[str]) -> JsonObject:
         EDITS: [{"place": f"{edit.path}:{edit.line}", "text": str(edit)} for edit in edits[:_MOST_EDITS]],
         "edit_count": len(edits),
         FORM: list(described.form),
+        # Lines in form and meaning are told apart only if all sources were compared.
+        **({} if described.unread else {"lines": described.lines, "form_lines": described.form_lines}),
         "form_only": described.is_form_only,
         "not_described": [each for each in described.unread if _is_in(each, paths)][:_MOST_FILES],
     }

@@ -6,18 +6,17 @@ import ast
 import hashlib
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from esper_agents.atomic_file import atomic_file
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-
-    from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
 
 HARNESS_FOLDER = ".esper/harness"
 _DIGEST = re.compile(r"^# made-by-esper: sha256=([0-9a-f]{64})\n", re.MULTILINE)
@@ -49,6 +48,21 @@ _CAPTURED = '''def captured(name):
 
 
 '''
+_OPTIMIZER = '''def make():
+    """Return a function that makes a step with given gradients and returns the parameters."""
+    optimizer = None
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+
+    def step(*gradients):
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = gradient
+        optimizer.step()
+        return [each.detach().clone() for each in parameters]
+
+    return step
+
+
+'''
 _INPUTS = re.compile(r"^# inputs: captured$", re.MULTILINE)
 _NODES = (
     ast.Expression,
@@ -72,7 +86,7 @@ class HarnessPlan:
 
     Attributes:
         target: `FILE.py:NAME`, as given by the user.
-        kind: `class`, `method` or `function`.
+        kind: `class`, `method`, `function`, or `optimizer` for a function that takes gradients and makes a step.
         module: Name under which its module is imported.
         qualname: Name of the target in its module.
         folder: Folder for the import path, relative to the project; empty if it is outside.
@@ -132,7 +146,10 @@ def harness_text(plan: HarnessPlan) -> str:
         text += SETTINGS_CLASS
     if is_saved:
         text += _CAPTURED
-    text += f'def make():\n    """Return the code to run."""\n{made}\n\n\n'
+    if plan.kind == "optimizer":
+        text += _OPTIMIZER.replace("    optimizer = None", made.replace("    return ", "    optimizer = ", 1), 1)
+    else:
+        text += f'def make():\n    """Return the code to run."""\n{made}\n\n\n'
     text += 'def get_inputs():\n    """Return the positional and the named arguments of one call."""\n'
     text += "".join(f"    {each.name} = {each.text}\n" for each in plan.call)
     by_position = [each.name for each in plan.call if each.is_positional]
@@ -176,6 +193,29 @@ def torch_imports(arguments: Iterable[HarnessArgument]) -> list[str]:
     found = ["import torch"] if re.search(r"\btorch\.|\bcaptured\(", text) else []
     found += ["from torch import nn"] if re.search(r"\bnn\.", text) else []
     return [*found, ""] if found else []
+
+
+def optimizer_plan(plan: HarnessPlan, further: Iterable[HarnessArgument] = ()) -> HarnessPlan | None:
+    """Return the plan of a harness that makes steps of an optimizer with gradients of its parameters as inputs.
+
+    Args:
+        plan: Plan of its method `step`.
+        further: Arguments of the constructor that are not required.
+
+    Returns:
+        None if the parameters are no list of tensors.
+    """
+    owner = plan.qualname.rpartition(".")[0]
+    given = next((each for each in plan.make if each.text.startswith("[")), None)
+    tensors = ast.parse(given.text, mode="eval").body if given is not None else None
+    if not isinstance(tensors, ast.List) or not owner:
+        return None
+    gradients = tuple(
+        HarnessArgument(f"gradient_{number}", ast.unparse(each)) for number, each in enumerate(tensors.elts, 1)
+    )
+    known = {each.name for each in plan.make}
+    make = (*plan.make, *(each for each in further if each.name not in known))
+    return replace(plan, kind="optimizer", qualname=owner, make=make, call=gradients)
 
 
 def construction(plan: HarnessPlan) -> str:

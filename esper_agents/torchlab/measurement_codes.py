@@ -50,6 +50,17 @@ NOT_AS_FAST = LabRule(
     "The results are equal, but the confidence interval of the speedup does not reach the claimed ratio.",
     "Claim at most the lower bound of the interval, or profile the candidate to see what its time is spent on.",
 )
+VERSIONS_DIFFER = LabRule(
+    "LAB103",
+    "versions-differ",
+    Severity.WARNING,
+    Category.CORRECTNESS,
+    "esper submit --diff",
+    "Before and after a change, a definition that it edits does not do the same on an input that both versions "
+    "accept: outputs, gradients, changed inputs, state, side effects or exceptions. The program chose the inputs. It "
+    "is critical if the request calls the change harmless, and a suggestion if only extreme numbers show it.",
+    "If the change is to keep the behaviour, restore it here; otherwise say in the commit what changes.",
+)
 GRAPH_BROKEN = LabRule(
     "LAB201",
     "graph-broken-here",

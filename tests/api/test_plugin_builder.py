@@ -47,7 +47,15 @@ def test_a_loaded_agent_has_its_evidence_tools_and_what_routes_to_it(built, proj
         # Claude Code edits and runs code by tools of its own; it runs no tests and confirms no lines: a session of the
         # server does.
         own = {"check-draft", "draft-patch", "run-python"}
-        lab = {"run-tests", "torch-targets", "torch-confirm", "torch-data", "torch-export", "torch-test"}
+        lab = {
+            "run-tests",
+            "torch-targets",
+            "torch-confirm",
+            "torch-data",
+            "torch-export",
+            "torch-test",
+            "torch-versions",
+        }
         assert lost <= own | lab, name
 
 

@@ -10,6 +10,7 @@ from certificate_samples import certificate, critical, evidence, finding, full, 
 from esper_agents.certificates.answer import answer_of, program_summary
 from esper_agents.certificates.suggested_command import problem_of
 from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.change import TaskChange
 from esper_agents.domain.finding import Location, Severity, Standing
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import QuestionType, Stance, Status, status_for
@@ -271,3 +272,37 @@ def test_beside_a_stack_trace_that_was_explained_other_findings_are_not_in_the_a
     assert [each.rule for each in (*answer.because, *answer.also)] == ["TRACE"]
     alone = answer_of(advice("It is raised there.", findings=(finding(),), evidence=(explained,)))
     assert (alone.because, alone.also) == ((), ())
+
+
+CHANGE = TaskChange("--pr", "a" * 40, "", "0" * 64, ("examples/train.py",))
+EDIT = {"place": "examples/train.py:3", "text": "`dim` of `sum` is `0` instead of `1`"}
+SAME = {"target": "examples/train.py:step", "outcome": "same", "inputs": 40, "lines": [2, 5]}
+
+
+def of_change(**changes):
+    reviewed = {
+        "change": {"edits": [EDIT], "form": ["docstrings"], "lines": 9, "form_lines": 8},
+        "findings": 0,
+        "lines": 10,
+    }
+    review = evidence(output=reviewed)
+    made = certificate(QuestionType.GO, evidence=(review, *changes.pop("ran", ())), **changes)
+    return answer_of(replace(made, task=replace(made.task, options={**made.task.options, **CHANGE.options})))
+
+
+def test_the_answer_about_a_change_names_the_finding_first_and_counts_what_is_form():
+    answer = of_change(findings=(critical(),))
+    assert answer.text == (
+        "No: examples/train.py:7 gradients add up over all steps, because nothing clears them; 1 critical in 1 file "
+        "(10 lines); no test ran. The change alters what the code does in 1 place: examples/train.py:3 "
+        "`dim` of `sum` is `0` instead of `1`. 8 of 9 changed lines are form (docstrings)."
+    )
+
+
+def test_an_edit_that_did_the_same_when_run_is_not_said_to_alter_anything_and_lifts_nothing():
+    ran = evidence(2, tool="torch-versions", output={"comparisons": [SAME], "synthetic": True})
+    answer = of_change(ran=(ran,), findings=())
+    assert answer.status is Status.NEEDS_FURTHER_REVIEW
+    assert "alters" not in answer.text
+    assert "`step` does the same before and after the change on 40 kinds of input, made up." in answer.text
+    assert answer.changed[0].startswith("examples/train.py:3  the same when run: ")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import Conclude, HandOff, RiskAssessment, RiskRow, ToolCall
 from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
-from esper_agents.domain.evidence import CallOutcome, tests_told
+from esper_agents.domain.evidence import VERSIONS, CallOutcome, tests_told
 from esper_agents.domain.finding import Confidence, Severity
 from esper_agents.domain.handoff import OpenPart
 from esper_agents.domain.status import QuestionType
@@ -22,6 +22,7 @@ from esper_agents.reasoning.static_specialist import review_call
 from esper_agents.reasoning.target_choice import looking
 from esper_agents.reasoning.testing import is_test_file, testing_gaps, tests_to_run
 from esper_agents.reasoning.trial_runs import trial_calls, trial_gaps
+from esper_agents.reasoning.version_runs import version_calls, version_gaps
 from esper_agents.requests.measurement_options import measurement_options
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     wanted += tests_to_run(brief, around, is_asked=bool(_ASKS_FOR_TESTS.search(brief.task.request)))
     reviewed = yield from run(brief, *wanted)
     targets = completed(around, _TARGETS)
-    tries = (*attempts(brief, asked, reviewed[0], targets), *trial_calls(brief, targets))
+    tries = (*attempts(brief, asked, reviewed[0], targets), *trial_calls(brief, targets), *version_calls(brief))
     runs = yield from run(brief, *tries)
-    found = confirmed([finding for report in (*reviewed, *around) for finding in report.findings], runs)
+    versions = [report for report in runs if report.evidence.tool == VERSIONS]
+    found = confirmed([each for report in (*reviewed, *around, *versions) for each in report.findings], runs)
     return (yield from _conclusion(brief, (*reviewed, *around, *runs), found))
 
 
@@ -78,7 +80,7 @@ def _conclusion(
     """Hand on what others own; conclude where that is nothing."""
     review, findings = reports[0], by_relevance(brief, found.findings)
     assumptions = (*_assumptions(review), *found.assumptions, *ranked(hypotheses_of(reports)))
-    gaps = (*_gaps(brief, reports), *found.gaps, *gaps_of(reports), *trial_gaps(reports))
+    gaps = (*_gaps(brief, reports), *found.gaps, *gaps_of(reports), *trial_gaps(reports), *version_gaps(reports))
     if parts := parts_of(findings, brief):
         first, whole = parts[0], OpenPart(brief.agent.name, "code review", "what is the verdict on the whole?", ())
         yield HandOff(

@@ -11,7 +11,7 @@ from esper_agents.domain.codec import plain
 from esper_agents.torchlab.compare import measure
 from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, acceptance
 from esper_agents.torchlab.compare.change_control import ChangeControl
-from esper_agents.torchlab.compare.correctness import Correctness, OutputMetric
+from esper_agents.torchlab.compare.correctness import CheckLimits, Correctness, OutputMetric
 from esper_agents.torchlab.compare.result import (
     CandidateFailure,
     ComparisonMeasurements,
@@ -227,7 +227,7 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
         train=training,
         allow=question.allow,
         metric=question.metric,
-        is_thorough=question.effort is Effort.THOROUGH,
+        limits=CheckLimits(is_thorough=question.effort is Effort.THOROUGH),
         tolerances=question.tolerances,
     ) as correctness:
         checks = correctness.checks(tell)

@@ -53,6 +53,21 @@ class OutputMetric:
     tolerance: float
 
 
+@dataclass(frozen=True, slots=True)
+class CheckLimits:
+    """Time for an equivalence check.
+
+    Attributes:
+        budget_s: Time in seconds for trying inputs on the baseline.
+        run_s: Time limit in seconds of one run of a side; that of the lab if None.
+        is_thorough: Whether calls are tried in every further way, however long that takes.
+    """
+
+    budget_s: float = _MOST_BUDGET_S
+    run_s: float | None = None
+    is_thorough: bool = False
+
+
 class Correctness:
     """Equivalence check of one comparison; a context manager that keeps the observations until it ends.
 
@@ -70,7 +85,7 @@ class Correctness:
         train: bool,
         allow: Sequence[str],
         metric: OutputMetric | None = None,
-        is_thorough: bool = False,
+        limits: CheckLimits | None = None,
         tolerances: StatedTolerances | None = None,
     ) -> None:
         """Prepare the check.
@@ -83,9 +98,9 @@ class Correctness:
             allow: Checks whose failure is allowed.
             metric: User's metric for outputs, instead of the numeric tolerance.
             tolerances: Differences that are no faults, beyond what rounding explains.
-            is_thorough: Whether calls are tried in every further way, however long that takes.
+            limits: Time for the checks.
         """
-        self._is_thorough = is_thorough
+        self._limits = limits or CheckLimits()
         self._stated: JsonObject = {} if tolerances is None else plain(tolerances)
         self._lab, self._arms, self._metric = lab, arms, metric
         self._seed, self._train, self._allow = seed, train, sorted(allow)
@@ -113,8 +128,8 @@ class Correctness:
             WorkerError: The baseline hung, crashed or raised.
         """
         tell("planning the inputs of both sides", 0.0)
-        request = {"seed": self._seed, "train": self._train, "budget_s": _MOST_BUDGET_S}
-        if self._is_thorough:
+        request = {"seed": self._seed, "train": self._train, "budget_s": self._limits.budget_s}
+        if self._limits.is_thorough:
             request["further_s"] = _MOST_BUDGET_S
         answer = self._seen(0, "plan", request)
         planned, summary = self._hold(answer), answer.read(PlannedCalls)
@@ -235,7 +250,9 @@ class Correctness:
         label = ("baseline", "candidate")[arm]
         with self._lab.worker(root=side.root, device=side.target.device, label=label) as worker:
             worker.load(side.target)
-            return worker.ask(job, request, files=files, silence_s=silence_s, tell=self._step)
+            return worker.ask(
+                job, request, files=files, timeout_s=self._limits.run_s, silence_s=silence_s, tell=self._step
+            )
 
     def _step(self, what: str, _fraction: float) -> None:
         self._last_step = what

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from esper_agents.torchlab.compare.compare import (
     required_speedup,
 )
 from esper_agents.torchlab.compare.correctness import OutputMetric
+from esper_agents.torchlab.compare.input_kinds import ALL_CALLS, compared_inputs, kind_of_input
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.compare.result import (
     ComparisonMeasurements,
@@ -52,12 +52,6 @@ if TYPE_CHECKING:
 
 _ALLOWED = ("strides", "waiting")
 _MOST_CLAIMED = 1e6
-# Inputs as the target's own function makes them.
-_REGULAR, _ALL_CALLS = "regular inputs", "all calls"
-_NUMBERED = re.compile(
-    r"plain \d+(?: once more)?|call \d+ of \d+ in a row|\d+ calls in a row|a timed call .*|as at first, at the end"
-    r"|the same numbers in new tensors"
-)
 _MOST_REASONS, _MOST_KINDS, _MOST_UNTESTED, _MOST_NOTES = 12, 6, 4, 3
 _CLOCKS = ("the process's own clock", "the parent's clock", "the kernel's processor time")
 _STYLES = {
@@ -305,7 +299,7 @@ def _tested(result: ComparisonResult) -> JsonObject:
     """Return the kinds of input on which both were compared, and those on which they were not; nothing without any."""
     if result.notes is None:
         return {}
-    kinds = dict.fromkeys(_kind_of_input(check.variant) for check in result.checks if check.variant != _ALL_CALLS)
+    kinds = dict.fromkeys(kind_of_input(check.variant) for check in result.checks if check.variant != ALL_CALLS)
     refused = [f"{each.what} (A refuses it: {each.message:.80})" for each in result.notes.refused]
     missing = [f"{each.what} ({each.why:.80})" for each in result.notes.missing]
     return {"inputs": list(kinds), "not_tested": [*missing, *refused]}
@@ -386,24 +380,14 @@ def _told(verdict: ComparisonVerdict, alternatives: JsonObject) -> str:
 def _alternatives(result: ComparisonResult) -> JsonObject:
     """Return on how many kinds of input two alternatives were compared, and the differences by kind of input."""
     every = (*result.checks, *(check for sample in result.samples for check in sample.rechecked))
-    differences: dict[str, str] = {}
-    for each in every:
-        if not each.is_passed and not each.is_close:
-            differences.setdefault(_kind_of_input(each.variant), f"{each.check}: {each.detail}")
-    kinds = dict.fromkeys(_kind_of_input(each.variant) for each in every if each.variant != _ALL_CALLS)
-    close = {_kind_of_input(each.variant) for each in every if each.is_close} - differences.keys()
+    found = compared_inputs(every)
     return {
-        "inputs": len(kinds),
-        "close": len(close),
-        "different": len(differences.keys() & kinds.keys()),
-        "differences": [f"{kind}: {text}" for kind, text in differences.items()],
+        "inputs": len(found.kinds),
+        "close": len(found.close),
+        "different": len(found.different),
+        "differences": [f"{kind}: {text}" for kind, text in found.differences.items()],
         "call_ns": list(result.call_ns) if result.samples else [],
     }
-
-
-def _kind_of_input(variant: str) -> str:
-    """Return the kind of an input: calls that differ in random numbers alone are of one kind."""
-    return _NUMBERED.sub(_REGULAR, variant)
 
 
 def is_against(result: ComparisonResult) -> bool | None:

@@ -131,12 +131,10 @@ def search(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | 
     if is_kept and not options.overwrite:
         ended = "edited" if is_edited(lab.project, file) else "captured"
         return _run_of_harness(target.name, file, ended, _output(lab, target, options, tell, file))
-    answer, tensors = _answer(lab, target, options, tell)
-    # The target's code runs in that process, and must not name another target or file.
-    found = replace(answer.read(ScaffoldSearch), target=target.name, harness="", artifacts=())
+    found, tensors = _found(lab, target, options, tell)
     if found.ended != "found":
         return found
-    write_harness(lab.project, file, _text(found), tensors)
+    write_harness(lab.project, file, harness_text(harness_plan(found)), tensors)
     # New processes may read the files that existed at the last refresh.
     lab.begin_measurement()
     # The report claims that the file runs.
@@ -146,6 +144,32 @@ def search(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | 
         remove_harness(lab.project, file)
         failed = ScaffoldRun("call", error.problem[:_MOST_TEXT], "", "")
         return replace(found, ended="unstable", runs=(*found.runs, failed))
+
+
+def find_arguments(
+    lab: Lab, root: Path, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None
+) -> ScaffoldSearch:
+    """Return a search in a folder that the lab can read, such as another revision; writes no harness.
+
+    The arguments and errors are those of `run`.
+
+    Args:
+        lab: The lab.
+        root: Folder for resolving the target's name.
+        target: Class, method or function.
+        options: Limits of the search.
+        tell: Progress callback.
+    """
+    lab.warm("scaffold")
+    return _found(lab, target, options, tell, root)[0]
+
+
+def _found(
+    lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None, root: Path | None = None
+) -> tuple[ScaffoldSearch, Path | None]:
+    answer, tensors = _answer(lab, target, options, tell, root=root)
+    # The target's code runs in that process, and must not name another target or file.
+    return replace(answer.read(ScaffoldSearch), target=target.name, harness="", artifacts=()), tensors
 
 
 def _shape(text: str) -> list[int]:
@@ -166,14 +190,20 @@ def _output(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell |
 
 
 def _answer(
-    lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None, harness: str = ""
+    lab: Lab,
+    target: TargetSpec,
+    options: ScaffoldOptions,
+    tell: Tell | None,
+    harness: str = "",
+    *,
+    root: Path | None = None,
 ) -> tuple[WorkerReply, Path | None]:
     """Return the reply of a measurement process, and the file of captured tensors."""
     request: JsonObject = {
         **_request(target, options),
         "shape": _shape(options.shape) if options.shape else [],
         "batch": options.batch,
-        "root": str(lab.project),
+        "root": str(root or lab.project),
         "name": target.name,
         "harness": harness,
         "capture": options.capture,
@@ -183,7 +213,7 @@ def _answer(
     patience_s = lab.settings.timeout_s if harness else lab.settings.timeout_s / 2 + options.seconds
     if options.capture:
         patience_s += lab.settings.timeout_s
-    with lab.worker(device="cpu") as worker:
+    with lab.worker(root=root, device="cpu") as worker:
         named = f"{harness}:make" if harness else target.name
         answer = worker.ask("scaffold", request, timeout_s=patience_s, tell=tell or lab.tell, name=named)
         made = [lab.kept(worker.scratch, artifact).path for artifact in answer.read(WrittenFiles).artifacts]
@@ -219,21 +249,20 @@ def _run_of_harness(target: str, harness: str, ended: str, output: str) -> Scaff
     )
 
 
-def _text(found: ScaffoldSearch) -> str:
+def harness_plan(found: ScaffoldSearch) -> HarnessPlan:
+    """Return the plan of the harness of a search that found arguments."""
     captured = found.captured
-    return harness_text(
-        HarnessPlan(
-            found.target,
-            found.kind,
-            found.module,
-            found.qualname,
-            found.folder,
-            found.make,
-            found.call,
-            captured.source if captured else "",
-            captured.guessed if captured else (),
-            captured is not None and captured.is_whole,
-        )
+    return HarnessPlan(
+        found.target,
+        found.kind,
+        found.module,
+        found.qualname,
+        found.folder,
+        found.make,
+        found.call,
+        captured.source if captured else "",
+        captured.guessed if captured else (),
+        captured is not None and captured.is_whole,
     )
 
 

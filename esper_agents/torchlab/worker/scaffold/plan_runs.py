@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .plan import Argument, Arguments
 
 _MOST_TEXT = 300
+_PARAMETERS = "[torch.randn((16, 8)), torch.randn((8,))]"
 _MOST_SETTINGS = 60
 _MOST_SHOWN = 4
 _DEEPEST_SHOWN = 2
@@ -119,7 +120,10 @@ class PlanRunner:
         """Return the first plan: known arguments, and guesses for the others."""
         if self.made_from is None:
             return self._shaped(CallPlan((), _completed(self._known.call, guessed(self.target))))
-        return CallPlan(_completed(self._known.make, guessed(self.made_from, depth=1)))
+        known = self._known.make
+        if issubclass(self.made_from, torch.optim.Optimizer) and "params" not in {name for name, _ in known}:
+            known = (("params", Expression(_PARAMETERS)), *known)
+        return CallPlan(_completed(known, guessed(self.made_from, depth=1)))
 
     def _shaped(self, plan: CallPlan) -> CallPlan:
         """Return a plan whose first tensor of the call has the given shape."""
