@@ -11,7 +11,7 @@ from esper_agents.archive.verification.signature import NO_INDEX, read_sealed, s
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import read_notice
-from esper_agents.certificates.signing.dsse import Envelope, is_signed_by
+from esper_agents.certificates.signing.dsse import Envelope, encodings_within, is_signed_by
 from esper_agents.certificates.signing.key_history import LogNotice
 from esper_agents.certificates.signing.public_keys import key_id_of
 from esper_agents.certificates.signing.regular_file import read_plain
@@ -104,10 +104,12 @@ def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ..
 
     A pipe, folder, device or dangling link in place of a file is skipped.
     """
+    wanted = mentioning.encode()
+    fragments = encodings_within(wanted)
     return tuple(
         SealedFile(path, sealed)
         for path in paths
-        if isinstance(sealed := _read(path), Envelope) and mentioning.encode() in sealed.payload
+        if isinstance(sealed := _read(path, fragments), Envelope) and wanted in sealed.payload
     )
 
 
@@ -212,9 +214,13 @@ def unlogged_check(found: UnloggedNotice) -> Check:
     return Check(PUBLISHED_NOTICE, CheckOutcome.FAILS, detail)
 
 
-def _read(path: Path) -> Envelope | Check | None:
+def _read(path: Path, fragments: Collection[bytes]) -> Envelope | Check | None:
+    """Return the envelope in a file; None if it cannot be read, or contains none of some texts."""
     try:
         found = read_plain(path, MOST_BYTES)
     except (OSError, ValueError):
         return None
-    return read_sealed(found.data) if found is not None else None
+    # Decoding takes several times as long as the search, and few of many envelopes mention a certificate.
+    if found is None or not any(fragment in found.data for fragment in fragments):
+        return None
+    return read_sealed(found.data)
