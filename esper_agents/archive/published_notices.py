@@ -191,6 +191,18 @@ def colleagues_among(store: Store, project_key: str, files: Iterable[SealedFile]
         return frozenset(key_id for key_id in named if not transparency_log.has_entry_by(connection, log_id, key_id))
 
 
+def is_objection(found: UnloggedNotice, signer: str, keyring: Keyring) -> bool:
+    """Return whether a notice is a colleague's revocation of a certificate that another key signed.
+
+    Args:
+        found: Notice that the log does not contain.
+        signer: Fingerprint of the key that signed the certificate.
+        keyring: Accepted keys.
+    """
+    is_revocation = found.notice.kind is NoticeKind.CERTIFICATE_REVOKED and found.is_from_colleague
+    return is_revocation and not keyring.has_same_owner(found.envelope.key_id, signer)
+
+
 def _readable(sealed: Envelope) -> Iterator[LogNotice]:
     # Notices of a newer version are ignored, as in the log.
     with suppress(NewerRecordError):
@@ -200,9 +212,9 @@ def _readable(sealed: Envelope) -> Iterator[LogNotice]:
 def unlogged_check(found: UnloggedNotice) -> Check:
     """Return the check result of an unlogged notice: the log lost it, or its key is no longer valid."""
     if found.is_from_colleague and found.is_by_good_key:
-        detail = (
-            f"{found.path.name}: {found} is in the log of a colleague; `esper certificates repair` enters it here, too"
-        )
+        detail = f"{found.path.name}: {found} is in the log of a colleague"
+        if found.notice.kind is not NoticeKind.CERTIFICATE_REVOKED:
+            detail = f"{detail}; `esper certificates repair` enters it here, too"
         return Check(PUBLISHED_NOTICE, CheckOutcome.HOLDS, detail)
     if not found.is_by_good_key:
         detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"

@@ -206,7 +206,14 @@ def _checks(result: VerificationResult) -> Iterator[ShownCheck]:
     for later in result.later:
         detail = f"by {later.by} at {later.at}{f': {later.reason}' if later.reason else ''}"
         yield ShownCheck("later entry", "caution", str(later.ending), detail)
-    for check in (*result.genuine, *result.complete, *result.verdict, *result.citations, *result.countersigned):
+    for check in (
+        *result.objections,
+        *result.genuine,
+        *result.complete,
+        *result.verdict,
+        *result.citations,
+        *result.countersigned,
+    ):
         yield ShownCheck(check.name, *states[check.outcome], check.detail)
     for file in result.files:
         is_valid = file.state is SubjectState.VALID
