@@ -129,7 +129,7 @@ def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | N
 
 @cache
 def _insertion(dialect: str) -> Prepared:
-    values = {each.name: bindparam(each.name) for each in table.c if each.name != "position"}
+    values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.c if each.name != "position"}
     statement = _insert(dialect).values(values)
     statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
     return Prepared(statement.returning(table.c.position))

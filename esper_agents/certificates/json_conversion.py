@@ -80,7 +80,7 @@ class _MisfitError(Exception):
 
 
 @cache
-def _reader(shape: Any) -> Callable[[Any], Any]:
+def _reader(shape: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each kind of shape
     """Return a fast reader of a type: it accepts nothing that `_read` refuses, and gives the same result."""
     if is_dataclass(shape):
         return _dataclass_reader(shape)

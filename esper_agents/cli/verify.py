@@ -222,12 +222,8 @@ def _next(verified: VerificationResult) -> str:
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     from esper_agents.api import FreshnessState
 
-    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
-        return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
-    if verified.objections:
-        worse = replacements(issued.verdict.kind, issued.verdict.status)
-        status = worse[-1] if worse else "STATUS"
-        return f"ask its signer to revoke it, or object: esper certificates override {issued.id} --status {status}"
+    if advice := _next_of_others(verified, issued):
+        return advice
     if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
     if verified.currency is FreshnessState.CANNOT_DECIDE:
@@ -237,6 +233,17 @@ def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     if combine_outcomes(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
         return f"check it with what issued it: pip install {_issuer(issued)}"
     return "delete the view and regenerate it: esper certificates path"
+
+
+def _next_of_others(verified: VerificationResult, issued: Certificate) -> str:
+    """Return what to do about a missing cosignature or an objection; empty if there is neither."""
+    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
+        return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
+    if not verified.objections:
+        return ""
+    worse = replacements(issued.verdict.kind, issued.verdict.status)
+    status = worse[-1] if worse else "STATUS"
+    return f"ask its signer to revoke it, or object: esper certificates override {issued.id} --status {status}"
 
 
 def _issuer(issued: Certificate) -> str:

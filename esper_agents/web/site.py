@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject, RepositoryState, VerificationResult
+    from esper_agents.api import GateResult, OpenProject, PendingQuestion, RepositoryState, VerificationResult
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
@@ -36,6 +36,7 @@ class PageExport:
         certificates: Number of certificates in the index.
         repository: Git state of the project at that time.
         key_names: Owners of keys by fingerprint.
+        pending: Questions that waited for an answer at that time.
     """
 
     at: str
@@ -45,6 +46,7 @@ class PageExport:
     certificates: int
     repository: RepositoryState
     key_names: Mapping[str, str]
+    pending: tuple[PendingQuestion, ...]
 
 
 @dataclass(slots=True)
@@ -77,9 +79,13 @@ class ArchiveSite:
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
     ) -> HTMLResponse:
         """Return a page with the navigation, in which a section is marked."""
-        pending = () if self.exported else await project.approvals.list()
+        pending = await self.pending(project)
         shell = {"section": section, "project_name": project.root.name, "project_root": str(project.root)}
         return page(template, status_code=status_code, site=self, pending=pending, **shell, **values)
+
+    async def pending(self, project: OpenProject) -> tuple[PendingQuestion, ...]:
+        """Return the questions that wait for an answer."""
+        return self.exported.pending if self.exported else await project.approvals.list()
 
     async def coverage(self, project: OpenProject) -> tuple[GateResult | None, bool]:
         """Return the latest known coverage of all files, and whether it is of the files as they are now.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ROWS = 100
 _MOST_CERTIFICATES = 20
 _SHOWN_SINCE = 10
+_MOST_NOTES = 20
 _TONES = {
     CoverageState.TAMPERED: "stop",
     CoverageState.AGAINST: "bad",
@@ -84,5 +85,8 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         path=path,
         coverage=[(each, _TONES[each.standing]) for each in coverage],
         entries=entries,
+        notes=await project.memory.about(path, limit=_MOST_NOTES + 1),
+        most_notes=_MOST_NOTES,
+        files=frozenset(known),
         histories=await project.browsing.finding_histories(path, entries[:_SHOWN_SINCE]),
     )
