@@ -149,7 +149,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
     def redirect_request(  # noqa: PLR0917 - the signature of the standard library
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> Request | None:
+    ) -> None:
         """Return no further request."""
         del req, fp, code, msg, headers, newurl
 
@@ -170,7 +170,7 @@ def _post(address: str, request: WitnessRequest) -> tuple[int, bytes]:
         with error:
             return error.code, _body(error, deadline)
     except (URLError, HTTPException, OSError) as error:
-        why = str(getattr(error, "reason", "") or error or type(error).__name__)[:200]
+        why = str(getattr(error, "reason", "") or str(error) or type(error).__name__)[:200]
         raise EvidenceError(
             f"the witness does not answer: {why}", remedy="check the URL, or try again later"
         ) from error

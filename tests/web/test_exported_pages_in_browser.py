@@ -17,7 +17,17 @@ from places import Place
 from esper_agents.web import export_pages
 
 PAGES = ("index.html", "index.html?q=gradients", "files.html", "agents.html", "agents/pytorch-code-reviewer.html")
-FURTHER = ("sessions.html", "sessions/ses_*.html", "approvals.html", "memory.html", "trends.html", "trends/examined-files-*.html", "log.html", "files/train-py-*.html", "certificates/*.html")
+FURTHER = (
+    "sessions.html",
+    "sessions/ses_*.html",
+    "approvals.html",
+    "memory.html",
+    "trends.html",
+    "trends/examined-files-*.html",
+    "log.html",
+    "files/train-py-*.html",
+    "certificates/*.html",
+)
 ORIGINS = ("disk", "server")
 WIDTHS = (360, 820, 1440)
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"

@@ -78,7 +78,7 @@ class Exported:
 
 
 def deploying(_brief):
-    yield calls("shell", text="rm -r build")
+    yield calls("clean", text="rm -r build")
     return Conclude("cleaned up")
 
 
@@ -86,7 +86,7 @@ def deploying(_brief):
 async def project(toybox):
     """Yield a project with an approved command, a verdict against a release, and notes about a file."""
     toybox.agent("ops", deploying)
-    toybox.tool("shell", risk=Risk.MEDIUM)
+    toybox.tool("clean", risk=Risk.MEDIUM)
     async with toybox.open() as opened:
         (opened.root / "train.py").write_text("import torch\n")
         (opened.root / "new.py").write_text("import torch\n")
@@ -94,16 +94,19 @@ async def project(toybox):
         ((_, question),) = await opened.approvals.questions()
         await (await opened.approvals.answer(question.id, "approve", is_decision=True)).run()
         store = Archive(opened.services.store.store)
-        issued = made(7, agent="release-manager", component="release 1.2")
+        issued = made(7, agent="launch-judge", component="release 1.2")
         against = replace(
             issued.verdict,
             kind=QuestionType.GO,
             status=Status.NO_GO,
             ceiling=replace(issued.verdict.ceiling, status=Status.NO_GO),
         )
-        release = replace(issued, verdict=against, task=replace(issued.task, kind=QuestionType.GO))
+        release = replace(
+            issued, verdict=against, task=replace(issued.task, kind=QuestionType.GO, request="may 1.2 ship?")
+        )
         store.add(release, project=opened.services.project, logged=True)
-        await remember(opened, release)
+        session = (await opened.sessions.list())[0]
+        await remember(opened, replace(release, session=session.id))
         yield opened
 
 
@@ -125,7 +128,7 @@ async def answers(reader):
         "who approved the shell command": await reader.read("Approvals"),
         "what do agents remember about train.py": await reader.read("Files", "train.py"),
         "what do agents remember at all": await reader.read("Memory"),
-        "what did the release manager remember": await reader.read("Agents", "release-manager"),
+        "what did the launch judge remember": await reader.read("Agents", "launch-judge"),
         "which session cost most": await reader.read("Sessions", "Most expensive first"),
         "is the log consistent": await reader.read("Keys and log"),
     }
@@ -135,11 +138,11 @@ def check(found):
     assert "new.py" in found["which files have no valid certificate"]
     assert "rm -r build" in found["who approved the shell command"]
     assert f"approved {person()}" in found["who approved the shell command"]
-    remembered = "What agents remember about this file working-memory"
-    assert remembered in found["what do agents remember about train.py"]
-    assert "NO_GO for release 1.2" in found["what do agents remember about train.py"]
+    _, remembered = found["what do agents remember about train.py"].split("What agents remember about this file")
+    assert "NO_GO for release 1.2" in remembered.partition("Certificates that read this file")[0]
     assert "NO_GO for release 1.2" in found["what do agents remember at all"]
-    assert "not defined" in found["what did the release manager remember"].replace("No agent of this name is", "not")
+    assert "No agent of this name is defined here now" in found["what did the launch judge remember"]
+    assert "NO_GO for release 1.2" in found["what did the launch judge remember"]
     assert "Most expensive first" in found["which session cost most"]
     assert "consistent" in found["is the log consistent"]
 
@@ -154,7 +157,7 @@ async def test_a_reader_finds_the_answers_by_links_alone(project, monkeypatch):
         while "loaded again" in await reader.read("Files"):
             pass
         check(await answers(reader))
-        release = await reader.read("go/no-go", "release 1.2")
+        release = await reader.read("go/no-go", "may 1.2 ship?")
         assert "NO_GO" in release
         assert "Because" in release
         assert "Since this certificate" in release

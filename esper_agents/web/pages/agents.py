@@ -27,7 +27,9 @@ async def listing(_request: Request, site: ArchiveSite, project: OpenProject) ->
     defined = {name: sum(concluded.get(each, 0) for each in registry.known_as(name)) for name in registry.agents}
     known = {alias for name in defined for alias in registry.known_as(name)}
     others = {name for name in (*concluded, *await project.memory.agents()) if name not in known}
-    rows = [(name, registry.agents[name].description, defined[name]) for name in _most_first(defined)]
+    rows: list[tuple[str, str | None, int]] = [
+        (name, registry.agents[name].description, defined[name]) for name in _most_first(defined)
+    ]
     rows += [(name, None, concluded.get(name, 0)) for name in sorted(others)]
     return await site.render(project, "agents.html.j2", "agents", rows=rows, counts=counts)
 
