@@ -1,4 +1,4 @@
-"""Counts of certificates by status, question type, agent, rule, file and signer, for the filters of a listing."""
+"""Counts of certificates by status, question type, agent and more, for the filters of a listing."""
 
 from __future__ import annotations
 

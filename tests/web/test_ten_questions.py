@@ -1,4 +1,4 @@
-"""Ten questions of a reader, each answered by following links from the first page, on a server and in exported pages."""
+"""Ten questions, each answered by following links from the first page, on a server and in exported pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
-from archive_samples import Archive, made
+from archive_samples import Archive, found, made
 from toys import calls
 from web_samples import Document, pages_of
 
@@ -94,7 +94,8 @@ async def project(toybox):
         ((_, question),) = await opened.approvals.questions()
         await (await opened.approvals.answer(question.id, "approve", is_decision=True)).run()
         store = Archive(opened.services.store.store)
-        issued = made(7, agent="launch-judge", component="release 1.2")
+        findings = (found(1, "ESP101", "train.py", 1),)
+        issued = made(7, agent="launch-judge", component="release 1.2", findings=findings)
         against = replace(
             issued.verdict,
             kind=QuestionType.GO,
@@ -134,17 +135,17 @@ async def answers(reader):
     }
 
 
-def check(found):
-    assert "new.py" in found["which files have no valid certificate"]
-    assert "rm -r build" in found["who approved the shell command"]
-    assert f"approved {person()}" in found["who approved the shell command"]
-    _, remembered = found["what do agents remember about train.py"].split("What agents remember about this file")
+def check(answered):
+    assert "new.py" in answered["which files have no valid certificate"]
+    assert "rm -r build" in answered["who approved the shell command"]
+    assert f"approved {person()}" in answered["who approved the shell command"]
+    _, remembered = answered["what do agents remember about train.py"].split("What agents remember about this file")
     assert "NO_GO for release 1.2" in remembered.partition("Certificates that read this file")[0]
-    assert "NO_GO for release 1.2" in found["what do agents remember at all"]
-    assert "No agent of this name is defined here now" in found["what did the launch judge remember"]
-    assert "NO_GO for release 1.2" in found["what did the launch judge remember"]
-    assert "Most expensive first" in found["which session cost most"]
-    assert "consistent" in found["is the log consistent"]
+    assert "NO_GO for release 1.2" in answered["what do agents remember at all"]
+    assert "No agent of this name is defined here now" in answered["what did the launch judge remember"]
+    assert "NO_GO for release 1.2" in answered["what did the launch judge remember"]
+    assert "Most expensive first" in answered["which session cost most"]
+    assert "consistent" in answered["is the log consistent"]
 
 
 async def test_a_reader_finds_the_answers_by_links_alone(project, monkeypatch):
@@ -162,7 +163,7 @@ async def test_a_reader_finds_the_answers_by_links_alone(project, monkeypatch):
         assert "Because" in release
         assert "Since this certificate" in release
         assert "No later certificate answers the same question." in release
-        assert "Rule ESP" in await reader.read()
+        assert "Rule ESP101" in await reader.read()
         assert "Signed by" in await reader.read()
 
 
