@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _FIRST_COVERAGE_S = 2.0
 # Signers that a user has trusted since are noticed after this time.
 _FRESH_S = 60.0
+# Reading the state of the repository starts processes, which takes a quarter of a page's time.
+_REPOSITORY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class ArchiveSite:
     _computing: asyncio.Task[GateResult] | None = None
     _computed_s: float = float("-inf")
     _computed_for: object = None
+    _repository: RepositoryState | None = None
+    _repository_s: float = float("-inf")
 
     async def render(
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
@@ -112,8 +116,16 @@ class ArchiveSite:
 
     async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
         """Return the verification of a certificate."""
-        state = self.exported.repository if self.exported else None
-        return await project.certificates.verify(certificate_id, state=state)
+        return await project.certificates.verify(certificate_id, state=await self.repository(project))
+
+    async def repository(self, project: OpenProject) -> RepositoryState:
+        """Return the git state of the project, at most a few seconds old; files are compared for each page."""
+        if self.exported:
+            return self.exported.repository
+        now = asyncio.get_running_loop().time()
+        if self._repository is None or now - self._repository_s > _REPOSITORY_S:
+            self._repository, self._repository_s = await project.browsing.repository(), now
+        return self._repository
 
     async def settled_coverage(self, project: OpenProject) -> GateResult:
         """Return the coverage of all files as they are now."""

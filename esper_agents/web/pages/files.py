@@ -77,7 +77,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     if site.exported:
         coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
     elif path in known:
-        coverage = (await project.browsing.coverage((path,))).coverage
+        coverage = (await project.browsing.coverage((path,), await site.repository(project))).coverage
     return await site.render(
         project,
         "file.html.j2",
