@@ -25,6 +25,7 @@ import httpx
 from certificate_samples import certificate, finding  # type: ignore[import-not-found] # `archive` adds the tests' folder
 
 from esper_agents.certificates.statement import statement
+from esper_agents.domain.status import QuestionType
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url
@@ -86,6 +87,7 @@ def pages(total: int) -> dict[str, Callable[[random.Random], str]]:
         "certificates, older": listed(before=lambda chance: bulk.identifier(chance.randint(total // 2, total))),
         "certificates by status": listed(status=status),
         "certificates by agent and status": listed(agent=agent, status=status),
+        "certificates by question type": listed(kind=lambda chance: str(chance.choice(list(QuestionType)))),
         "certificates by rule": listed(rule=bulk.RULES.draw),
         "certificates by file": listed(file=bulk.FILES.draw),
         "certificates since": listed(since=lambda chance: bulk.issued_at(chance.randint(1, total))[:10]),
@@ -97,8 +99,10 @@ def pages(total: int) -> dict[str, Callable[[random.Random], str]]:
         "files": lambda _: "/files",
         "one file": lambda chance: "/file?" + urlencode({"path": f"src/part/file_{chance.randrange(FILES)}.py"}),
         "sessions": lambda _: "/sessions",
+        "sessions by cost": lambda _: "/sessions?order=cost",
         "approvals": lambda _: "/approvals",
         "agents": lambda _: "/agents",
+        "memory": lambda _: "/memory",
         "trends": lambda _: "/trends",
         "one trend": lambda _: f"/trends/{bulk.METRICS[0]}",
         "log": lambda _: "/log",

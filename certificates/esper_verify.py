@@ -297,17 +297,15 @@ def file_state(tree: Path, path: str, digest: str, blob: str) -> str:
     return "valid" if hashlib.sha256(data).hexdigest() == digest and blob in {"", git.hexdigest()} else "stale"
 
 
-def later(certificate_id: str, stem: Path, keys: Keys) -> list[tuple[str, str, str]]:
+def later(certificate_id: str, stem: Path, keys: Keys, signer: str) -> list[tuple[str, str, str]]:
     """Return what is said of a certificate beside it, by notices and later ones: in a word, why, and of which bytes."""
-    found = []
-    name = re.compile(re.escape(stem.name) + r"\.[0-9]+\.notice\.json|.*\.dsse\.json", re.DOTALL)
+    found, name = [], re.compile(re.escape(stem.name) + r"\.[0-9]+\.notice\.json|.*\.dsse\.json", re.DOTALL)
     for path in sorted(each for each in stem.parent.iterdir() if name.fullmatch(each.name)):
         kinds = (NOTICE, OVERRIDE) if path.name.endswith(".notice.json") else (CERTIFICATE,)
         try:
             payload, key_id, signature = read_envelope(read_file(path))
             signed = signature_check(payload, key_id, signature, keys)
-            # A later entry counts only where a key that was given signed it.
-            if signed.outcome != HOLDS:
+            if signed.outcome != HOLDS:  # A later entry counts only where a key that was given signed it.
                 raise RefusedError(signed.why, *[FAILS] * (signed.outcome == FAILS and NOTICE in kinds))
             statement = read_statement(payload, *kinds)
             said = statement["predicate"]
@@ -316,6 +314,8 @@ def later(certificate_id: str, stem: Path, keys: Keys) -> list[tuple[str, str, s
             for each in [said] if NOTICE in kinds else said.get("relations", ()):
                 word = WORDS.get((statement["predicateType"], at(each, "kind")), "").format(each.get("status"))
                 if word and at(each, "certificate") == certificate_id:
+                    if word == "revoked" and key_id != signer:  # Another key than the signer's objects.
+                        word, why = UNDECIDED, f"{why}; only its signer can revoke it"
                     found.append((word, why, str(each.get("certificate_sha256"))))
         except (ValueError, OSError, TypeError) as error:
             found += [(w, f"for {path.name}: {error.args[0]}", "") for w in (UNDECIDED, FAILS) if w in error.args]
@@ -338,7 +338,7 @@ def check(given: Path, tree: Path | None, keys: Keys) -> tuple[list[str], int]:
         title = f"{certificate_id}: {status} for {said.get('component')}, by {said.get('agent')}"
         files, digest = examined(statement), hashlib.sha256(payload).hexdigest()
         genuine += [Check("record", HOLDS, f"sha256:{digest}"), verdict_check(said)]
-        found = later(certificate_id, stem, keys)
+        found = later(certificate_id, stem, keys, key_id)
         genuine += [Check("notice", FAILS, why) for word, why, _ in found if word == FAILS]
         spelled = {each.partition("/")[2] for each in ROWS.get(at(said, "verdict", "kind"), "").split()}
         words = {f"overridden to {each}" for each in spelled - {"EMERGENCY_STOP"} if status != "EMERGENCY_STOP"}

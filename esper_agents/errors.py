@@ -100,7 +100,9 @@ class NotFoundError(UsageError):
     kind = "not-found"
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, listing: str) -> None:
-        close = get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+        names = sorted(known)
+        # An agent or a skill of the project or of a plugin has a prefix.
+        close = [each for each in names if each.endswith(f":{name}")] or get_close_matches(name, names, n=3, cutoff=0.5)
         hint = "did you mean " + " or ".join(repr(each) for each in close) + "?" if close else f"run `{listing}`"
         super().__init__(f"no {what} named {name!r}", remedy=hint)
         self.what = what

@@ -5,8 +5,8 @@
   if (!index || !list) return;
   const ROWS = 25, VALUES = 12, LONGEST = 200;
   const scripts = index.dataset.scripts.split(" "), total = Number(index.dataset.certificates);
-  const NAMES = ["status", "agent", "rule", "file", "component", "commit", "signer", "since", "until", "q"];
-  const HEADINGS = { status: "Status", agent: "Agent", rule: "Rule", file: "File", signer: "Signed by" };
+  const NAMES = ["status", "kind", "agent", "rule", "file", "component", "commit", "signer", "since", "until", "q"];
+  const HEADINGS = { status: "Status", kind: "Question type", agent: "Agent", rule: "Rule", file: "File", signer: "Signed by" };
   const query = new URLSearchParams(location.search), chosen = {};
   for (const name of NAMES) if ((query.get(name) || "").trim()) chosen[name] = query.get(name).trim().slice(0, 500);
   const start = Math.max(0, Math.trunc(Number(query.get("from"))) || 0);
@@ -21,17 +21,18 @@
     return text ? `index.html?${text}` : "index.html";
   };
   const element = (tag, text, settings = {}) => Object.assign(document.createElement(tag), { textContent: text }, settings);
+  const kindName = kind => kind === "go" ? "go/no-go" : kind;
   const when = at => `${at.slice(0, 10)} ${at.slice(11, 16)} UTC`;
   const number = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
   // One argument for each script, as `search_records.py` writes it.
   window.esperCertificates = ({ texts, rows }) => {
-    for (const [id, at, status, agent, component, request, commit, signer, owner, trusted, origin, override, change, rules, files, said] of rows) {
+    for (const [id, at, status, agent, component, request, commit, signer, owner, trusted, origin, override, change, rules, files, said, kind] of rows) {
       certificates.push({
         id, at, status: texts[status], agent: texts[agent], component: texts[component], request: texts[request],
         commit: texts[commit], signer: texts[signer], owner: texts[owner], isTrusted: trusted === 1,
         origin: texts[origin], override: texts[override], change: texts[change],
-        rules: rules.map(rule => texts[rule]), files: files.map(file => texts[file]), said: said.map(text => texts[text]),
+        rules: rules.map(rule => texts[rule]), files: files.map(file => texts[file]), said: said.map(text => texts[text]), kind: texts[kind],
       });
     }
   };
@@ -44,6 +45,7 @@
   const same = (one, other) => one.toLowerCase() === other.toLowerCase();
   const tests = {
     status: (each, wanted) => same(each.status, wanted),
+    kind: (each, wanted) => same(each.kind, wanted),
     agent: (each, wanted) => each.agent === wanted,
     rule: (each, wanted) => each.rules.some(rule => same(rule, wanted)),
     file: (each, wanted) => each.files.includes(wanted),
@@ -78,7 +80,7 @@
     for (const old of body.querySelectorAll(".row-passage, .row-override")) old.remove();
     if (passage(certificate)) body.append(element("p", passage(certificate), { className: "row-passage" }));
     if (certificate.override) body.append(element("p", certificate.override, { className: "row-override" }));
-    const meta = [element("span", when(certificate.at)), element("span", certificate.agent)];
+    const meta = [element("span", when(certificate.at)), element("span", kindName(certificate.kind), { className: "kind" }), element("span", certificate.agent)];
     if (certificate.origin === "published") {
       const by = certificate.isTrusted ? certificate.owner : "an unknown key";
       meta.push(element("span", `published, signed by ${by}`, { className: "origin-mark" }));
@@ -88,6 +90,8 @@
     return item;
   };
 
+  const LABELS = { q: "words", kind: "question type" };
+  const shown = (name, value, owners) => name === "kind" ? kindName(value) : name === "signer" ? owners.get(value) || value : value;
   const counted = (found, values) => {
     const counts = new Map();
     for (const certificate of found) for (const value of new Set(values(certificate))) counts.set(value, (counts.get(value) || 0) + 1);
@@ -97,7 +101,7 @@
   const groups = found => {
     const trusted = found.filter(each => each.isTrusted), owners = new Map(certificates.map(each => [each.signer, each.owner]));
     const of = {
-      status: counted(trusted, each => [each.status]), agent: counted(trusted, each => [each.agent]),
+      status: counted(trusted, each => [each.status]), kind: counted(trusted, each => [each.kind]), agent: counted(trusted, each => [each.agent]),
       rule: counted(trusted, each => each.rules), file: counted(trusted, each => each.files),
       signer: counted(trusted, each => [each.signer]),
     };
@@ -108,7 +112,7 @@
         const anchor = document.createElement("a");
         anchor.href = link({ [name]: chosen[name] === value ? "" : value });
         if (chosen[name] === value) anchor.setAttribute("aria-current", "true");
-        anchor.append(element("span", name === "signer" ? owners.get(value) : value, { className: "value" }), " ", element("span", count, { className: "count" }));
+        anchor.append(element("span", shown(name, value, owners), { className: "value" }), " ", element("span", count, { className: "count" }));
         items.append(element("li", ""));
         items.lastChild.append(anchor);
       }
@@ -121,8 +125,7 @@
     const items = Object.entries(chosen).map(([name, value]) => {
       const item = document.createElement("li"), anchor = document.createElement("a");
       anchor.href = link({ [name]: "" });
-      const shown = name === "signer" ? owners.get(value) || value : value;
-      anchor.append(`${name === "q" ? "words" : name}: ${shown} `, element("span", "×", { ariaHidden: "true" }), element("span", " (remove)", { className: "unseen" }));
+      anchor.append(`${LABELS[name] || name}: ${shown(name, value, owners)} `, element("span", "×", { ariaHidden: "true" }), element("span", " (remove)", { className: "unseen" }));
       item.append(anchor);
       return item;
     });

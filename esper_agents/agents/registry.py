@@ -52,6 +52,16 @@ class Registry:
         except KeyError:
             raise NotFoundError("agent", name, self.agents, listing="esper agents list") from None
 
+    def known_as(self, name: str) -> tuple[str, ...]:
+        """Return the names under which an agent may have worked: its own, and that with or without `project:`.
+
+        A definition of the project that was given by its path had its short name. Two agents that are both here are
+        different ones.
+        """
+        short = name.removeprefix(f"{PROJECT}:")
+        other = f"{PROJECT}:{short}" if name == short else short
+        return (name,) if {name, other} <= self.agents.keys() else (name, other)
+
     def neighbours(self, name: str) -> tuple[str, ...]:
         """Return the handoff targets named in an agent's definition, known here or not.
 

@@ -166,6 +166,7 @@ if TYPE_CHECKING:
     from esper_agents.api.verification import read_trusted_keys as read_trusted_keys
     from esper_agents.api.verification import verify_archive as verify_archive
     from esper_agents.api.verification import verify_certificate as verify_certificate
+    from esper_agents.api.witness_client import request_cosignature as request_cosignature
     from esper_agents.api.witnesses import CosignedFile as CosignedFile
     from esper_agents.api.witnesses import WitnessRun as WitnessRun
     from esper_agents.api.witnesses import cosign_published as cosign_published
@@ -520,6 +521,7 @@ _NAMES = {
         "verify_archive",
         "verify_certificate",
     ),
+    "esper_agents.api.witness_client": ("request_cosignature",),
     "esper_agents.api.witnesses": (
         "CosignedFile",
         "WitnessRun",
@@ -970,6 +972,7 @@ __all__ = [
     "redacted",
     "remove_plugin",
     "report_folder",
+    "request_cosignature",
     "review_as_sarif",
     "review_files",
     "review_line",

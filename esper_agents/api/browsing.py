@@ -179,7 +179,7 @@ class BrowsingService(Service):
 
         return finding_histories(path, await self.read_all([entry for entry in entries if entry.is_trusted]))
 
-    async def coverage(self, paths: Sequence[str] = ()) -> GateResult:
+    async def coverage(self, paths: Sequence[str] = (), state: RepositoryState | None = None) -> GateResult:
         """Return the coverage of files as the gate computes it, from the newest certificates of each file.
 
         These are the newest of any agent, and the newest of each agent that the gate counts. Published certificates
@@ -187,6 +187,7 @@ class BrowsingService(Service):
 
         Args:
             paths: Files, relative to the project; all files that the gate covers if empty.
+            state: Git state of the project; None to read it.
 
         Raises:
             InputFileError: A path does not exist or contains no files to cover.
@@ -208,7 +209,7 @@ class BrowsingService(Service):
             if (record := self._services.certificates.envelope_path(entry)) is not None
         }
         places = [self._root / path for path in wanted]
-        return await coverage_by(tuple(candidates.values()), published, self._place, places)
+        return await coverage_by(tuple(candidates.values()), published, self._place, places, state)
 
     async def coverage_state(self) -> object:
         """Return a value that differs after a change of the archive, its log or the files of the project."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.archive.search.filters import Filter, commit_of, since_of, statuses_of, until_of
+from esper_agents.archive.search.filters import Filter, commit_of, kind_of, since_of, statuses_of, until_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from esper_agents.storage.sessions import SessionFilter
 
 
-def read_filter(
+def read_filter(  # noqa: PLR0913 - one for each condition
     *,
     statuses: Iterable[str] = (),
     agent: str = "",
@@ -23,6 +23,7 @@ def read_filter(
     commit: str = "",
     since: str = "",
     until: str = "",
+    kind: str = "",
 ) -> Filter:
     """Return a filter of certificates from the texts of a user; an empty text is no condition.
 
@@ -35,9 +36,10 @@ def read_filter(
         commit: Commit hash, or a prefix of it.
         since: First UTC date, such as `2026-01-31` or `2026-01`.
         until: Last UTC date.
+        kind: Question type.
 
     Raises:
-        NotFoundError: A status does not exist.
+        NotFoundError: A status or the question type does not exist.
         UsageError: A date or the commit is not valid.
     """
     return Filter(
@@ -49,6 +51,7 @@ def read_filter(
         commit=commit_of(commit) if commit else "",
         since=since_of(since) if since else "",
         until=until_of(until) if until else "",
+        kind=kind_of(kind) if kind else None,
     )
 
 

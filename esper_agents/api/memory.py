@@ -48,6 +48,12 @@ class RedactionResult:
 class MemoryService(Service):
     """Memory operations of an open project."""
 
+    _files: FileCache | None = None
+
+    def keep_digests(self) -> None:
+        """Read each file that notes refer to once from now on, for a caller that shows the notes of one moment."""
+        self._files = FileCache(self._root)
+
     async def list(
         self,
         *,
@@ -58,13 +64,32 @@ class MemoryService(Service):
     ) -> tuple[MemoryNote, ...]:
         """Return notes, newest first, with the files changed since and the contradicting notes.
 
+        Notes of an agent of the project include those that it wrote under its name without `project:`, or with it.
+
         Raises:
             NotFoundError: There are no notes of the agent, and no agent of that name.
         """
-        found = await self._store.run(notes.listing, self._key, agent=agent, kind=kind, states=states, limit=limit)
-        if agent and not found:
+        found: tuple[MemoryNote, ...] = ()
+        for name in self._services.agents.known_as(agent) if agent else ("",):
+            found += await self._store.run(notes.listing, self._key, agent=name, kind=kind, states=states, limit=limit)
+        if agent and not found and not self._services.agents.agents.keys() & set(self._services.agents.known_as(agent)):
             self._services.agents.get(agent)
+        newest = sorted(found, key=lambda note: (note.written_at, note.id), reverse=True) if agent else found
+        return await self._store.run(self._told, tuple(newest[:limit]))
+
+    async def about(self, path: str, *, limit: int = 50) -> tuple[MemoryNote, ...]:
+        """Return the newest notes that refer to a file, in the form of `list`.
+
+        Args:
+            path: Path relative to the project, which need not exist.
+            limit: Maximum number of notes.
+        """
+        found = await self._store.run(search, self._key, "", path=path, limit=limit)
         return await self._store.run(self._told, found)
+
+    async def agents(self) -> tuple[str, ...]:
+        """Return the names of the agents with notes about the project."""
+        return await self._store.run(notes.agents, self._key)
 
     async def search(self, words: str, *, path: str = "", **wanted: Any) -> tuple[MemoryNote, ...]:
         """Return the newest notes that contain all given words, in the form of `list`; see `memory.search`."""
@@ -159,7 +184,7 @@ class MemoryService(Service):
 
     def _told(self, store: Store, found: tuple[MemoryNote, ...]) -> tuple[MemoryNote, ...]:
         with store.reading() as connection:
-            return contradicted(connection, self._key, FileCache(self._root).told(found))
+            return contradicted(connection, self._key, (self._files or FileCache(self._root)).told(found))
 
     def _inside(self, path: str) -> str:
         target = (Path.cwd() / path).resolve()

@@ -60,7 +60,7 @@ def metrics_of(certificate: Certificate) -> Iterator[CertificateMetric]:
     for evidence in certificate.evidence:
         if evidence.outcome is not CallOutcome.COMPLETED or not _TOOL.fullmatch(evidence.tool):
             continue
-        for number, (path, amount) in enumerate(_numbers(to_json(evidence.output))):
+        for number, (path, amount) in enumerate(_numbers(evidence.output)):
             if number == MOST_OF_ONE_CALL or not left:
                 break
             left -= 1
@@ -101,7 +101,9 @@ def _numbers(thing: Any, path: str = "", depth: int = 1) -> Iterator[tuple[str, 
     if not isinstance(thing, Mapping) or depth > _DEEPEST:
         return
     for name in sorted(each for each in thing if _NAME.fullmatch(each) and each not in _NOT_MEASURED):
-        amount = number_of(thing[name])
+        value = thing[name]
+        # A new certificate has floats, which its statement records as text.
+        amount = number_of(to_json(value) if isinstance(value, float | int) else value)
         if amount is not None:
             yield f"{path}{name}", amount
         else:

@@ -11,7 +11,7 @@ from esper_agents.archive.verification.signature import NO_INDEX, read_sealed, s
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import read_notice
-from esper_agents.certificates.signing.dsse import Envelope, is_signed_by
+from esper_agents.certificates.signing.dsse import Envelope, encodings_within, is_signed_by
 from esper_agents.certificates.signing.key_history import LogNotice
 from esper_agents.certificates.signing.public_keys import key_id_of
 from esper_agents.certificates.signing.regular_file import read_plain
@@ -104,10 +104,12 @@ def sealed_files(paths: Iterable[Path], mentioning: str) -> tuple[SealedFile, ..
 
     A pipe, folder, device or dangling link in place of a file is skipped.
     """
+    wanted = mentioning.encode()
+    fragments = encodings_within(wanted)
     return tuple(
         SealedFile(path, sealed)
         for path in paths
-        if isinstance(sealed := _read(path), Envelope) and mentioning.encode() in sealed.payload
+        if isinstance(sealed := _read(path, fragments), Envelope) and wanted in sealed.payload
     )
 
 
@@ -189,6 +191,18 @@ def colleagues_among(store: Store, project_key: str, files: Iterable[SealedFile]
         return frozenset(key_id for key_id in named if not transparency_log.has_entry_by(connection, log_id, key_id))
 
 
+def is_objection(found: UnloggedNotice, signer: str, keyring: Keyring) -> bool:
+    """Return whether a notice is a colleague's revocation of a certificate that another key signed.
+
+    Args:
+        found: Notice that the log does not contain.
+        signer: Fingerprint of the key that signed the certificate.
+        keyring: Accepted keys.
+    """
+    is_revocation = found.notice.kind is NoticeKind.CERTIFICATE_REVOKED and found.is_from_colleague
+    return is_revocation and not keyring.has_same_owner(found.envelope.key_id, signer)
+
+
 def _readable(sealed: Envelope) -> Iterator[LogNotice]:
     # Notices of a newer version are ignored, as in the log.
     with suppress(NewerRecordError):
@@ -198,9 +212,9 @@ def _readable(sealed: Envelope) -> Iterator[LogNotice]:
 def unlogged_check(found: UnloggedNotice) -> Check:
     """Return the check result of an unlogged notice: the log lost it, or its key is no longer valid."""
     if found.is_from_colleague and found.is_by_good_key:
-        detail = (
-            f"{found.path.name}: {found} is in the log of a colleague; `esper certificates repair` enters it here, too"
-        )
+        detail = f"{found.path.name}: {found} is in the log of a colleague"
+        if found.notice.kind is not NoticeKind.CERTIFICATE_REVOKED:
+            detail = f"{detail}; `esper certificates repair` enters it here, too"
         return Check(PUBLISHED_NOTICE, CheckOutcome.HOLDS, detail)
     if not found.is_by_good_key:
         detail = f"{found.path.name}: {found} is not in the log, and its key has been retired since"
@@ -212,9 +226,13 @@ def unlogged_check(found: UnloggedNotice) -> Check:
     return Check(PUBLISHED_NOTICE, CheckOutcome.FAILS, detail)
 
 
-def _read(path: Path) -> Envelope | Check | None:
+def _read(path: Path, fragments: Collection[bytes]) -> Envelope | Check | None:
+    """Return the envelope in a file; None if it cannot be read, or contains none of some texts."""
     try:
         found = read_plain(path, MOST_BYTES)
     except (OSError, ValueError):
         return None
-    return read_sealed(found.data) if found is not None else None
+    # Decoding takes several times as long as the search, and few of many envelopes mention a certificate.
+    if found is None or not any(fragment in found.data for fragment in fragments):
+        return None
+    return read_sealed(found.data)

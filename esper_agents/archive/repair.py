@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.archive import search_index as index
 from esper_agents.archive import store as archive
 from esper_agents.archive.inspection import audit_log_faults, keyring
-from esper_agents.archive.published_notices import notice_files, sealed_files, unlogged
+from esper_agents.archive.published_notices import colleagues_among, is_objection, notice_files, sealed_files, unlogged
 from esper_agents.archive.publishing import publish, view_places
 from esper_agents.archive.record_audit import audit_records, restore_notes
 from esper_agents.archive.search.filters import Filter
@@ -24,14 +24,16 @@ from esper_agents.certificates.statement import parse
 from esper_agents.certificates.views.file_names import short_view_name
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
-from esper_agents.errors import EsperError, EvidenceError, IntegrityError
+from esper_agents.errors import EsperError, EvidenceError, IntegrityError, NotFoundError
 from esper_agents.paths import home
 from esper_agents.storage import session_search_index
 from esper_agents.storage.projects import note_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
+
+    from sqlalchemy import Connection
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published_notices import NoticeFolders, SealedFile
@@ -124,15 +126,17 @@ def repair(store: Store, place: ProjectPlace, *, accept_rollback: bool = False, 
     for whose in by_pin:
         _accept(store, place, by, whose)
     published = _published_notices(store, place)
+    files = [file for some in published.values() for file in some]
+    colleagues = colleagues_among(store, place.project.key, files, keyring(place.project))
     differing = audit_index(store).listed
     with store.writing() as transaction:
         mended = _mend(transaction, place, store)
         entered = enter_unlogged(transaction, str(store.where), place.project.key)
         rebuilt = index.rebuild(transaction.connection)
         session_search_index.rebuild(transaction)
-        restored = tuple(_restore_notices(transaction, place, published))
+        restored = tuple(_restore_notices(transaction, place, published, colleagues))
     notes, tampered = _restored_notes(store, place)
-    files = _publish_all(store, place)
+    views = _publish_all(store, place)
     remaining = (
         *audit_log_faults(store, place.project).faults,
         *audit_records(store, place.project.key).faults.listed,
@@ -140,7 +144,7 @@ def repair(store: Store, place: ProjectPlace, *, accept_rollback: bool = False, 
     wrong = [(each.where, f"{each.kind}: {each.detail}") for each in remaining]
     named = {where for where, _ in wrong}
     wrong += [(name, problem) for name, problem in tampered.items() if name not in named]
-    unwritten = [(name, problem) for name, problem in files.left if name not in named | tampered.keys()]
+    unwritten = [(name, problem) for name, problem in views.left if name not in named | tampered.keys()]
     return RepairResult(
         entered=entered,
         restored=restored,
@@ -149,9 +153,9 @@ def repair(store: Store, place: ProjectPlace, *, accept_rollback: bool = False, 
         corrected=rebuilt.corrected,
         reindexed=tuple(dict.fromkeys(each.where for each in differing)),
         may_have_reindexed_more=len(differing) >= MOST_OF_A_KIND,
-        separated=files.separated,
+        separated=views.separated,
         notes=notes,
-        written=files.written,
+        written=views.written,
         accepted=tuple(f"{fault.kind}: {fault.detail}" for fault in faults),
         left=tuple(f"{name}: {problem}" for name, problem in (*wrong, *unwritten)),
         is_authentic=not wrong,
@@ -201,9 +205,15 @@ def _published_notices(store: Store, place: ProjectPlace) -> dict[str, tuple[Sea
 
 
 def _restore_notices(
-    transaction: Transaction, place: ProjectPlace, published: Mapping[str, tuple[SealedFile, ...]]
+    transaction: Transaction,
+    place: ProjectPlace,
+    published: Mapping[str, tuple[SealedFile, ...]],
+    colleagues: Collection[str],
 ) -> Iterator[str]:
-    """Log the notices again that a trusted key signed and the log lost, oldest first; yield a description of each."""
+    """Log the notices again that a trusted key signed and the log lost, oldest first; yield a description of each.
+
+    A colleague's revocation is not logged: signed again here, it would be one by the signer of the certificate.
+    """
     connection = transaction.connection
     keys, log_id = keyring(place.project, connection), transparency_log.log_of(connection, place.project.key)
     lost = []
@@ -213,11 +223,23 @@ def _restore_notices(
             for log_notice in log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
         }
         names = {each.id for each in logged}
-        found = unlogged(files, certificate_id, logged, keys)
+        found = [
+            each
+            for each in unlogged(files, certificate_id, logged, keys, colleagues)
+            if not is_objection(each, _signer(connection, log_id, certificate_id), keys)
+        ]
         lost += [each for each in found if each.is_by_good_key and each.notice.id not in names]
     for each in sorted(lost, key=lambda one: (one.notice.at, one.notice.id)):
         enter_notice(transaction, place.project.key, each.notice)
         yield f"{each} on {each.notice.certificate}"
+
+
+def _signer(connection: Connection, log_id: int, certificate_id: str) -> str:
+    """Return the fingerprint of the key that signed a certificate; empty if the log does not contain it."""
+    try:
+        return transparency_log.entry(connection, log_id, certificate_id).key_id
+    except NotFoundError:
+        return ""
 
 
 def _accept(store: Store, place: ProjectPlace, by: str, pinned_as: str) -> None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import bindparam, delete, insert, select, text, update
 
 from esper_agents.archive.search.tokens import searched_text
 from esper_agents.certificates.views.file_names import accepted_view_names, view_names
 from esper_agents.domain.plain_text import plain
 from esper_agents.errors import IntegrityError
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import certificate as table
 from esper_agents.storage.tables import (
     certificate_file,
@@ -61,8 +62,9 @@ def add(connection: Connection, position: int, certificate: Certificate) -> None
         certificate: The certificate.
     """
     for rows_of, rows in rows_by_table(position, certificate).items():
-        _insert(connection, rows_of, rows)
-    connection.execute(_ADD_WORDS[connection.dialect.name], {"position": position, "words": indexed_words(certificate)})
+        if rows:
+            _ADD[rows_of].many(connection, rows)
+    _ADD_WORDS[connection.dialect.name].rows(connection, {"position": position, "words": indexed_words(certificate)})
 
 
 def remove(connection: Connection, position: int, certificate: Certificate | None) -> None:
@@ -91,7 +93,7 @@ def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[d
         certificate_file: [{"path": path, "position": position} for path in sorted(paths)],
         certificate_rule: [{"rule": rule, "position": position} for rule in sorted(rules)],
         certificate_relation: [
-            {"other": other, "position": position, "kind": kind} for other, kind in sorted(relations)
+            {"other": other, "position": position, "kind": str(kind)} for other, kind in sorted(relations)
         ],
         certificate_metric: [
             {"name": name, "position": position, "evidence_id": evidence, "amount": amount}
@@ -216,15 +218,14 @@ def issued_in(row: Row[Any]) -> Certificate | None:
     return certificate if certificate.id == row.id else None
 
 
-def _insert(connection: Connection, rows_of: Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(rows_of), rows)
-
-
+_ADD = {
+    rows_of: Prepared(insert(rows_of).values({each.name: bindparam(each.name) for each in rows_of.c}))
+    for rows_of in BY_POSITION
+}
 _ADD_WORDS = {
-    "sqlite": text("INSERT INTO certificate_text (rowid, words) VALUES (:position, :words)"),
-    "postgresql": text(
-        "INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))"
+    "sqlite": Prepared(text("INSERT INTO certificate_text (rowid, words) VALUES (:position, :words)")),
+    "postgresql": Prepared(
+        text("INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))")
     ),
 }
 # A contentless full-text table cannot delete single rows without the original words.

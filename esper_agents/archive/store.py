@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ def insert_certificate(
         "project_key": project_key,
         "sha256": digest,
         "statement": data,
-        **index.columns(certificate),
+        **{name: str(value) for name, value in index.columns(certificate).items()},
     }
     for name in names:
         position = _insert_unless_taken(transaction.connection, {**row, "view_name": name})
@@ -122,15 +123,21 @@ def insert_certificate(
 
 def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | None:
     """Insert a row and return its position; return None if another certificate of the project has its name."""
-    statement = _insert(connection).values(row)
-    statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
-    position = connection.scalar(statement.returning(table.c.position))
+    position = _insertion(connection.dialect.name).scalar(connection, row)
     return None if position is None else int(position)
 
 
-def _insert(connection: Connection) -> postgresql.Insert | sqlite.Insert:
+@cache
+def _insertion(dialect: str) -> Prepared:
+    values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.c if each.name != "position"}
+    statement = _insert(dialect).values(values)
+    statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
+    return Prepared(statement.returning(table.c.position))
+
+
+def _insert(dialect: str) -> postgresql.Insert | sqlite.Insert:
     # Loading the other dialect takes as long as all of a certificate's queries.
-    if connection.dialect.name == "postgresql":
+    if dialect == "postgresql":
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table)

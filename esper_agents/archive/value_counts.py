@@ -1,4 +1,4 @@
-"""Counts of certificates by status, agent, rule, file and signer, for the filters of a listing."""
+"""Counts of certificates by status, question type, agent and more, for the filters of a listing."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class ValueCounts:
         certificates: Number of counted certificates.
         is_complete: Whether these are all that match.
         statuses: By status of the verdict.
+        kinds: By question type.
         agents: By concluding agent.
         rules: By rule of a finding.
         files: By file that was read.
@@ -57,6 +58,7 @@ class ValueCounts:
     certificates: int
     is_complete: bool
     statuses: tuple[ValueCount, ...]
+    kinds: tuple[ValueCount, ...]
     agents: tuple[ValueCount, ...]
     rules: tuple[ValueCount, ...]
     files: tuple[ValueCount, ...]
@@ -71,6 +73,7 @@ class ValueTally:
     Attributes:
         certificates: Number of counted certificates.
         statuses: By status of the verdict.
+        kinds: By question type.
         agents: By concluding agent.
         rules: By rule of a finding.
         files: By file that was read.
@@ -79,6 +82,7 @@ class ValueTally:
 
     certificates: int
     statuses: Counter[str]
+    kinds: Counter[str]
     agents: Counter[str]
     rules: Counter[str]
     files: Counter[str]
@@ -109,13 +113,14 @@ def tally(
         most: Only so many of the most frequent rules and files; all if None.
     """
     among = certificate.c.position.in_(listed(connection, places))
-    rows = connection.execute(select(certificate.c.status, certificate.c.agent).where(among)).all()
+    rows = connection.execute(select(certificate.c.status, certificate.c.kind, certificate.c.agent).where(among)).all()
     signed = table(signatures.name, column(signatures.certificate), column("key_id"))
     keys = select(certificate.c.id, signed.c.key_id).distinct()
     keys = keys.join(signed, certificate.c.id == signed.c[signatures.certificate]).where(among)
     return ValueTally(
         certificates=len(places),
         statuses=Counter(str(row.status) for row in rows),
+        kinds=Counter(str(row.kind) for row in rows),
         agents=Counter(str(row.agent) for row in rows),
         rules=_counted(connection, certificate_rule, "rule", places, most),
         files=_counted(connection, certificate_file, "path", places, most),
@@ -141,6 +146,7 @@ def most_frequent(tallies: Sequence[ValueTally], *, is_complete: bool, untrusted
         certificates=sum(each.certificates for each in tallies),
         is_complete=is_complete,
         statuses=together("statuses"),
+        kinds=together("kinds"),
         agents=together("agents"),
         rules=together("rules"),
         files=together("files"),

@@ -80,15 +80,21 @@ class _MisfitError(Exception):
 
 
 @cache
-def _reader(shape: Any) -> Callable[[Any], Any]:
+def _reader(shape: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each kind of shape
     """Return a fast reader of a type: it accepts nothing that `_read` refuses, and gives the same result."""
     if is_dataclass(shape):
         return _dataclass_reader(shape)
     match get_origin(shape) or shape:
-        case builtin if builtin in {str, bool, int}:
+        case builtin if builtin is str:
+            return _text
+        case builtin if builtin in {bool, int}:
             return partial(_scalar, builtin)
         case builtin if builtin is tuple:
             return partial(_items, _reader(get_args(shape)[0]))
+        case builtin if builtin in {dict, Mapping}:
+            return partial(_mapping, _reader(get_args(shape)[1]))
+        case special if special is Any:
+            return _anything
         case enum if isinstance(enum, type) and issubclass(enum, StrEnum):
             return {str(each): each for each in enum}.__getitem__
         case _:
@@ -108,7 +114,13 @@ def _dataclass_reader(shape: Any) -> Callable[[Any], Any]:
 
 
 def _scalar(shape: type, value: Any) -> Any:
-    if type(value) is not shape or (isinstance(value, str) and not is_plain(value)):
+    if value.__class__ is not shape:
+        raise _MisfitError
+    return value
+
+
+def _text(value: Any) -> Any:
+    if value.__class__ is not str or not is_plain(value):
         raise _MisfitError
     return value
 
@@ -117,6 +129,21 @@ def _items(read: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
     if value.__class__ is not list:
         raise _MisfitError
     return tuple(map(read, value))
+
+
+def _mapping(read: Callable[[Any], Any], value: Any) -> dict[str, Any]:
+    if value.__class__ is not dict:
+        raise _MisfitError
+    return {_text(key): read(each) for key, each in value.items()}
+
+
+def _anything(value: Any) -> Any:
+    kind = value.__class__
+    if kind is str:
+        return _text(value)
+    if kind is dict:
+        return {_text(key): _anything(each) for key, each in value.items()}
+    return [_anything(each) for each in value] if kind is list else value
 
 
 def _members(mapping: Mapping[Any, object], depth: int) -> dict[str, Any]:

@@ -519,7 +519,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
     "log": ("Publish and witness transparency logs", {}, (), ("publish", "witness")),
     "log publish": (
         "Publish the newest checkpoint for witnesses",
-        {"--since": "text", "--project": "text", "--json": ""},
+        {"--since": "text", "--to": "text", "--require-witness": "text", "--project": "text", "--json": ""},
         (),
         (),
     ),

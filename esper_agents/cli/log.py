@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
+from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption, WitnessOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
-from esper_agents.errors import ExitCode
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from esper_agents.api import CosignedFile
@@ -33,6 +33,8 @@ def publish(
         list[int] | None,
         typer.Option(metavar="SIZE", min=0, help="Entries that a witness has seen (repeatable)"),
     ] = None,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Witness to ask over HTTP (C2SP tlog-witness)")] = "",
+    witnesses: WitnessOption = None,
     project: ProjectOption = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,15 +44,25 @@ def publish(
     checkpoint that the witness cosigned before. Commit the files; a colleague then runs `esper log witness`.
     Cosignatures that colleagues have added are adopted: proofs of certificates are written again under them.
 
-    Exits with 7 if the log lost or changed entries that were cosigned.
+    With --to, a witness at a URL is asked at once; its cosignature is stored if a key of --require-witness made it.
+
+    Exits with 7 if the log lost or changed entries that were cosigned; 4 if the witness at the URL does not cosign.
 
     Examples:
       esper log publish
       esper log publish --since 12
+      esper log publish --to https://witness.example.org --require-witness witness.key
     """
-    from esper_agents.api import publish_log
+    from esper_agents.api import publish_log, request_cosignature
 
-    done = asyncio.run(publish_log(project, since or ()))
+    if witnesses and not to:
+        raise UsageError("--require-witness needs the URL of a witness", remedy="add --to URL")
+    if since and to:
+        raise UsageError(
+            "--since is for requests in files", remedy="omit it: the witness at --to says what it has seen"
+        )
+    asked = request_cosignature(to, witnesses or (), project) if to else publish_log(project, since or ())
+    done = asyncio.run(asked)
     if as_json:
         echo_json(
             {

@@ -15,6 +15,7 @@ from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.shared_options import JsonOption, WitnessOption
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.status import replacements
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -97,13 +98,14 @@ def _verify_all(where: Path, witnesses: Sequence[str], *, as_json: bool) -> Exit
         found = certificate.verified
         words = [("genuine", found.genuine), ("complete", found.complete), ("verdict", found.verdict)]
         words += [("witnessed", found.witnessed)] if found.witnessed else []
+        words += [("objections", found.objections)] if found.objections else []
         told = ", ".join(f"{name} {combine_outcomes(*checks)}" for name, checks in words)
         outline(f"{certificate.id}: {told}, {found.currency}")
         if found.overridden is not None:
             outline(str(found.overridden), 1)
         checks = (*found.genuine, *found.complete, *found.verdict, *found.citations)
         shown = [check for check in checks if check.outcome is CheckOutcome.FAILS]
-        shown += [check for check in found.witnessed if check.outcome is not CheckOutcome.HOLDS]
+        shown += [check for check in (*found.witnessed, *found.objections) if check.outcome is not CheckOutcome.HOLDS]
         for failed in shown:
             outline(f"{failed.name} {failed.outcome}: {_short(failed.detail)}", 1)
     broken = number_of(len(whole.faults), "fault") if whole.faults else "no faults"
@@ -146,6 +148,8 @@ def _report(verified: VerificationResult) -> None:
     _report_group("complete", verified.complete)
     if verified.witnessed:
         _report_group("witnessed", verified.witnessed)
+    if verified.objections:
+        _report_group("objections", verified.objections)
     if verified.missing and verified.is_published:
         missing = ", ".join(each.name for each in verified.missing)
         outline(f"missing next to it: {missing}; `esper certificates repair` writes them", 1)
@@ -218,8 +222,8 @@ def _next(verified: VerificationResult) -> str:
 def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     from esper_agents.api import FreshnessState
 
-    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
-        return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
+    if advice := _next_of_others(verified, issued):
+        return advice
     if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
         return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
     if verified.currency is FreshnessState.CANNOT_DECIDE:
@@ -229,6 +233,17 @@ def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
     if combine_outcomes(*verified.verdict) is CheckOutcome.CANNOT_DECIDE:
         return f"check it with what issued it: pip install {_issuer(issued)}"
     return "delete the view and regenerate it: esper certificates path"
+
+
+def _next_of_others(verified: VerificationResult, issued: Certificate) -> str:
+    """Return what to do about a missing cosignature or an objection; empty if there is neither."""
+    if verified.witnessed and combine_outcomes(*verified.witnessed) is CheckOutcome.CANNOT_DECIDE:
+        return "ask the owner of the log for a checkpoint that the witness cosigned: esper log --help"
+    if not verified.objections:
+        return ""
+    worse = replacements(issued.verdict.kind, issued.verdict.status)
+    status = worse[-1] if worse else "STATUS"
+    return f"ask its signer to revoke it, or object: esper certificates override {issued.id} --status {status}"
 
 
 def _issuer(issued: Certificate) -> str:
@@ -248,6 +263,7 @@ def _as_data(verified: VerificationResult) -> dict[str, Any]:
         "is_in_archive": verified.is_in_archive,
         "complete": group(verified.complete),
         "witnessed": [asdict(each) for each in verified.witnessed],
+        "objections": [asdict(each) for each in verified.objections],
         "missing": [str(each) for each in verified.missing],
         "countersigned": [asdict(each) for each in verified.countersigned],
         "verdict": group(verified.verdict),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Dialect, Executable
 
@@ -53,6 +53,18 @@ class Prepared:
         try:
             cursor.execute(compiled.text, compiled.given(values))  # type: ignore[arg-type]
             return list(cursor.fetchall()) if cursor.description else []
+        except dialect.loaded_dbapi.Error as error:
+            raise DBAPIError(compiled.text, None, error) from error
+        finally:
+            cursor.close()
+
+    def many(self, connection: Connection, values: Sequence[Mapping[str, object]]) -> None:
+        """Execute the statement once for each of some values; see `rows`."""
+        dialect = connection.dialect
+        compiled = self._compiled.get(dialect.name) or self._compile(dialect)
+        cursor = connection.connection.cursor()
+        try:
+            cursor.executemany(compiled.text, [compiled.given(each) for each in values])  # type: ignore[arg-type]
         except dialect.loaded_dbapi.Error as error:
             raise DBAPIError(compiled.text, None, error) from error
         finally:

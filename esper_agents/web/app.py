@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from esper_agents.api import html_environment
 from esper_agents.errors import BusyError, EsperError, NotFoundError, StorageError, UsageError
-from esper_agents.web.pages import agents, answers, certificate, certificates, files, log, sessions, trends
+from esper_agents.web.pages import agents, answers, certificate, certificates, files, log, memory, sessions, trends
 from esper_agents.web.rendering import page
 from esper_agents.web.site import ArchiveSite, site_of
 
@@ -38,7 +38,8 @@ _PAGES: dict[str, Any] = {
     "/sessions/{session}/events": sessions.events,
     "/approvals": answers.listing,
     "/agents": agents.listing,
-    "/agents/{agent}": agents.show,
+    "/agents/{agent:path}": agents.show,
+    "/memory": memory.listing,
     "/trends": trends.listing,
     "/trends/{metric:path}": trends.show,
     "/log": log.show,

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from esper_agents.api import EscapedText, html_environment
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import QuestionType, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,8 @@ _TONES = {
     Status.DO_NOT_RECOMMEND: "bad",
     Status.EMERGENCY_STOP: "stop",
 }
+# Question types as pages show them.
+KIND_NAMES = {str(each): str(each) for each in QuestionType} | {str(QuestionType.GO): "go/no-go"}
 _SHORT = 12
 # Turns an address of the server into the link of a page; exported pages have relative links.
 page_links: ContextVar[Callable[[str], str]] = ContextVar("page_links", default=str)
@@ -98,5 +100,5 @@ def date_and_time(at: str) -> str:
 def _environment() -> Environment:
     made = html_environment("web")
     made.filters |= {"attribute": attribute, "part": part, "rendered": rendered, "short": short, "when": date_and_time}
-    made.globals |= {"url": url, "tone_of_status": tone_of_status}
+    made.globals |= {"url": url, "kind_names": KIND_NAMES, "tone_of_status": tone_of_status}
     return made

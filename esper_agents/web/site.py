@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject, RepositoryState, VerificationResult
+    from esper_agents.api import GateResult, OpenProject, PendingQuestion, RepositoryState, VerificationResult
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
 _FIRST_COVERAGE_S = 2.0
 # Signers that a user has trusted since are noticed after this time.
 _FRESH_S = 60.0
+# Reading the state of the repository starts processes, which takes a quarter of a page's time.
+_REPOSITORY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class PageExport:
         certificates: Number of certificates in the index.
         repository: Git state of the project at that time.
         key_names: Owners of keys by fingerprint.
+        pending: Questions that waited for an answer at that time.
     """
 
     at: str
@@ -45,6 +48,7 @@ class PageExport:
     certificates: int
     repository: RepositoryState
     key_names: Mapping[str, str]
+    pending: tuple[PendingQuestion, ...]
 
 
 @dataclass(slots=True)
@@ -72,14 +76,20 @@ class ArchiveSite:
     _computing: asyncio.Task[GateResult] | None = None
     _computed_s: float = float("-inf")
     _computed_for: object = None
+    _repository: RepositoryState | None = None
+    _repository_s: float = float("-inf")
 
     async def render(
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
     ) -> HTMLResponse:
         """Return a page with the navigation, in which a section is marked."""
-        pending = () if self.exported else await project.approvals.list()
+        pending = await self.pending(project)
         shell = {"section": section, "project_name": project.root.name, "project_root": str(project.root)}
         return page(template, status_code=status_code, site=self, pending=pending, **shell, **values)
+
+    async def pending(self, project: OpenProject) -> tuple[PendingQuestion, ...]:
+        """Return the questions that wait for an answer."""
+        return self.exported.pending if self.exported else await project.approvals.list()
 
     async def coverage(self, project: OpenProject) -> tuple[GateResult | None, bool]:
         """Return the latest known coverage of all files, and whether it is of the files as they are now.
@@ -106,8 +116,16 @@ class ArchiveSite:
 
     async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
         """Return the verification of a certificate."""
-        state = self.exported.repository if self.exported else None
-        return await project.certificates.verify(certificate_id, state=state)
+        return await project.certificates.verify(certificate_id, state=await self.repository(project))
+
+    async def repository(self, project: OpenProject) -> RepositoryState:
+        """Return the git state of the project, at most a few seconds old; files are compared for each page."""
+        if self.exported:
+            return self.exported.repository
+        now = asyncio.get_running_loop().time()
+        if self._repository is None or now - self._repository_s > _REPOSITORY_S:
+            self._repository, self._repository_s = await project.browsing.repository(), now
+        return self._repository
 
     async def settled_coverage(self, project: OpenProject) -> GateResult:
         """Return the coverage of all files as they are now."""

@@ -172,3 +172,15 @@ def test_a_broken_entry_point_is_refused_and_does_not_stop_the_others(site, valu
     registry = load_registry(None)
     assert problem in reasons(registry)
     assert "pytorch-expert" in registry.agents
+
+
+def test_an_agent_of_the_project_is_known_by_its_short_name_unless_that_is_another_agent(project) -> None:
+    write(project / ".claude/agents/heron.md")
+    write(project / ".claude/agents/profiler.md", HERON.replace("name: heron", "name: profiler"))
+    registry = load_registry(project)
+    assert set(registry.known_as("heron")) == set(registry.known_as("project:heron")) == {"heron", "project:heron"}
+    assert registry.known_as("profiler") == ("profiler",)
+    assert registry.known_as("project:profiler") == ("project:profiler",)
+    with pytest.raises(NotFoundError) as refused:
+        registry.get("heron")
+    assert refused.value.remedy == "did you mean 'project:heron'?"

@@ -17,6 +17,7 @@ from esper_agents.archive.store import listing
 from esper_agents.archive.value_counts import ValueCount, value_counts
 from esper_agents.domain.evidence import source_file
 from esper_agents.domain.project import GitRevision
+from esper_agents.domain.status import QuestionType, Status
 
 CODE = b"import torch\n\nx = 1\n"
 
@@ -39,6 +40,32 @@ def test_counts_are_over_the_certificates_that_match(archived):
     only = value_counts(archived.store, archived.key, Filter(agent="other-agent"))
     assert (only.certificates, counted(only.files)) == (1, {"b.py": 1})
     assert value_counts(archived.store, "another-project", Filter()).certificates == 0
+
+
+@pytest.mark.parametrize("dates", [{}, {"since": "2026-01-01T00:00:00.000Z"}])
+def test_certificates_are_listed_and_counted_by_question_type(archived, dates):
+    def issued(number, kind, status):
+        base = made(number)
+        ceiling = replace(base.verdict.ceiling, status=status)
+        verdict = replace(base.verdict, kind=kind, status=status, ceiling=ceiling)
+        return replace(base, verdict=verdict, task=replace(base.task, kind=kind))
+
+    cases = [
+        (QuestionType.APPROVAL, Status.APPROVED),
+        (QuestionType.GO, Status.NO_GO),
+        (QuestionType.APPROVAL, Status.NEEDS_FURTHER_REVIEW),
+        (QuestionType.GO, Status.NEEDS_FURTHER_REVIEW),
+        (QuestionType.ADVICE, Status.ADVISORY_ONLY),
+    ]
+    ids = archived.fill(*(issued(number, *case) for number, case in enumerate(cases)))[::-1]
+    assert archived.listed(wanted=Filter(kind=QuestionType.GO, **dates)) == [ids[3], ids[1]]
+    assert archived.listed(wanted=Filter(kind=QuestionType.APPROVAL, **dates)) == [ids[2], ids[0]]
+    assert archived.listed(wanted=Filter(kind=QuestionType.RECOMMENDATION, **dates)) == []
+    undecided = Filter(kind=QuestionType.GO, statuses=(Status.NEEDS_FURTHER_REVIEW,), **dates)
+    assert archived.listed(wanted=undecided) == [ids[3]]
+    assert archived.listed(wanted=Filter(kind=QuestionType.GO, statuses=(Status.APPROVED,), **dates)) == []
+    assert archived.listed(wanted=Filter(kind=QuestionType.GO, agent=made(1).agent, **dates)) == [ids[3], ids[1]]
+    assert counted(value_counts(archived.store, archived.key, Filter()).kinds) == {"approval": 2, "go": 2, "advice": 1}
 
 
 def test_counts_over_more_than_a_thousand_say_that_they_are_not_all(archived, monkeypatch):

@@ -325,6 +325,16 @@ def test_a_revoked_certificate_is_so_by_the_notice_beside_it(judged, both, stran
     assert both().word("current") == "valid"
 
 
+def test_a_revocation_by_another_key_than_the_signer_s_leaves_it_undecided(judged, key, stranger):
+    on_project(judged.root, lambda project: project.certificates.revoke(judged.id, "the data was mislabelled"))
+    (notice,) = judged.view.parent.glob("*.notice.json")
+    notice.write_bytes(envelope_bytes(seal(stranger, read_envelope(notice.read_bytes()).payload)))
+    other = as_ssh(stranger.public_key)
+    found = said_by("--key", key, "--key", other, judged.view)
+    assert (found.code, found.word("current")) == (4, "cannot decide")
+    assert "only its signer can revoke it" in found.text
+
+
 def override(judged, status, reason="not shipped"):
     return on_project(judged.root, lambda project: project.certificates.override(judged.id, Status(status), reason))
 

@@ -17,7 +17,17 @@ from places import Place
 from esper_agents.web import export_pages
 
 PAGES = ("index.html", "index.html?q=gradients", "files.html", "agents.html", "agents/pytorch-code-reviewer.html")
-FURTHER = ("trends.html", "trends/examined-files-*.html", "log.html", "files/train-py-*.html", "certificates/*.html")
+FURTHER = (
+    "sessions.html",
+    "sessions/ses_*.html",
+    "approvals.html",
+    "memory.html",
+    "trends.html",
+    "trends/examined-files-*.html",
+    "log.html",
+    "files/train-py-*.html",
+    "certificates/*.html",
+)
 ORIGINS = ("disk", "server")
 WIDTHS = (360, 820, 1440)
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -109,6 +119,10 @@ def test_search_and_filters_work_without_a_server_of_ours(visit, public, origin)
         assert page.locator(RESULTS).count() == 1
         assert "gradients are added up" in page.locator(".row-passage").inner_text()
         page.locator("#chosen a", has_text="words").click()
+        page.locator("#count", has_text="2 certificates").wait_for()
+        page.locator("#groups a", has_text="approval").click()
+        page.wait_for_url("**/index.html?kind=approval")
+        page.locator("#chosen a", has_text="question type: approval").click()
         page.locator("#count", has_text="2 certificates").wait_for()
         page.locator("#groups a", has_text="data.py").click()
         page.locator("#count", has_text="1 certificate").wait_for()

@@ -70,7 +70,8 @@ async def test_exported_pages_need_no_server_and_show_no_path_of_this_machine(ex
         assert 'http-equiv="content-security-policy" content="default-src &#x27;none&#x27;;' in text, page
         assert "unsafe" not in text.partition("</head>")[0], page
         assert "<style" not in text, page
-        assert "/sessions" not in text, page
+        assert "EventSource" not in text, page
+        assert "data-events" not in text, page
         if page.parent == exported:
             assert str(judged_project.root) not in text, page
 
@@ -88,14 +89,30 @@ async def test_the_certificate_and_its_file_are_exported_as_the_server_shows_the
 
 async def test_the_index_has_what_the_list_filters_by(exported, judged_project):
     ((row, texts),) = records(exported)
-    certificate, at, status, agent, component, request, _, signer, owner, is_trusted, origin, *_, rules, files, said = (
-        row
-    )
+    (
+        certificate,
+        at,
+        status,
+        agent,
+        component,
+        request,
+        _,
+        signer,
+        owner,
+        is_trusted,
+        origin,
+        *_,
+        rules,
+        files,
+        said,
+        kind,
+    ) = row
     assert certificate == judged_project.id
     assert at.startswith("20")
     assert is_trusted == 1
-    named = [texts[number] for number in (status, agent, component, request, origin)]
-    assert named == ["REQUIRES_REMEDIATION", "pytorch-code-reviewer", "train", "review this training code", "local"]
+    named = [texts[number] for number in (status, agent, component, request, origin, kind)]
+    expected = ["REQUIRES_REMEDIATION", "pytorch-code-reviewer", "train", "review this training code", "local"]
+    assert named == [*expected, "approval"]
     assert texts[signer].startswith("SHA256:")
     assert texts[owner] != texts[signer]
     assert "ESP101" in {texts[number] for number in rules}

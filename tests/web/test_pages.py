@@ -27,7 +27,7 @@ HOSTILE_PARTS = (
     *("findings", "evidence", "summary", "gaps", "caveats", "next_steps", "environment", "task", "verdict", "handoffs"),
     *("consults", "assumptions", "risks", "agent", "component", "examined"),
 )
-PAGES = ("/", "/files", "/file?path=train.py", "/sessions", "/approvals", "/agents", "/trends", "/log")
+PAGES = ("/", "/files", "/file?path=train.py", "/sessions", "/approvals", "/agents", "/memory", "/trends", "/log")
 
 
 @pytest.fixture
@@ -394,6 +394,35 @@ async def test_the_coverage_is_of_the_agent_of_the_gate_however_many_others_read
         store.add(made(number, agent="other-agent"), project=project.services.project, logged=True)
     judged = {each.path: each.standing for each in (await project.certificates.gate()).coverage}
     assert {each.path: each.standing for each in (await project.browsing.coverage()).coverage} == judged
+
+
+async def test_notes_that_an_agent_wrote_under_its_short_name_are_on_its_page_and_listed(pages):
+    definitions = pages.judged.root / ".claude/agents"
+    definitions.mkdir(parents=True)
+    (definitions / "ops.md").write_text("---\nname: ops\ndescription: Runs jobs.\n---\nYou run jobs.\n")
+    (pages.judged.root / "ops").mkdir()
+    (pages.judged.root / "ops/working-memory.md").write_text("# ops working memory\n\n- the cluster has eight nodes\n")
+    project = await pages.project()
+    await project.memory.import_documents(pages.judged.root / "ops/working-memory.md", agent="ops")
+    async with pages_of(pages.judged.root) as opened:
+        for name in ("project:ops", "ops"):
+            assert "the cluster has eight nodes" in await text_of(opened, f"/agents/{quote(name, safe='')}"), name
+            found = await (await opened.project()).memory.list(agent=name)
+            assert [note.agent for note in found] == ["ops"]
+        assert "project:ops" in await text_of(opened, "/agents")
+        assert "the cluster has eight nodes" in await text_of(opened, "/memory")
+        assert (await opened.get("/agents/nothing")).status_code == 404
+        assert (await opened.get("/memory?kind=nothing")).status_code == 404
+
+
+async def test_notes_of_an_agent_that_is_not_defined_have_a_page(pages):
+    (pages.judged.root / "working-memory.md").write_text("# notes\n\n- the old loader leaks\n")
+    project = await pages.project()
+    await project.memory.import_documents(pages.judged.root / "working-memory.md", agent="gone/agent")
+    assert "gone/agent not defined here now" in await text_of(pages, "/agents")
+    shown = await text_of(pages, "/agents/gone%2Fagent")
+    assert "the old loader leaks" in shown
+    assert "imported, not trusted" in shown
 
 
 async def test_an_archive_without_certificates_says_how_to_get_one(make_project):

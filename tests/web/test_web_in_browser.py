@@ -10,6 +10,7 @@ from web_samples import served
 
 PATHS = (
     *("/", "/?q=gradients", "/files", "/file?path=train.py", "/sessions", "/sessions/latest", "/approvals", "/agents"),
+    *("/memory", "/memory?kind=next-actions", "/sessions?order=cost", "/?kind=approval"),
     *("/agents/pytorch-code-reviewer", "/trends", "/trends/examined.files", "/log", "/certificates/latest"),
 )
 WIDTHS = (360, 820, 1440)

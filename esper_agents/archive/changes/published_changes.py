@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from esper_agents.archive.changes.overrides import refuse_misfit
 from esper_agents.archive.inspection import keyring
 from esper_agents.archive.publishing import publish_notice, view_of
-from esper_agents.archive.verification.published_records import published_notices, published_override
+from esper_agents.archive.verification.published_records import bytes_of, published_endings, published_override
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log_entry import enter_unlogged
 from esper_agents.certificates.notices import enter_notice
+from esper_agents.certificates.signing.dsse import read_envelope
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import digest_of, parse
 from esper_agents.domain.codec import carried
@@ -49,13 +50,14 @@ def override_published(
     Raises:
         UsageError: No reason is given, or the status is not allowed as a replacement.
         NotCurrentError: The certificate is revoked or superseded.
-        IntegrityError: The log of the user is inconsistent.
+        IntegrityError: The log of the user is inconsistent, or the envelope was modified.
+        InputFileError: The envelope cannot be read.
     """
     if not reason.strip():
         raise UsageError("an override needs a reason", remedy='add --reason "..."')
     issued, keys, view = parse(statement), keyring(place.project), view_of(record)
     refuse_misfit(issued.verdict, status)
-    for later in published_notices(statement, view, keys, ()):
+    for later in published_endings(read_envelope(bytes_of(record)), view, keys, ()).later:
         raise NotCurrentError(
             f"certificate {issued.id} is {later.ending} by {later.by}",
             remedy=f"see `esper certificates verify {issued.id}`",

@@ -16,8 +16,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     delete,
     insert,
+    literal_column,
     select,
     text,
     update,
@@ -27,7 +29,9 @@ from esper_agents.archive import search_index
 from esper_agents.archive.published.combined import INDEX_FILE
 from esper_agents.archive.store import insert_certificate
 from esper_agents.domain.project import Project
+from esper_agents.domain.stored_kinds import OriginKind
 from esper_agents.errors import StorageError
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.projects import note_project
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import certificate as table
@@ -180,10 +184,9 @@ def indexed_files(connection: Connection) -> dict[str, IndexedFile]:
 
 def file_of(connection: Connection, certificate_id: str) -> IndexedFile | None:
     """Return the file of an indexed certificate: one with a trusted signature first, then the first by path."""
-    shown = _file.c.standing.in_((FileStanding.TRUSTED, FileStanding.UNTRUSTED))
-    wanted = select(_file).where(_file.c.certificate_id == certificate_id, shown)
-    row = connection.execute(wanted.order_by(_file.c.standing, _file.c.path).limit(1)).one_or_none()
-    return None if row is None else IndexedFile(row.path, row.stamp, FileStanding(row.standing), *row[3:])
+    for path, stamp, standing, *rest in _FILE_OF.rows(connection, {"certificate_id": certificate_id}):
+        return IndexedFile(path, stamp, FileStanding(standing), *rest)
+    return None
 
 
 def examinations(connection: Connection, paths: Iterable[str]) -> list[Examination]:
@@ -239,9 +242,8 @@ def keep_views(connection: Connection, digests: Iterable[str]) -> None:
 def keep_files(connection: Connection, files: Iterable[IndexedFile]) -> None:
     """Store files, each instead of the earlier one with its path."""
     for file in files:
-        connection.execute(delete(_file).where(_file.c.path == file.path))
-        values = {name: getattr(file, name) for name in IndexedFile.__slots__}
-        connection.execute(insert(_file).values(values))
+        _DROP_FILE.rows(connection, {"named": file.path})
+        _ADD_FILE.rows(connection, {name: str(getattr(file, name)) for name in IndexedFile.__slots__})
 
 
 def drop_files(connection: Connection, paths: Iterable[str]) -> None:
@@ -253,31 +255,30 @@ def drop_files(connection: Connection, paths: Iterable[str]) -> None:
 
 def certificate_with(connection: Connection, sha256: str) -> str:
     """Return the ID of the indexed certificate with a digest; empty if there is none."""
-    return str(connection.scalar(select(table.c.id).where(table.c.sha256 == sha256)) or "")
+    return str(_ID_WITH.scalar(connection, {"sha256": sha256}) or "")
 
 
 def digest_of_certificate(connection: Connection, certificate_id: str) -> str:
     """Return the digest of an indexed certificate; empty if there is none."""
-    return str(connection.scalar(select(table.c.sha256).where(table.c.id == certificate_id)) or "")
+    return str(_DIGEST_OF.scalar(connection, {"id": certificate_id}) or "")
 
 
 def add_certificate(transaction: Transaction, certificate: Certificate, data: bytes) -> None:
     """Index a certificate; `place_certificates` lists it."""
     connection = transaction.connection
     # The session is that of another machine; the foreign key needs its row.
-    known = connection.scalar(select(session.c.id).where(session.c.id == certificate.session))
-    if known is None:
-        connection.execute(insert(session).values(_session_row(certificate, transaction.at)))
+    if _SESSION.scalar(connection, {"id": certificate.session}) is None:
+        _ADD_SESSION.rows(connection, _session_row(certificate, transaction.at))
     insert_certificate(transaction, GONE, certificate, data, (f"{certificate.id}.md",))
-    position = connection.scalar(select(table.c.position).where(table.c.id == certificate.id))
+    position = _POSITION_OF.scalar(connection, {"id": certificate.id})
     about = {
         "position": position,
-        "ran_tests": any(evidence.tool == TESTS for evidence in certificate.evidence),
-        "is_about_change": certificate.task.change is not None,
+        "ran_tests": int(any(evidence.tool == TESTS for evidence in certificate.evidence)),
+        "is_about_change": int(certificate.task.change is not None),
     }
     read = {(file.path, file.sha256) for file in certificate.examined}
     if read:
-        connection.execute(insert(_examined), [{**about, "path": path, "sha256": sha256} for path, sha256 in read])
+        _ADD_EXAMINED.many(connection, [{**about, "path": path, "sha256": sha256} for path, sha256 in sorted(read)])
 
 
 def remove_certificate(connection: Connection, certificate_id: str) -> None:
@@ -293,7 +294,7 @@ def place_certificates(connection: Connection, certificate_ids: Iterable[str]) -
     for certificate_id in certificate_ids:
         file = file_of(connection, certificate_id)
         part = GONE if file is None else file.standing
-        connection.execute(update(table).where(table.c.id == certificate_id).values(project_key=part))
+        _PLACE.rows(connection, {"named": certificate_id, "part": str(part)})
 
 
 def digests_of_local(connection: Connection, certificate_ids: Iterable[str]) -> Mapping[str, str]:
@@ -319,5 +320,33 @@ def _session_row(certificate: Certificate, at: str) -> dict[str, object]:
         "fence": 0,
         "expires_ms": 0,
         "attempts": 0,
-        "cancel_requested": False,
+        "cancel_requested": 0,
+        "queued": 0,
+        "origin_id": "",
+        "origin_kind": str(OriginKind.SUBMITTED),
     }
+
+
+def _adding(rows_of: Table) -> Prepared:
+    return Prepared(insert(rows_of).values({each.name: bindparam(each.name) for each in rows_of.c}))
+
+
+# Bringing the index up to date executes these for each of many thousand files.
+_FILE_OF = Prepared(
+    select(_file)
+    .where(
+        _file.c.certificate_id == bindparam("certificate_id"),
+        _file.c.standing.in_([literal_column(f"'{each}'") for each in (FileStanding.TRUSTED, FileStanding.UNTRUSTED)]),
+    )
+    .order_by(_file.c.standing, _file.c.path)
+    .limit(literal_column("1"))
+)
+_DROP_FILE = Prepared(delete(_file).where(_file.c.path == bindparam("named")))
+_ADD_FILE = _adding(_file)
+_ID_WITH = Prepared(select(table.c.id).where(table.c.sha256 == bindparam("sha256")))
+_DIGEST_OF = Prepared(select(table.c.sha256).where(table.c.id == bindparam("id")))
+_POSITION_OF = Prepared(select(table.c.position).where(table.c.id == bindparam("id")))
+_SESSION = Prepared(select(session.c.id).where(session.c.id == bindparam("id")))
+_ADD_SESSION = _adding(session)
+_ADD_EXAMINED = _adding(_examined)
+_PLACE = Prepared(update(table).where(table.c.id == bindparam("named")).values(project_key=bindparam("part")))

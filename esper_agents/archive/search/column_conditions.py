@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 REVISION = "revision"
+# Has no index: it is always asked together with statuses, most of which have one kind only.
+KIND = "kind"
 # Column names with the number of accepted values.
 _Shape: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -29,7 +31,7 @@ class Columns:
     Attributes:
         connection: The archive.
         project_key: Key of the project.
-        asked: Accepted values by column; every column has an index sorted by position.
+        asked: Accepted values by column; every column but `kind` has an index sorted by position.
     """
 
     run: ClassVar[int] = 3
@@ -62,12 +64,13 @@ class Columns:
     def _rarest(self, below: int) -> str:
         """Return the column whose newest positions reach furthest down, which is the most selective one."""
         # A commit has few certificates.
-        if REVISION in self.asked or len(self.asked) <= 1:
-            return REVISION if REVISION in self.asked else next(iter(self.asked), "")
+        indexed = {name: values for name, values in self.asked.items() if name != KIND}
+        if REVISION in indexed or len(indexed) <= 1:
+            return REVISION if REVISION in indexed else next(iter(indexed), "")
         given = {**self._given(), "below": below, "skipped": FIRST_LOOK - 1}
-        (found,) = _lowest(_shape(self.asked)).rows(self.connection, given)
+        (found,) = _lowest(_shape(indexed)).rows(self.connection, given)
         lowest = iter(found)
-        reached = {name: max(next(lowest) or -1 for _ in values) for name, values in self.asked.items()}
+        reached = {name: max(next(lowest) or -1 for _ in values) for name, values in indexed.items()}
         return min(reached, key=lambda name: reached[name])
 
     def _given(self) -> dict[str, Any]:

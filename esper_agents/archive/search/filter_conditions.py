@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import Text, func, literal_column, select, text, type_coerce
 
-from esper_agents.archive.search.column_conditions import REVISION, Columns
+from esper_agents.archive.search.column_conditions import KIND, REVISION, Columns
 from esper_agents.archive.search.full_text import Words, full_text_of
 from esper_agents.archive.search.posting_lists import (
     ABOVE_ALL,
@@ -22,6 +22,7 @@ from esper_agents.archive.search.posting_lists import (
     place_by_place,
 )
 from esper_agents.archive.search_index import path_key, rule_key
+from esper_agents.domain.status import statuses_of
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.tables import certificate as table
 
@@ -164,7 +165,7 @@ def sources(
     Raises:
         UsageError: The search words contain neither a letter nor a digit.
     """
-    asked: dict[str, tuple[str, ...]] = {"status": tuple(map(str, wanted.statuses))} if wanted.statuses else {}
+    asked = _statuses(wanted)
     asked |= {"agent": (wanted.agent,)} if wanted.agent else {}
     asked |= {"component": (wanted.component,)} if wanted.component else {}
     if wanted.commit:
@@ -181,6 +182,15 @@ def sources(
     if wanted.words:
         found.append(Words(connection, full_text_of(wanted.words)))
     return Columns(connection, project_key, asked), tuple(found)
+
+
+def _statuses(wanted: Filter) -> dict[str, tuple[str, ...]]:
+    """Return the conditions on status and question type; the index of statuses finds those of a type."""
+    if wanted.kind is None:
+        return {"status": tuple(map(str, wanted.statuses))} if wanted.statuses else {}
+    possible = statuses_of(wanted.kind)
+    statuses = tuple(str(each) for each in wanted.statuses or possible if each in possible)
+    return {"status": statuses or ("",), KIND: (str(wanted.kind),)}
 
 
 def in_common_by_time(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.status import Status
+from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Filter:
         words: Search words, all of which must match.
         metric: Full name of a recorded metric.
         signer: Fingerprint of the key that signed.
+        kind: Question type; None for all.
     """
 
     statuses: tuple[Status, ...] = ()
@@ -48,6 +49,19 @@ class Filter:
     words: str = ""
     metric: str = ""
     signer: str = ""
+    kind: QuestionType | None = None
+
+
+def kind_of(name: str) -> QuestionType:
+    """Return the question type that a user names.
+
+    Raises:
+        NotFoundError: There is no such question type; similar ones are suggested.
+    """
+    wanted = name.strip().lower()
+    if wanted not in tuple(QuestionType):
+        raise NotFoundError("question type", wanted, map(str, QuestionType), listing="esper certificates list --help")
+    return QuestionType(wanted)
 
 
 def statuses_of(names: Iterable[str]) -> tuple[Status, ...]:

@@ -30,7 +30,7 @@ from esper_agents.archive.verification.published_records import (
     latest_record,
     notice_checks,
     published_countersignatures,
-    published_notices,
+    published_endings,
     published_override,
     published_record,
 )
@@ -86,6 +86,7 @@ class CertificateFiles:
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite these files from the archive.
         witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
+        objections: Checks for revocations by other keys than its signer's.
     """
 
     data: bytes | None
@@ -105,6 +106,7 @@ class CertificateFiles:
     is_published: bool = True
     is_restorable: bool = False
     witnessed: tuple[Check, ...] = ()
+    objections: tuple[Check, ...] = ()
 
     def shown(self, path: Path) -> str:
         """Return a path for output: relative to the project directory if it is inside it."""
@@ -233,6 +235,7 @@ async def archived_certificate(
         known=(*held.checks, *published.checks),
         complete=held.complete,
         later=(*held.later, *published.revocations),
+        objections=published.objections,
         countersigned=(*held.countersigned, *check_each(others, held.data or b"", keyring)),
         overridden=held.overridden or (override_of(others, held.data or b"", keyring.history) if others else None),
         keyring=keyring,
@@ -316,7 +319,9 @@ async def published_certificate(
         root=Path(project.root),
         is_restorable=known.is_restorable,
     )
-    further = published_notices(exhibit.data, view, exhibit.keyring, exhibit.later, beside)
+    endings = published_endings(
+        None if isinstance(sealed, Check) else sealed, view, exhibit.keyring, exhibit.later, beside
+    )
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring, folders)
     witnessed = (
         await place.store.run(demand.in_log, place.project.key, known.index)
@@ -325,8 +330,14 @@ async def published_certificate(
     )
     # The archive preserves the order of entries; published files alone may be incomplete.
     override = exhibit.overridden if known.keyring else published_override(exhibit.data, view, exhibit.keyring, folders)
-    later = (*exhibit.later, *further)
-    return replace(exhibit, later=later, countersigned=also, overridden=override, witnessed=witnessed)
+    return replace(
+        exhibit,
+        later=(*exhibit.later, *endings.later),
+        objections=endings.objections,
+        countersigned=also,
+        overridden=override,
+        witnessed=witnessed,
+    )
 
 
 def _elsewhere(page: bytes) -> str:

@@ -243,8 +243,8 @@ def coverage_of(
     aside = [each for each in about if not each.counts or not whole.includes(each)]
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
-    # A missing cosignature of a witness voids no verdict against the file.
-    vouched = [each for each in same if each.verified.exit_code_without_witnesses is ExitCode.DONE]
+    # Neither a missing cosignature of a witness nor an objection voids a verdict against the file.
+    vouched = [each for each in same if each.verified.own_exit_code is ExitCode.DONE]
     reviews = [each for each in vouched if whole.includes(each)]
     if against := _against(path, agent, same, vouched, reviews):
         return against
@@ -264,8 +264,8 @@ def coverage_of(
 
 def _standing(review: CoveringCertificate, required: frozenset[Status]) -> tuple[CoverageState, str]:
     """Return the coverage state of a file that a valid certificate decides, and the reason."""
-    if unwitnessed := _unwitnessed(review.verified):
-        return CoverageState.UNDECIDED, unwitnessed
+    if doubt := _doubt(review.verified):
+        return CoverageState.UNDECIDED, doubt
     wanted = " or ".join(sorted(required))
     if review.status not in required:
         return CoverageState.OTHER_STATUS, f"{review.status}, and {wanted} is required"
@@ -278,7 +278,7 @@ def _standing(review: CoveringCertificate, required: frozenset[Status]) -> tuple
 
 def leaves_older_without_effect(certificate: CoveringCertificate, path: str) -> bool:
     """Return whether older certificates by the same agent about the same content of a file decide nothing."""
-    is_valid = certificate.verified.exit_code_without_witnesses is ExitCode.DONE
+    is_valid = certificate.verified.own_exit_code is ExitCode.DONE
     is_review = certificate.counts and path not in certificate.narrower
     return is_valid and is_review and not _excess(certificate)
 
@@ -431,9 +431,10 @@ def _groups(verified: VerificationResult) -> tuple[Check, ...]:
     return (*verified.genuine, *verified.complete, *verified.verdict, *verified.citations, *verified.witnessed)
 
 
-def _unwitnessed(verified: VerificationResult) -> str:
-    """Return why a demanded cosignature is missing; empty if none is."""
-    return next((each.detail for each in verified.witnessed if each.outcome is not CheckOutcome.HOLDS), "")
+def _doubt(verified: VerificationResult) -> str:
+    """Return why a demanded cosignature is missing, or a colleague's objection; empty if there is neither."""
+    doubts = (*verified.objections, *verified.witnessed)
+    return next((each.detail for each in doubts if each.outcome is not CheckOutcome.HOLDS), "")
 
 
 def _why_tampered(verified: VerificationResult) -> str:

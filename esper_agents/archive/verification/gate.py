@@ -137,7 +137,11 @@ async def gate(  # noqa: PLR0913 - the options of the command
 
 
 async def coverage_by(
-    entries: Sequence[CertificateSummary], published: Mapping[str, Path], place: ProjectPlace, paths: Sequence[Path]
+    entries: Sequence[CertificateSummary],
+    published: Mapping[str, Path],
+    place: ProjectPlace,
+    paths: Sequence[Path],
+    state: RepositoryState | None = None,
 ) -> GateResult:
     """Return the coverage of files by some certificates of a project, with the statuses and agents of the gate.
 
@@ -146,12 +150,13 @@ async def coverage_by(
         published: Envelopes of those that exist only as published files, by ID.
         place: Archive of the project.
         paths: Files of the project.
+        state: Git state of the project, for callers that ask often; None to read it.
 
     Raises:
         InputFileError: A path does not exist or contains no files to cover.
     """
     root = Path(place.project.root)
-    state = RepositoryState(root)
+    state = state or RepositoryState(root)
     named = await _archived(place, [entry for entry in entries if entry.id not in published], (), state=state)
     for record in published.values():
         # A file that was removed meanwhile covers nothing.

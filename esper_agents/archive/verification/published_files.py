@@ -6,7 +6,7 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from esper_agents.archive.published_notices import notice_of, unlogged, unlogged_check
+from esper_agents.archive.published_notices import is_objection, notice_of, unlogged, unlogged_check
 from esper_agents.archive.publishing import (
     NOTICE_SUFFIX,
     RECORD_SUFFIX,
@@ -17,7 +17,7 @@ from esper_agents.archive.publishing import (
 )
 from esper_agents.archive.verification.published_records import notice_checks
 from esper_agents.archive.verification.signature import NO_INDEX, proof_check, read_sealed
-from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry
+from esper_agents.archive.verification.supersession import EndingKind, SupersedingEntry, objection_check
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.signing.dsse import Envelope
 from esper_agents.certificates.signing.key_history import LogNotice
@@ -52,7 +52,8 @@ class PublishedFiles:
         checks: Checks that the other files are regular and match the archive.
         missing: Missing files that `repair` can rewrite.
         is_published: Whether any published file exists.
-        revocations: Revocations signed by a valid trusted key that the log does not contain.
+        revocations: Revocations by the signer or another key of the log, which the log does not contain.
+        objections: Checks for revocations by colleagues, which do not revoke.
         from_colleagues: Notices in the logs of colleagues whose keys are trusted.
     """
 
@@ -62,6 +63,7 @@ class PublishedFiles:
     is_published: bool
     revocations: tuple[SupersedingEntry, ...]
     from_colleagues: tuple[LogNotice, ...] = ()
+    objections: tuple[Check, ...] = ()
 
 
 def published_files(
@@ -112,10 +114,30 @@ def published_files(
     if without_page:
         wanted = [path for path in wanted if path not in map(page_path, places)]
     missing = tuple(path for path in wanted if path.name not in present)
-    revocations = tuple(_revocations(lost))
+    sealed = read_sealed(held.envelope or b"")
+    signer = sealed.key_id if isinstance(sealed, Envelope) else ""
+    objections = [each for each in lost if is_objection(each, signer, keyring)]
     others = [each for each in lost if each.is_from_colleague and each.is_by_good_key]
-    from_colleagues = tuple(LogNotice(NO_INDEX, each.notice, each.envelope) for each in others)
-    return PublishedFiles(tuple(views), tuple(checks), missing, bool(present), revocations, from_colleagues)
+    return PublishedFiles(
+        tuple(views),
+        tuple(checks),
+        missing,
+        bool(present),
+        tuple(_revocations(each for each in lost if each not in objections)),
+        tuple(map(_unindexed, others)),
+        tuple(_objections(objections, keyring)),
+    )
+
+
+def _objections(found: Iterable[UnloggedNotice], keyring: Keyring) -> Iterator[Check]:
+    for each in found:
+        if each.is_by_good_key:
+            public_key = keyring.history.spans[each.envelope.key_id].public_key
+            yield objection_check(_unindexed(each), keyring.who(public_key))
+
+
+def _unindexed(found: UnloggedNotice) -> LogNotice:
+    return LogNotice(NO_INDEX, found.notice, found.envelope)
 
 
 def _revocations(lost: Iterable[UnloggedNotice]) -> Iterator[SupersedingEntry]:

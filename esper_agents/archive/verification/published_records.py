@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,13 @@ from esper_agents.archive.published_notices import (
 )
 from esper_agents.archive.publishing import RECORD_SUFFIX
 from esper_agents.archive.verification.signature import signature_check
-from esper_agents.archive.verification.supersession import by_notices, by_statement, override_of
+from esper_agents.archive.verification.supersession import (
+    EndingKind,
+    by_notices,
+    by_statement,
+    objection_check,
+    override_of,
+)
 from esper_agents.certificates.check import CheckOutcome
 from esper_agents.certificates.signing.regular_file import read_plain
 from esper_agents.certificates.statement import parse
@@ -34,10 +40,12 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.certificates.check import Check
+    from esper_agents.certificates.signing.dsse import Envelope
     from esper_agents.certificates.signing.key_history import LogNotice
     from esper_agents.domain.project import Project
 
 NOTICE_SIGNATURE = "notice signature"
+_REVOKED = EndingKind.REVOKED
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
 _ANY_ID = re.compile(rb"crt_[0-9a-f]{32}")
@@ -77,34 +85,54 @@ def _names_in(records: Iterable[Path]) -> dict[str, list[Path]]:
     return found
 
 
-def published_notices(
-    data: bytes | None,
+@dataclass(frozen=True, slots=True)
+class PublishedEndings:
+    """Published entries that end a certificate, or ask for it.
+
+    Attributes:
+        later: Revocations by its signer, and certificates that supersede it.
+        objections: Checks for revocations by other trusted keys, which do not end it.
+    """
+
+    later: tuple[SupersedingEntry, ...] = ()
+    objections: tuple[Check, ...] = ()
+
+
+def published_endings(
+    sealed: Envelope | None,
     view: Path,
     keyring: Keyring,
     known: tuple[SupersedingEntry, ...],
     beside: PublishedFolder | None = None,
-) -> tuple[SupersedingEntry, ...]:
+) -> PublishedEndings:
     """Return the published notices that revoke a certificate and the published certificates that supersede it.
 
     Args:
-        data: Statement of the certificate; None if it is not available.
+        sealed: Envelope of the certificate; None if it is not available.
         view: View of the certificate.
         keyring: Trusted keys.
         known: Known entries that revoke or supersede it.
         beside: Published files that were listed before; None to list them.
     """
-    named = _certificate_of(data)
-    if named is None:
-        return ()
-    found: list[SupersedingEntry] = []
-    for notice in _notices(data, view, keyring, beside.notices if beside else None):
-        found += by_notices([notice], named, keyring.history)
-    records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
-    for sealed in signed(sealed_files(records, named), keyring):
-        with passing_over_other_records():
-            found += by_statement(sealed.payload, named)
+    named = _certificate_of(sealed.payload) if sealed else None
+    if named is None or sealed is None:
+        return PublishedEndings()
     told = {each.by for each in known}
-    return tuple(each for each in dict.fromkeys(found) if each.by not in told)
+    found: list[SupersedingEntry] = []
+    objections: list[Check] = []
+    for notice in _notices(sealed.payload, view, keyring, beside.notices if beside else None):
+        revocations = tuple(by_notices([notice], named, keyring.history))
+        if keyring.has_same_owner(notice.envelope.key_id, sealed.key_id):
+            found += revocations
+        elif revocations and notice.notice.id not in told:
+            who = keyring.who(keyring.history.spans[notice.envelope.key_id].public_key)
+            objections.append(objection_check(notice, who))
+    records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
+    for other in signed(sealed_files(records, named), keyring):
+        with passing_over_other_records():
+            is_owner = keyring.has_same_owner(other.key_id, sealed.key_id)
+            found += (each for each in by_statement(other.payload, named) if is_owner or each.ending is not _REVOKED)
+    return PublishedEndings(tuple(each for each in dict.fromkeys(found) if each.by not in told), tuple(objections))
 
 
 def published_countersignatures(

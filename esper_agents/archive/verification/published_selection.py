@@ -189,4 +189,4 @@ def _newest_by_agent(rows: Iterable[Examination]) -> list[Examination]:
 
 
 def _is_sound(found: CoveringCertificate) -> bool:
-    return found.verified.exit_code_without_witnesses is ExitCode.DONE
+    return found.verified.own_exit_code is ExitCode.DONE

@@ -36,6 +36,19 @@ class Keyring:
         """Return a description of the owner of a key."""
         return self.trusted.who(public_key) or "a key added to the log by a trusted key"
 
+    def has_same_owner(self, key_id: str, signer: str) -> bool:
+        """Return whether a key is the signer's, or another one that is trusted under the same name.
+
+        Args:
+            key_id: Fingerprint of the key.
+            signer: Fingerprint of the key that signed a certificate.
+        """
+        names: dict[str, set[str]] = {key_id: set(), signer: set()}
+        for key in self.trusted.keys:
+            if key.signer.raw and (found := key_id_of(key.signer.raw)) in names:
+                names[found].add(key.signer.principal)
+        return key_id == signer or bool(names[key_id] & names[signer])
+
 
 def read_sealed(data: bytes) -> Envelope | Check:
     """Parse an envelope; return the failed check if the bytes are not one."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from esper_agents.certificates.answer import program_summary
+from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import transparency_log
 from esper_agents.certificates.notices import log_notices
 from esper_agents.certificates.signing.dsse import is_signed_by
@@ -77,6 +78,7 @@ class Override:
         return f"overridden by {self.by} to {self.status}: {self.reason}"
 
 
+OBJECTION = "objection"
 _ENDINGS = {RelationKind.SUPERSEDES: EndingKind.SUPERSEDED, RelationKind.REVOKES: EndingKind.REVOKED}
 
 
@@ -116,6 +118,16 @@ def by_notices(notices: Iterable[LogNotice], certificate_id: str, keys: KeyHisto
         is_of_it = notice.kind is NoticeKind.CERTIFICATE_REVOKED and notice.certificate == certificate_id
         if is_of_it and _is_by_good_key(each, keys):
             yield SupersedingEntry(EndingKind.REVOKED, notice.id, notice.at, notice.reason)
+
+
+def objection_check(entry: LogNotice, who: str) -> Check:
+    """Return the check for a revocation of a certificate by another key than its signer's.
+
+    It does not revoke: the certificate is undecided until its signer has revoked it, or the notice is withdrawn.
+    """
+    reason = f": {entry.notice.reason}" if entry.notice.reason else ""
+    detail = f"{who}, {entry.envelope.key_id}, wants it revoked{reason}; only its signer can revoke it"
+    return Check(OBJECTION, CheckOutcome.CANNOT_DECIDE, detail)
 
 
 def override_of(notices: Iterable[LogNotice], statement: bytes, keys: KeyHistory) -> Override | None:

@@ -79,6 +79,7 @@ class VerificationResult:
         is_published: Whether any published file exists.
         is_restorable: Whether `esper certificates repair` can rewrite the published files.
         witnessed: Checks of the demanded cosignatures; none if no witness is demanded.
+        objections: Checks for revocations by other keys than the signer's, each undecided.
     """
 
     certificate: Certificate | None
@@ -99,6 +100,7 @@ class VerificationResult:
     is_published: bool = True
     is_restorable: bool = False
     witnessed: tuple[Check, ...] = ()
+    objections: tuple[Check, ...] = ()
 
     @property
     def is_repairable(self) -> bool:
@@ -118,8 +120,8 @@ class VerificationResult:
         return self._with_currency(self.soundness)
 
     @property
-    def exit_code_without_witnesses(self) -> ExitCode:
-        """Exit code if no witness were demanded: a missing cosignature must not void a verdict against a file."""
+    def own_exit_code(self) -> ExitCode:
+        """Exit code without witnesses and objections: neither must void a verdict against a file."""
         return self._with_currency(_soundness(self._own))
 
     @property
@@ -129,7 +131,7 @@ class VerificationResult:
 
     @property
     def _all(self) -> tuple[Check, ...]:
-        return (*self._own, *self.witnessed)
+        return (*self._own, *self.witnessed, *self.objections)
 
     @property
     def _own(self) -> tuple[Check, ...]:
@@ -241,6 +243,7 @@ def verify(
         is_published=exhibit.is_published,
         is_restorable=exhibit.is_restorable,
         witnessed=exhibit.witnessed,
+        objections=exhibit.objections,
     )
 
 

@@ -77,6 +77,16 @@ def envelope_bytes(envelope: Envelope) -> bytes:
     )
 
 
+def encodings_within(text: bytes) -> tuple[bytes, ...]:
+    """Return fragments of envelopes, of which each envelope contains one whose payload contains a text.
+
+    An envelope has its payload in base64 of one form, in which a text is encoded in one of three ways, by its position.
+    """
+    return tuple(
+        _base64(b"\0" * shift + text)[(shift * 8 + 5) // 6 : (shift + len(text)) * 8 // 6] for shift in range(3)
+    )
+
+
 def read_envelope(data: bytes) -> Envelope:
     """Parse an envelope. The signature is not verified.
 

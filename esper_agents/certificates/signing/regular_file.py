@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_AT_ONCE = 2**16
+
+
 @dataclass(frozen=True, slots=True)
 class PlainFile:
     """Content and status of a regular file.
@@ -42,7 +45,18 @@ def read_plain(place: Path, most: int, *, follow: bool = True) -> PlainFile | No
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             return None
-        with open(file, "rb", closefd=False) as opened:
-            return PlainFile(opened.read(most + 1), status)
+        return PlainFile(_read(file, min(most, status.st_size), most + 1), status)
     finally:
         os.close(file)
+
+
+def _read(file: int, expected: int, most: int) -> bytes:
+    """Return the bytes of an open regular file, at most so many, whatever its size was when it was opened."""
+    # Not `most` at once: memory of that size would be allocated for each file.
+    wanted, parts = min(expected + 1, most), list[bytes]()
+    while wanted > 0:
+        parts.append(os.read(file, wanted))
+        most -= len(parts[-1])
+        # A regular file returns fewer bytes at its end only.
+        wanted = min(most, _AT_ONCE) if len(parts[-1]) == wanted else 0
+    return b"".join(parts)

@@ -30,7 +30,7 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; "
     "form-action 'self' file:; base-uri 'none'"
 )
-_FIRST = ("/files", "/agents", "/trends", "/log")
+_FIRST = ("/files", "/sessions", "/approvals", "/agents", "/memory", "/trends", "/log")
 _DONE = 200
 
 
@@ -54,7 +54,7 @@ class ExportedPages:
 
 
 async def export_pages(root: Path, to: Path, on_begin: Callable[[int], None] = lambda _: None) -> ExportedPages:
-    """Write the pages of a project, except sessions and approvals, to a folder.
+    """Write the pages of a project to a folder.
 
     The folder must be new, empty, or written by an earlier export, whose pages are replaced.
 
@@ -101,7 +101,9 @@ class _PageWriter:
             certificates=certificates,
             repository=await project.browsing.repository(),
             key_names=project.browsing.key_names(),
+            pending=await project.approvals.list(),
         )
+        project.memory.keep_digests()
         await self._site.settled_coverage(project)
         for address in ("/", *_FIRST):
             self._links.add(address)

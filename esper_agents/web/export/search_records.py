@@ -71,6 +71,7 @@ class SearchScript:
                 [self._text(rule) for rule in dict.fromkeys(finding.claim.rule for finding in findings)],
                 [self._text(path) for path in dict.fromkeys(file.path for file in (issued.examined if issued else ()))],
                 [self._text(text) for text in texts],
+                self._text(str(entry.kind)),
             ]
         )
 

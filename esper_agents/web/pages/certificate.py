@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse, Response
 
 from esper_agents.api import CheckOutcome, SubjectState
+from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import EsperError, ExitCode
 from esper_agents.web.guard import CONTENT_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         CertifiedSource,
         FindingHistory,
         OpenProject,
+        SubjectCheck,
         VerificationResult,
     )
     from esper_agents.domain.certificate import Certificate
@@ -127,7 +129,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
-        is_agent_known=certificate.agent in project.agents.registry.agents,
+        unchanged=_unchanged(verification.files, is_exported=site.exported is not None),
         diff=await _diff(project, history.previous, entry),
         since=await _diff(project, entry, history.newest),
         changed=[file for file in verification.files if file.state in _CHANGED],
@@ -183,6 +185,17 @@ def _shown_finding(
     return ShownFinding(finding, first, lines, origin, f"mark{place.line - first + 1}", others, gone)
 
 
+def _unchanged(files: Sequence[SubjectCheck], *, is_exported: bool) -> str:
+    """Return in a sentence whether the files of a certificate, none of which changed, are as certified."""
+    if not files:
+        return "It certifies no files."
+    unknown = sum(file.state is not SubjectState.VALID for file in files)
+    if unknown:
+        return f"{number_of(unknown, 'file')} of {len(files)} cannot be compared."
+    when = "were" if is_exported else "are"
+    return f"Its files {when} as certified{' at the export' if is_exported else ''}."
+
+
 def _shown(result: VerificationResult, *, is_exported: bool) -> ShownVerification:
     tone, text = _RESULTS.get(result.exit_code, _RESULTS[ExitCode.UNDECIDED])
     text = text.format(when="at the export" if is_exported else "now")
@@ -206,7 +219,14 @@ def _checks(result: VerificationResult) -> Iterator[ShownCheck]:
     for later in result.later:
         detail = f"by {later.by} at {later.at}{f': {later.reason}' if later.reason else ''}"
         yield ShownCheck("later entry", "caution", str(later.ending), detail)
-    for check in (*result.genuine, *result.complete, *result.verdict, *result.citations, *result.countersigned):
+    for check in (
+        *result.objections,
+        *result.genuine,
+        *result.complete,
+        *result.verdict,
+        *result.citations,
+        *result.countersigned,
+    ):
         yield ShownCheck(check.name, *states[check.outcome], check.detail)
     for file in result.files:
         is_valid = file.state is SubjectState.VALID

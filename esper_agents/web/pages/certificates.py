@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.status import Status
 from esper_agents.errors import NotFoundError
 from esper_agents.web.pages.query import chosen_filters, filter_of, text_of
-from esper_agents.web.rendering import address
+from esper_agents.web.rendering import KIND_NAMES, address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 # Each row of a search reads its record for the passage.
 _ROWS, _SEARCH_ROWS = 25, 15
-_HEADINGS = {"status": "Status", "agent": "Agent", "rule": "Rule", "file": "File", "signer": "Signed by"}
+_HEADINGS = {
+    "status": "Status",
+    "kind": "Question type",
+    "agent": "Agent",
+    "rule": "Rule",
+    "file": "File",
+    "signer": "Signed by",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,7 @@ async def _hits(project: OpenProject, wanted: Filter, before: str, limit: int) -
 def _groups(counts: ValueCounts, chosen: dict[str, str], names: Mapping[str, str]) -> tuple[FilterGroup, ...]:
     by_filter = {
         "status": counts.statuses,
+        "kind": counts.kinds,
         "agent": counts.agents,
         "rule": counts.rules,
         "file": counts.files,
@@ -133,7 +141,7 @@ def _values(
     others = {key: value for key, value in chosen.items() if key != name}
     return tuple(
         FilterValue(
-            names.get(each.value, each.value) if name == "signer" else each.value,
+            _label(name, each.value, names),
             each.certificates,
             address("/", **others) if chosen.get(name) == each.value else address("/", **{**others, name: each.value}),
             chosen.get(name) == each.value,
@@ -143,12 +151,19 @@ def _values(
     )
 
 
+def _label(name: str, value: str, names: Mapping[str, str]) -> str:
+    """Return a value of a filter as it is shown."""
+    if name == "kind":
+        return KIND_NAMES.get(value, value)
+    return names.get(value, value) if name == "signer" else value
+
+
 def _removable(chosen: dict[str, str], names: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return the chosen filters as name, value and URL of the list without it."""
     return [
         (
-            {"q": "words"}.get(name, name),
-            names.get(value, value) if name == "signer" else value,
+            {"q": "words", "kind": "question type"}.get(name, name),
+            _label(name, value, names),
             address("/", **{other: text for other, text in chosen.items() if other != name}),
         )
         for name, value in chosen.items()

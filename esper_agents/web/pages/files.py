@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ROWS = 100
 _MOST_CERTIFICATES = 20
 _SHOWN_SINCE = 10
+_MOST_NOTES = 20
 _TONES = {
     CoverageState.TAMPERED: "stop",
     CoverageState.AGAINST: "bad",
@@ -76,7 +77,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     if site.exported:
         coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
     elif path in known:
-        coverage = (await project.browsing.coverage((path,))).coverage
+        coverage = (await project.browsing.coverage((path,), await site.repository(project))).coverage
     return await site.render(
         project,
         "file.html.j2",
@@ -84,5 +85,8 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         path=path,
         coverage=[(each, _TONES[each.standing]) for each in coverage],
         entries=entries,
+        notes=await project.memory.about(path, limit=_MOST_NOTES + 1),
+        most_notes=_MOST_NOTES,
+        files=frozenset(known),
         histories=await project.browsing.finding_histories(path, entries[:_SHOWN_SINCE]),
     )

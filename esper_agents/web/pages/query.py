@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LONGEST = 500
-FILTERS = ("status", "agent", "rule", "file", "component", "commit", "signer", "since", "until", "q")
+FILTERS = ("status", "kind", "agent", "rule", "file", "component", "commit", "signer", "since", "until", "q")
 
 
 def text_of(request: Request, name: str) -> str:
@@ -50,7 +50,7 @@ def filter_of(chosen: dict[str, str]) -> Filter:
     """Return the filter for `chosen_filters`.
 
     Raises:
-        NotFoundError: A status does not exist.
+        NotFoundError: A status or a question type does not exist.
         UsageError: A date is not valid.
     """
     made = read_filter(
@@ -62,5 +62,6 @@ def filter_of(chosen: dict[str, str]) -> Filter:
         commit=chosen.get("commit", ""),
         since=chosen.get("since", ""),
         until=chosen.get("until", ""),
+        kind=chosen.get("kind", ""),
     )
     return replace(made, words=chosen.get("q", ""), signer=chosen.get("signer", ""))

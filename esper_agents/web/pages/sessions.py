@@ -12,40 +12,52 @@ from starlette.responses import Response, StreamingResponse
 from esper_agents.api import event_lines, read_session_filter, session_timeline
 from esper_agents.domain.plain_text import plain
 from esper_agents.domain.session import SessionState
+from esper_agents.domain.usage import Expense, dollars
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.web.pages.query import number_of, text_of
 from esper_agents.web.rendering import address
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from starlette.requests import Request
 
-    from esper_agents.api import OpenProject
+    from esper_agents.api import OpenProject, SessionSummary
     from esper_agents.web.site import ArchiveSite
 
 _ROWS = 50
+_MOST_COMPARED = 200
 _MOST_STREAMS = 32
 _MOST_LINES = 2000
 _KEEP_ALIVE_S = 5.0
+_COST = "cost"
+_FREE = Expense()
 _EVENT = re.compile(r"[0-9]{1,18}")
 _WATCHED = frozenset((SessionState.OPEN, SessionState.WAITING))
 
 
 async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> Response:
-    """Return the list of sessions."""
-    state, agent, before = (text_of(request, name) for name in ("state", "agent", "before"))
+    """Return the list of sessions, newest first or the most expensive of the newest ones first."""
+    state, agent, before, order = (text_of(request, name) for name in ("state", "agent", "before", "order"))
     if state and state not in set(SessionState):
         raise NotFoundError("state", state, map(str, SessionState), listing="esper sessions list")
     wanted = read_session_filter(states=(SessionState(state),) if state else (), agent=agent)
-    found = await project.sessions.list(wanted=wanted, before=before, limit=_ROWS + 1)
-    rows = found[:_ROWS]
-    more = address("/sessions", state=state, agent=agent, before=rows[-1].id) if len(found) > _ROWS else ""
+    is_by_cost = order == _COST
+    most = _MOST_COMPARED if is_by_cost else _ROWS
+    found = await project.sessions.list(wanted=wanted, before=before, limit=most + 1)
+    costs = await _costs(project, found[:most])
+    rows = sorted(found[:most], key=lambda each: -costs.get(each.id, _FREE).money) if is_by_cost else found
+    rows = rows[:_ROWS]
+    has_more = len(found) > most and not is_by_cost
+    more = address("/sessions", state=state, agent=agent, before=rows[-1].id) if has_more else ""
     return await site.render(
         project,
         "sessions.html.j2",
         "sessions",
-        rows=rows,
+        rows=[(each, dollars(costs[each.id].money) if each.id in costs else "") for each in rows],
+        by_cost=address("/sessions", order=_COST),
+        is_by_cost=is_by_cost,
+        most=_MOST_COMPARED if len(found) > most else 0,
         states=[
             (str(each), address("/sessions", state=each, agent=agent), str(each) == state) for each in SessionState
         ],
@@ -53,6 +65,14 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         agent=agent,
         older=more,
     )
+
+
+async def _costs(project: OpenProject, sessions: Sequence[SessionSummary]) -> dict[str, Expense]:
+    """Return the usage of language models by session; sessions without a model are omitted."""
+    found: dict[str, Expense] = {}
+    for each in await project.models.usage([session.id for session in sessions]) if sessions else ():
+        found[each.session] = found.get(each.session, _FREE) + each.expense
+    return found
 
 
 async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Response:
@@ -73,8 +93,8 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         handoffs=[event.body["handoff"] for event in events if event.kind == "handed-off"],
         answers=await project.browsing.answers((found.id,)),
         usage=await project.models.usage((found.id,)),
-        waiting=[each for each in await project.approvals.list() if each.session == found.id],
-        is_live=found.state in _WATCHED,
+        waiting=[each for each in await site.pending(project) if each.session == found.id],
+        is_live=found.state in _WATCHED and site.exported is None,
         last=events[-1].seq if events else 0,
     )
 

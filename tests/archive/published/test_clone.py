@@ -171,6 +171,19 @@ def test_files_that_come_and_go_are_followed_without_the_index_being_made_again(
     assert [each.id for each in listed(clone)] == [judged_project.id]
 
 
+def test_of_more_files_than_are_read_the_first_are_read_and_the_rest_is_named(
+    clone, judged_project, ann_key, monkeypatch
+):
+    trust_key(ann_key)
+    monkeypatch.setattr("esper_agents.archive.published.scan.MOST_ENVELOPES", 3)
+    for number in range(5):
+        (folder_of(clone) / f"zz-{number}.dsse.json").write_text("{}")
+    assert [each.id for each in listed(clone)] == [judged_project.id]
+    refused = {each.path: each.why for each in status(clone).refused}
+    assert refused.pop("docs/ai/agents") == "6 envelopes; only the first 3 by path are read"
+    assert {Path(path).name for path in refused} == {"zz-0.dsse.json", "zz-1.dsse.json"}
+
+
 def test_a_second_certificate_under_a_taken_id_never_replaces_a_trusted_one(clone, judged_project, ann_key):
     trust_key(ann_key)
     issued = parse(read_envelope(judged_project.record.read_bytes()).payload)

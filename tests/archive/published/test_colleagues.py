@@ -193,3 +193,87 @@ def test_a_project_remains_open_while_it_reads_published_certificates(bob, judge
             return before, [each.is_trusted for each in await project.certificates.list()]
 
     assert asyncio.run(read_twice()) == ([False], [True])
+
+
+def revoked_by_bob(bob, judged_project, ann_key):
+    """Publish a revocation by the colleague next to the author's certificate, which `revoke` refuses to do."""
+    from esper_agents.archive.publishing import publish_notice
+    from esper_agents.certificates.notices import notice_statement
+    from esper_agents.certificates.signing.dsse import read_envelope, seal
+    from esper_agents.certificates.signing.signing_key import signing_key
+    from esper_agents.certificates.statement import digest_of
+    from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
+    from esper_agents.paths import home as data_directory
+
+    bob_key = bob.become("bob")
+    trust_key(ann_key)
+    records = bob.clone.glob("docs/ai/agents/*/certificates/*.dsse.json")
+    (record,) = (each for each in records if judged_project.id.encode() in read_envelope(each.read_bytes()).payload)
+    digest = digest_of(read_envelope(record.read_bytes()).payload).removeprefix("sha256:")
+    notice = LogNoticeStatement(
+        f"ntc_{7:032x}",
+        NoticeKind.CERTIFICATE_REVOKED,
+        "2026-01-31T09:30:00.000Z",
+        "bob",
+        "it must go",
+        certificate=judged_project.id,
+        certificate_sha256=digest,
+    )
+    publish_notice(record, notice, seal(signing_key(data_directory()), notice_statement(notice)))
+    bob.share()
+    return bob_key
+
+
+@pytest.mark.parametrize("person", ["bob", "carol", "ann"])
+def test_a_revocation_by_a_colleague_is_an_objection_and_revokes_nothing(bob, judged_project, person):
+    ann_key = bob.become("ann")
+    bob_key = revoked_by_bob(bob, judged_project, ann_key)
+    bob.become(person)
+    if person != "bob":
+        trust_key(bob_key)
+    if person == "carol":
+        trust_key(ann_key)
+    root = judged_project.root if person == "ann" else bob.clone
+    found = asyncio.run(verify_certificate(judged_project.id, root))
+    assert (found.exit_code, found.currency, found.later) == (ExitCode.UNDECIDED, "valid", ())
+    (objection,) = found.objections
+    assert "it must go; only its signer can revoke it" in objection.detail
+    assert standing(root).standing is CoverageState.AGAINST, "a verdict against a file stands all the same"
+    if person == "ann":
+        asked(root, lambda certificates: certificates.repair())
+        assert asyncio.run(verify_certificate(judged_project.id, root)).later == (), "not entered as her own"
+
+
+def test_a_file_whose_certificate_a_colleague_objects_to_is_undecided(bob, judged_project, home):
+    from judged import FAULTY, judge
+
+    judged_project.train.write_text(
+        FAULTY.replace("        loss.backward()", "        optimizer.zero_grad()\n        loss.backward()").replace(
+            "loss.item()", "loss.detach()"
+        )
+    )
+    fixed = judge(judged_project.root)
+    git(judged_project.root, "add", "-A")
+    git(judged_project.root, "commit", "-q", "-m", "fixed")
+    git(bob.clone, "pull", "-q")
+    required = frozenset(Status)
+    ann_key = bob.become("ann")
+    assert standing(judged_project.root, required=required).standing is CoverageState.COVERED
+    bob_key = revoked_by_bob(bob, fixed, ann_key)
+    found = standing(bob.clone, required=required)
+    assert (found.standing, "bob" in found.why or "this-home" in found.why) == (CoverageState.UNDECIDED, True)
+    assert "only its signer can revoke it" in found.why
+    bob.become("ann")
+    assert standing(judged_project.root, required=required).standing is CoverageState.COVERED, "not yet trusted"
+    trust_key(bob_key)
+    assert standing(judged_project.root, required=required).standing is CoverageState.UNDECIDED
+
+
+def test_another_key_of_the_same_owner_revokes(bob, judged_project):
+    ann_key = bob.become("ann")
+    bob_key = revoked_by_bob(bob, judged_project, ann_key)
+    bob.become("carol")
+    trust_key(ann_key)
+    trust_key(bob_key.replace(" bob", " ann").replace("bob ", "ann "), "ann")
+    found = asyncio.run(verify_certificate(judged_project.id, bob.clone))
+    assert (found.exit_code, found.objections, found.later[0].reason) == (ExitCode.NOT_CURRENT, (), "it must go")

@@ -10,10 +10,13 @@ from certificate_samples import certificate, full, of_status
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from esper_agents.archive import published_notices
+from esper_agents.archive.verification.signature import read_sealed
 from esper_agents.certificates.signing import dsse
 from esper_agents.certificates.signing.dsse import (
     PAYLOAD_TYPE,
     Envelope,
+    encodings_within,
     envelope_bytes,
     is_signed_by,
     pae,
@@ -345,3 +348,20 @@ def test_the_quick_reader_agrees_on_payloads_of_every_length(key, payload, junk)
 def test_the_payload_is_what_standard_base64_says(envelope):
     assert base64.b64decode(as_json(envelope)["payload"], validate=True) == envelope.payload
     assert a2b_base64(as_json(envelope)["signatures"][0]["sig"]) == envelope.signature
+
+
+@given(st.binary(max_size=9), st.text(max_size=40).map(str.encode), st.binary(max_size=9))
+def test_an_envelope_whose_payload_contains_a_text_contains_a_fragment_of_its_encoding(key, before, text, after):
+    data = envelope_bytes(seal(key, before + text + after))
+    assert any(fragment in data for fragment in encodings_within(text))
+
+
+def test_an_envelope_that_does_not_mention_a_certificate_is_not_decoded(key, tmp_path, monkeypatch):
+    names = [f"crt_{str(number) * 32}" for number in range(3)]
+    for name in names:
+        (tmp_path / f"{name}.dsse.json").write_bytes(envelope_bytes(seal(key, f"x{name}".encode())))
+    decoded = []
+    monkeypatch.setattr(published_notices, "read_sealed", lambda data: decoded.append(data) or read_sealed(data))
+    (found,) = published_notices.sealed_files(sorted(tmp_path.iterdir()), names[1])
+    assert found.envelope.payload.decode() == f"x{names[1]}"
+    assert len(decoded) == 1
