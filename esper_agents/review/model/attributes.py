@@ -81,7 +81,7 @@ class Attributes:
         if facts is not None:
             graph = data.graph if facts.graph is GraphEffect.KEEPS else 0
             kind = facts.result if facts.result is not ResultKind.SAME else data.kind
-            return Data(kind, data.sources, graph, data.graph_certain)
+            return Data(kind, data.sources, graph, data.graph_certain, data.maybe & graph)
         return BoundMethod(value, name)
 
     def _of_object(self, frame: Frame, value: Ref, name: str, at: SourcePosition) -> Value:
@@ -182,7 +182,7 @@ class Attributes:
         """Return a value with an event among its sources, and other events in its graph."""
         if isinstance(value, Data):
             certain = value.graph_certain if value.graph else True
-            return Data(value.kind, value.sources | bit, value.graph | graph, certain)
+            return Data(value.kind, value.sources | bit, value.graph | graph, certain, value.maybe & ~graph)
         if isinstance(value, Union):
             return joined([self.marked(each, bit, site, graph) for each in value.values])
         if isinstance(value, Ref):
@@ -425,7 +425,7 @@ class Attributes:
             return joined([self.any_element(frame, each, at, bit) for each in value.values])
         if not isinstance(value, Ref):
             data = run.data_of(value)
-            return Data(data.kind, data.sources | bit, data.graph, data.graph_certain)
+            return Data(data.kind, data.sources | bit, data.graph, data.graph_certain, data.maybe)
         held = run.heap[value]
         if held.container in {"range", "iterator", "zip", "dict"}:
             return self._element_of_iterator(frame, held, at, bit)

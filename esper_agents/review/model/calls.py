@@ -288,8 +288,9 @@ class Calls:
                 forget(run, each)
             graph = (inputs.graph | own) if is_recorded else 0
             if held.kind is ResultKind.MODULE and held.cls is None:
-                return Data(ResultKind.TENSOR, inputs.sources | event.bit, graph)
-            graph = graph if held.cls is not None else own
+                return Data(ResultKind.TENSOR, inputs.sources | event.bit, graph, maybe=graph & inputs.maybe)
+            # A frozen model adds nothing to the graph of its inputs, and passes it on.
+            graph = graph if held.cls is not None or not is_trained else own
             return run.opaque(site.frame, site.at, f"{site.text}()", sources=inputs.sources | event.bit, graph=graph)
         run.depth += 1
         try:

@@ -159,7 +159,10 @@ class Interpreter:
             for each in parts:
                 sources, graph = sources | each.sources, graph | each.graph
             certain = all(each.graph and each.graph_certain for each in parts)
-            return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
+            surely = graph
+            for each in parts:
+                surely &= each.surely
+            return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph, graph & ~surely)
         return Data(ResultKind.NUMBER)
 
     @staticmethod
@@ -176,7 +179,7 @@ class Interpreter:
         parts += [
             each for key, each in held.fields.items() if key[0] == "[" or (held.cls is not None and key[0] != "#")
         ]
-        sources, graph = held.sources, held.graph
+        sources, graph, surely = held.sources, held.graph, held.graph
         for part in (each for one in parts for each in alternatives(one)):
             is_container = isinstance(part, Ref) and self.is_container(self.heap[part])
             data = (
@@ -185,7 +188,8 @@ class Interpreter:
                 else self.data_of(part)
             )
             sources, graph = sources | data.sources, graph | data.graph
-        return Data(ResultKind.UNKNOWN, sources, graph)
+            surely |= data.surely
+        return Data(ResultKind.UNKNOWN, sources, graph, maybe=graph & ~surely)
 
     # Blocks
 
