@@ -11,6 +11,7 @@ from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
 from esper_agents.review.model.modules import owners_of
+from esper_agents.review.model.saved_tensors import overwrite
 from esper_agents.review.model.values import (
     NUMBER,
     UNKNOWN,
@@ -182,7 +183,8 @@ class Attributes:
         """Return a value with an event among its sources, and other events in its graph."""
         if isinstance(value, Data):
             certain = value.graph_certain if value.graph else True
-            return Data(value.kind, value.sources | bit, value.graph | graph, certain, value.maybe & ~graph)
+            maybe = value.maybe & ~graph
+            return Data(value.kind, value.sources | bit, value.graph | graph, certain, maybe, value.storage)
         if isinstance(value, Union):
             return joined([self.marked(each, bit, site, graph) for each in value.values])
         if isinstance(value, Ref):
@@ -353,6 +355,7 @@ class Attributes:
     def set_item(self, frame: Frame, value: Value, ins: SetItem, index: Value, src: Value) -> None:
         """Write a subscript."""
         for each in alternatives(value):
+            overwrite(self.run, frame, ins.at, each, ins.text)
             if not isinstance(each, Ref):
                 continue
             held = self.run.heap[each]

@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     MOVE = "move"
     LOSS = "loss"
     EFFECT = "effect"
+    # A tensor is written in place that autograd keeps for the next backward.
+    OVERWRITE = "overwrite"
     PARAMETER = "parameter"
     # A module becomes an attribute of another object, outside of constructors.
     SET_MODULE = "set module"

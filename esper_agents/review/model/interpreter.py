@@ -62,6 +62,9 @@ class Interpreter:
         self.visited: set[ir.Code] = set()
         self.closures: dict[int, NameScope] = {}
         self.watch: LineWatch | None = None
+        # What operators keep for the next backward, by storage; numbers of storages and backwards so far.
+        self.saved: dict[str, Any] = {}
+        self.storages = self.backwards = 0
         self.attributes = Attributes(self)
         self.calls = Calls(self)
         self._dispatch = {
@@ -98,6 +101,11 @@ class Interpreter:
         vars(self).clear()
 
     # Events and objects
+
+    def new_storage(self) -> int:
+        """Return the number of a storage that nothing has yet."""
+        self.storages += 1
+        return self.storages
 
     def event(self, kind: EventKind, at: ir.SourcePosition, frame: Frame, **facts: Any) -> ModelEvent:
         """Log an event at a position of the running function."""

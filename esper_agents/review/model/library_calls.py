@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.model import saved_tensors
 from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
@@ -74,7 +75,8 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
     effect_events(run, name, facts, site, inputs)
     if Effect.LOSS in facts.effects:
         inputs = replace(inputs, sources=inputs.sources | run.events[-1].bit)
-    return _result(run, name, facts, inputs, site, is_method=is_method)
+    result = _result(run, name, facts, inputs, site, is_method=is_method)
+    return saved_tensors.called(run, name, facts, site, result, is_method=is_method)
 
 
 def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite, inputs: Data) -> None:
@@ -87,6 +89,7 @@ def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite,
             # `scaler.backward(loss)`: the receiver is no loss.
             subject = args[1]
         data = run.data_of(subject) if args else inputs
+        run.backwards += effect in {Effect.BACKWARD, Effect.GRADIENT}
         run.event(
             kind,
             site.at,
@@ -209,6 +212,7 @@ def _fill_module(run: Interpreter, ref: Ref, facts: CallFacts, site: CallSite, *
 
     made = run.heap[ref]
     made.fields[MODE] = _MODES.get(facts.mode, UNKNOWN_MODE)
+    saved_tensors.note_inplace(made, site)
     if "dropout" in site.keywords and facts.acts_by_mode is None:
         made.fields[ACTS] = site.keywords["dropout"] not in {constant(0), constant(0.0)}
     modules = [each for each in site.args if _holds_module(run, each)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.review.model import saved_tensors
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.heap import ELEMENTS, ITEMS
@@ -151,7 +152,7 @@ def _arithmetic(interpreter: Interpreter, frame: Frame, ins: Op, operands: Seque
             interpreter.attributes.extend(left, right, CallSite(frame, ins.at))
             return left
         return interpreter.attributes.concatenated(frame, left, right, ins.at)
-    return _computed(interpreter, operands)
+    return saved_tensors.computed(interpreter, frame, ins, operands, _computed(interpreter, operands))
 
 
 def _folded(name: str, left: Constant, right: Constant) -> Constant | None:

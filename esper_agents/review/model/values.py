@@ -30,6 +30,7 @@ class Data:
         graph: Events through which it holds an autograd graph, as a bit set; 0 is no graph.
         graph_certain: Whether the graph is there on all joined paths.
         maybe: Events of the graph that are not in it on all joined paths, as a bit set.
+        storage: Number of its storage, which views share; 0 if it is not known.
     """
 
     kind: ResultKind = ResultKind.UNKNOWN
@@ -37,6 +38,7 @@ class Data:
     graph: int = 0
     graph_certain: bool = True
     maybe: int = 0
+    storage: int = 0
 
     @property
     def surely(self) -> int:
@@ -199,4 +201,5 @@ def join_data(first: Data, second: Data) -> Data:
     kind = first.kind if first.kind is second.kind else ResultKind.UNKNOWN
     certain = first.graph_certain and second.graph_certain and bool(first.graph) == bool(second.graph)
     graph = first.graph | second.graph
-    return Data(kind, first.sources | second.sources, graph, certain, graph & ~(first.surely & second.surely))
+    storage = first.storage if first.storage == second.storage else 0
+    return Data(kind, first.sources | second.sources, graph, certain, graph & ~(first.surely & second.surely), storage)

@@ -158,7 +158,7 @@ def _is_fraction(value: ast.expr, function: Function, line: int, steps: int = _S
     found = False
     match value:
         case ast.Constant(value=number):
-            found = isinstance(number, float)
+            found = isinstance(number, float) and not number.is_integer()
         case ast.BinOp(op=op, left=left, right=right):
             parts = () if isinstance(op, ast.FloorDiv | ast.Mod) else (left, right)
             found = isinstance(op, ast.Div) or any(_is_fraction(each, function, line, steps) for each in parts)
