@@ -89,6 +89,13 @@ def test_a_resume_without_the_state_of_the_optimizer_is_reported(found, resume):
     )
 
 
+def test_a_function_of_the_project_that_loads_weights_alone_is_reported(found):
+    source = resumed("start = load_checkpoint(args.resume, model)").replace("def restore", "def load_checkpoint")
+    assert len(found("ESP234", source)) == 1
+    with_optimizer = source.replace("return state", 'OPT.load_state_dict(state["optim"])\n        return state')
+    assert found("ESP234", with_optimizer) == []
+
+
 @pytest.mark.parametrize(
     "cases",
     [

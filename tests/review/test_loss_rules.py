@@ -105,17 +105,3 @@ def test_a_divergence_with_swapped_arguments_is_told_to_swap_them():
     (claim,) = review_sources({"train.py": source}, rules=["ESP201"]).claims
     assert "the target is given as logarithms" in claim.message
     assert claim.remedy.startswith("swap the two arguments")
-
-
-@pytest.mark.parametrize(("target", "count"), [("softmax", 1), ("log_softmax", 0)])
-@pytest.mark.parametrize("option", ["log_target=True", "log_target=False", "log_target=flag"])
-def test_a_divergence_made_for_logarithms_wants_them(found, target, count, option):
-    source = f"""
-    import torch.nn as nn
-    import torch.nn.functional as F
-
-    def divergence(student, teacher, flag):
-        distance = nn.KLDivLoss(reduction="batchmean", {option})
-        return distance(F.log_softmax(student, 1), F.{target}(teacher, 1))
-    """
-    assert len(found("ESP219", source)) == (count if option.endswith("True") else 0)

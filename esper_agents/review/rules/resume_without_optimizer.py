@@ -153,6 +153,9 @@ def _restores(file: FileTables, index: ProjectIndex) -> bool:
     """Return whether some code of a program loads the state of an object that may be an optimizer."""
     for each in _program(file, index):
         for call in each.calls_ending("load_state_dict", "load_state", "load_checkpoint", "set_optimizer_state_dict"):
+            if call.tail != "load_state_dict" and index.callees(call):
+                # A function of the project: what it loads is seen in it.
+                continue
             receiver = call.receiver.rpartition(".")[2].lower()
             arguments = " ".join(ast.unparse(one) for one in call.node.args).lower()
             if "optim" in receiver + arguments or receiver in {"opt", "state", "value", "obj", "v", "o", ""}:
