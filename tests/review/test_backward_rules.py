@@ -108,6 +108,36 @@ def test_a_state_that_is_or_may_be_cut_is_not_reported(found, cases):
     assert found("ESP303", carried(**cases)) == []
 
 
+OPEN = """
+    class Trainer:
+        def __init__(self, model, lr):
+            self.model = model.to("cuda")
+            self.opt = torch.optim.Adam(model.parameters(), lr=lr)
+
+        def fit(self, loader):
+            self.model.train()
+            state = None
+            for x, y in loader:
+                self.opt.zero_grad()
+                logits, state = self.model(x, {given})
+                F.cross_entropy(logits, y).backward()
+                self.opt.step()
+    """
+
+
+def test_a_model_from_outside_is_taken_for_one_of_the_project_that_detaches_nothing(found):
+    assert len(found("ESP110", NET + OPEN.format(given="state"))) == 1
+    assert found("ESP110", NET + OPEN.format(given="None")) == []
+    assert (
+        found(
+            "ESP110", NET.replace("return self.head(out), state", "return self.head(out)") + OPEN.format(given="state")
+        )
+        == []
+    )
+    detaching = NET.replace("return self.head(out), state", "return self.head(out), cut(state.detach())")
+    assert found("ESP110", detaching + OPEN.format(given="state")) == []
+
+
 def test_a_graph_of_one_batch_sent_backward_twice_is_reported(found):
     assert found("ESP110", ADVERSARIAL.format(fake="fake", options="")) == ["second.backward()"]
 

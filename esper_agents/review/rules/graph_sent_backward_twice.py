@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -56,13 +57,13 @@ class GraphSentBackwardTwice(ModelRule):
             sent = [event for event in run.of_kind(EventKind.BACKWARD) if not event.is_conditional]
             for place, second in enumerate(sent):
                 for first in sent[:place]:
-                    forward = _shared(run, first, second)
+                    forward = _shared(run, first, second) or _carried(run, first, second, index)
                     if forward is not None:
                         yield self._found(run, forward, first, second)
                         break
 
     def _found(self, run: Run, forward: ModelEvent, first: ModelEvent, second: ModelEvent) -> ModelMatch:
-        is_carried = _is_of_earlier_round(forward, second)
+        is_carried, is_known = _is_of_earlier_round(forward, second), _is_known(run, forward)
         where = f"line {forward.at.line}"
         if forward.path != second.path:
             where = f"{forward.path}:{forward.at.line}"
@@ -79,8 +80,9 @@ class GraphSentBackwardTwice(ModelRule):
             run.place(second, None),
             message,
             remedy=remedy,
-            confidence=Confidence.HIGH if not first.retains else Confidence.MODERATE,
+            confidence=Confidence.HIGH if is_known and not first.retains else Confidence.MODERATE,
             regions=run.regions(second),
+            severity=None if is_known else Severity.WARNING,
         )
 
 
@@ -96,6 +98,39 @@ def _shared(run: Run, first: ModelEvent, second: ModelEvent) -> ModelEvent | Non
         if not first.retains or (is_carried and _is_stepped_between(run, first, second)):
             return forward
     return None
+
+
+def _carried(run: Run, first: ModelEvent, second: ModelEvent, index: ProjectIndex) -> ModelEvent | None:
+    """Return a forward of an earlier round whose result the same model is given again, if its code is not known.
+
+    Other code may detach the state that it returns, so this counts only if no module of the project does, and one
+    returns more than one value.
+    """
+    rounds = dict(second.loops)
+    graph = run.proven(second.graph) & run.proven(first.graph)
+    for later in run.of_kind(EventKind.FORWARD):
+        is_own = run.is_model(later) and all(rounds.get(loop, number) == number for loop, number in later.loops)
+        if not is_own or _is_known(run, later) or later.is_conditional or not run.proven(second.graph) & later.bit:
+            continue
+        for earlier in run.of_kind(EventKind.FORWARD):
+            is_same = earlier.at == later.at and earlier.target == later.target and earlier.number < later.number
+            if is_same and graph & earlier.bit and _is_of_earlier_round(earlier, second) and _may_be_recurrent(index):
+                return earlier
+    return None
+
+
+def _may_be_recurrent(index: ProjectIndex) -> bool:
+    """Return whether a module of the project returns more than one value, and none detaches what it returns."""
+    found = [
+        method
+        for file in index.files.values()
+        for cls in file.classes
+        for name, method in cls.methods.items()
+        if name == "forward"
+    ]
+    if any(call.tail in {"detach", "detach_"} for method in found for call in method.calls):
+        return False
+    return any(isinstance(each.value, ast.Tuple) for method in found for each, _ in method.returns)
 
 
 def _is_of_earlier_round(forward: ModelEvent, second: ModelEvent) -> bool:

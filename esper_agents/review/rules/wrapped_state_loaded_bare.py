@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _WRAPPERS = frozenset({*DDP, "torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
 # Code that takes a prefix off, or that asks what it has.
-_UNWRAPS = ("module.", "_orig_mod", "consume_prefix", "removeprefix")
+_UNWRAPS = frozenset({"consume_prefix_in_state_dict_if_present", "removeprefix"})
+_PREFIXES = ("module.", "module", "_orig_mod.", "_orig_mod")
 _SAVED_PATH = 1
 
 
@@ -75,7 +76,7 @@ class WrappedStateLoadedBare(Rule):
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the loads of wrapped weights into bare models."""
         saved = index.once("saved wrapped states", lambda: dict(_saved(index)))
-        if not saved or any(each in file.text for each in _UNWRAPS):
+        if not saved or _unwraps(file):
             return
         for call in file.calls_ending("load_state_dict"):
             state = _loaded(call, index)
@@ -94,6 +95,13 @@ class WrappedStateLoadedBare(Rule):
                     confidence=Confidence.HIGH if source.function is call.function else Confidence.MODERATE,
                     basis=FOLLOWED,
                 )
+
+
+def _unwraps(file: FileTables) -> bool:
+    """Return whether a file has code that takes a prefix off names, or that asks for it."""
+    if file.calls_ending(*_UNWRAPS):
+        return True
+    return any(isinstance(node, ast.Constant) and node.value in _PREFIXES for node in walk(file.tree))
 
 
 def _saved(index: ProjectIndex) -> Iterator[tuple[_State, Call]]:
