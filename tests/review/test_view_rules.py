@@ -52,3 +52,13 @@ def test_dimensions_that_are_moved_are_reported(found, lines):
 )
 def test_splits_and_merges_of_neighbours_are_not_reported(found, lines):
     assert found("ESP209", ATTENTION.format(lines=lines)) == []
+
+
+def test_a_number_of_heads_that_is_known_counts_as_well(found):
+    model = (
+        "    class Model(nn.Module):\n        def __init__(self, dim):\n            self.inner = Attention(dim, 4)\n"
+    )
+    source = f"{ATTENTION}\n{model}"
+    wrong, right = "result = x.view(b, self.heads, n, d)", "result = x.view(b, n, self.heads, d)"
+    assert len(found("ESP209", source.format(lines=wrong))) == 1
+    assert found("ESP209", source.format(lines=right)) == []

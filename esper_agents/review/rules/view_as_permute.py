@@ -131,7 +131,10 @@ def _is_moved(dims: tuple[Dim, ...], sizes: tuple[Dim, ...], are_read: list[bool
     """Return whether a dimension is asked for behind more, or fewer, elements than it lies in memory.
 
     `(b, n, d)` as `(b, heads, n, d / heads)`: before `n` there are `b` parts in memory, and `b * heads` are asked for.
+    Both begin with the same size: a view of other sizes throughout may undo another one.
     """
+    if not dims or not sizes or dims[0] is None or dims[0] != sizes[0]:
+        return False
     for place, size in enumerate(sizes):
         is_name = isinstance(size, Symbol) and size.factor == 1 and len(size.names) == 1
         is_number = isinstance(size, int) and size > 1 and place < len(are_read) and are_read[place]
@@ -142,7 +145,9 @@ def _is_moved(dims: tuple[Dim, ...], sizes: tuple[Dim, ...], are_read: list[bool
         if one is None or two is None or dims[own + 1 :] == sizes[place + 1 :]:
             continue
         more, fewer = Counter(two.names) - Counter(one.names), Counter(one.names) - Counter(two.names)
-        if one.factor == two.factor and bool(more) != bool(fewer):
+        has_more = bool(more) or two.factor > one.factor
+        has_fewer = bool(fewer) or one.factor > two.factor
+        if has_more != has_fewer:
             return True
     return False
 
