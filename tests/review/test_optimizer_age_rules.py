@@ -209,3 +209,65 @@ def test_what_is_made_after_its_optimizer_is_found(found, body, line):
 @pytest.mark.parametrize("body", EARLY.values(), ids=EARLY)
 def test_what_an_optimizer_has_or_does_not_train_is_left_alone(found, body):
     assert found("ESP218", HEAD + body) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "filter(lambda p: p.requires_grad, model.parameters())",
+        "[{'params': model.parameters(), 'lr': 1e-4}]",
+        "list(model.parameters())",
+    ],
+)
+def test_parameters_in_lists_and_groups_are_followed_to_their_model(found, given):
+    source = f"""
+    import torch
+    from torch import nn
+
+    class Trainer:
+        def __init__(self, model, classes):
+            self.model = model
+            self.opt = torch.optim.AdamW({given})
+            self.put_head(classes)
+
+        def put_head(self, classes):
+            self.model.fc = nn.Linear(512, classes)
+
+        def step(self, x, y):
+            self.opt.zero_grad()
+            nn.functional.cross_entropy(self.model(x), y).backward()
+            self.opt.step()
+
+    def build(model):
+        opt = torch.optim.AdamW({given})
+        model.fc = nn.Linear(512, 10)
+        return model, opt
+    """
+    assert found("ESP218", source) == ["self.model.fc = nn.Linear(512, classes)", "model.fc = nn.Linear(512, 10)"]
+
+
+def test_parameters_chosen_in_the_same_function_are_followed(found):
+    source = """
+    import torch
+    from torch import nn
+
+    def build(model):
+        params = [p for p in model.parameters() if p.requires_grad]
+        opt = torch.optim.AdamW(params)
+        model.fc = nn.Linear(512, 10)
+        return model, opt
+    """
+    assert found("ESP218", source) == ["model.fc = nn.Linear(512, 10)"]
+
+
+def test_parameters_of_several_models_are_left_alone(found):
+    source = """
+    import torch
+    from torch import nn
+
+    def build(model, other):
+        opt = torch.optim.AdamW([*model.parameters(), *other.parameters()])
+        model.fc = nn.Linear(512, 10)
+        return model, opt
+    """
+    assert found("ESP218", source) == []

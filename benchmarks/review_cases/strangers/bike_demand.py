@@ -9,7 +9,7 @@ columns = ["season", "hr", "weekday", "workingday", "weathersit", "temp", "hum",
 features = torch.tensor(frame[columns].values, dtype=torch.float32)
 rentals = torch.log1p(torch.tensor(frame["cnt"].values, dtype=torch.float32))
 
-features = (features - features.mean(0)) / (features.std(0) + 1e-6)
+features = (features - features.mean(0)) / (features.std(0) + 1e-6)  # expect: ESP229
 cut = int(0.8 * len(features))
 train_loader = DataLoader(TensorDataset(features[:cut], rentals[:cut]), batch_size=256, shuffle=True)
 

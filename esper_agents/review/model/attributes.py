@@ -11,6 +11,7 @@ from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
 from esper_agents.review.model.knowledge import GraphEffect, ResultKind
 from esper_agents.review.model.modules import owners_of
+from esper_agents.review.model.saved_tensors import overwrite
 from esper_agents.review.model.values import (
     NUMBER,
     UNKNOWN,
@@ -81,7 +82,7 @@ class Attributes:
         if facts is not None:
             graph = data.graph if facts.graph is GraphEffect.KEEPS else 0
             kind = facts.result if facts.result is not ResultKind.SAME else data.kind
-            return Data(kind, data.sources, graph, data.graph_certain)
+            return Data(kind, data.sources, graph, data.graph_certain, data.maybe & graph)
         return BoundMethod(value, name)
 
     def _of_object(self, frame: Frame, value: Ref, name: str, at: SourcePosition) -> Value:
@@ -182,7 +183,8 @@ class Attributes:
         """Return a value with an event among its sources, and other events in its graph."""
         if isinstance(value, Data):
             certain = value.graph_certain if value.graph else True
-            return Data(value.kind, value.sources | bit, value.graph | graph, certain)
+            maybe = value.maybe & ~graph
+            return Data(value.kind, value.sources | bit, value.graph | graph, certain, maybe, value.storage)
         if isinstance(value, Union):
             return joined([self.marked(each, bit, site, graph) for each in value.values])
         if isinstance(value, Ref):
@@ -353,6 +355,7 @@ class Attributes:
     def set_item(self, frame: Frame, value: Value, ins: SetItem, index: Value, src: Value) -> None:
         """Write a subscript."""
         for each in alternatives(value):
+            overwrite(self.run, frame, ins.at, each, ins.text)
             if not isinstance(each, Ref):
                 continue
             held = self.run.heap[each]
@@ -425,7 +428,7 @@ class Attributes:
             return joined([self.any_element(frame, each, at, bit) for each in value.values])
         if not isinstance(value, Ref):
             data = run.data_of(value)
-            return Data(data.kind, data.sources | bit, data.graph, data.graph_certain)
+            return Data(data.kind, data.sources | bit, data.graph, data.graph_certain, data.maybe)
         held = run.heap[value]
         if held.container in {"range", "iterator", "zip", "dict"}:
             return self._element_of_iterator(frame, held, at, bit)

@@ -159,7 +159,7 @@ def _sum(
     if args:
         gather(run, args[0], CallSite(frame, at, text="sum"))
     data = run.data_of(args[0]) if args else NUMBER
-    return Data(ResultKind.UNKNOWN, data.sources, data.graph, data.graph_certain)
+    return Data(ResultKind.UNKNOWN, data.sources, data.graph, data.graph_certain, data.maybe)
 
 
 def _getattr(
@@ -298,7 +298,7 @@ def _largest(
     result: Value = NUMBER
     for place, each in enumerate(args):
         data = run.data_of(each)
-        value = Data(data.kind, data.sources, data.graph, data.graph_certain)
+        value = Data(data.kind, data.sources, data.graph, data.graph_certain, data.maybe)
         result = value if not place else join(result, value)
     return result
 

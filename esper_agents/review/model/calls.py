@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.review.model import builtin_calls, effects
+from esper_agents.review.model import builtin_calls, effects, saved_tensors
 from esper_agents.review.model.builtin_calls import FACTORY
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, Frame, GradMode
@@ -288,8 +288,10 @@ class Calls:
                 forget(run, each)
             graph = (inputs.graph | own) if is_recorded else 0
             if held.kind is ResultKind.MODULE and held.cls is None:
-                return Data(ResultKind.TENSOR, inputs.sources | event.bit, graph)
-            graph = graph if held.cls is not None else own
+                made = Data(ResultKind.TENSOR, inputs.sources | event.bit, graph, maybe=graph & inputs.maybe)
+                return saved_tensors.applied(run, held, site, made)
+            # A frozen model adds nothing to the graph of its inputs, and passes it on.
+            graph = graph if held.cls is not None or not is_trained else own
             return run.opaque(site.frame, site.at, f"{site.text}()", sources=inputs.sources | event.bit, graph=graph)
         run.depth += 1
         try:

@@ -27,12 +27,13 @@ _CONTAINER_KINDS = frozenset({"list", "set", "dict"})
 
 def inputs_of(run: Interpreter, site: CallSite) -> Data:
     """Return the sources and graphs of all arguments."""
-    sources = graph = 0
+    sources = graph = surely = 0
     for each in site.values:
         data = run.data_of(each)
         sources |= data.sources
         graph |= data.graph
-    return Data(ResultKind.UNKNOWN, sources, graph)
+        surely |= data.surely
+    return Data(ResultKind.UNKNOWN, sources, graph, maybe=graph & ~surely)
 
 
 def hold_children(run: Interpreter, made: Ref, args: Sequence[Value]) -> None:
@@ -85,7 +86,8 @@ def call_method(run: Interpreter, method: BoundMethod, site: CallSite) -> Value:
         inputs = inputs_of(run, site)
         recorded = (data.graph | inputs.graph) if run.grad is not GradMode.OFF else 0
         kept = recorded if data.kind is not ResultKind.NUMBER else 0
-        return Data(data.kind, data.sources | inputs.sources, kept)
+        surely = data.surely | inputs.surely
+        return Data(data.kind, data.sources | inputs.sources, kept, maybe=kept & ~surely)
     result = library_result(run, name, facts, site.given([receiver, *site.args], site.keywords), is_method=True)
     if -1 in facts.writes:
         run.written(site, receiver, result)

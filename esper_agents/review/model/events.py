@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     MOVE = "move"
     LOSS = "loss"
     EFFECT = "effect"
+    # A tensor is written in place that autograd keeps for the next backward.
+    OVERWRITE = "overwrite"
     PARAMETER = "parameter"
     # A module becomes an attribute of another object, outside of constructors.
     SET_MODULE = "set module"
@@ -148,6 +150,8 @@ class ModelEvent:
         inputs: Sources of the arguments.
         sources, graph: Of the value stored, fetched or sent backward.
         graph_certain: Whether the graph is there on all joined paths.
+        maybe: Events of the graph that are not in it on all joined paths.
+        retains: Whether a backward may keep the graph for another one.
         may_be_reset: Whether a branch may have set back the sum that a value is added to.
         name: Method or effect.
         text: The expression, for messages.
@@ -170,6 +174,8 @@ class ModelEvent:
     sources: int = 0
     graph: int = 0
     graph_certain: bool = True
+    maybe: int = 0
+    retains: bool = False
     may_be_reset: bool = False
     name: str = ""
     text: str = ""

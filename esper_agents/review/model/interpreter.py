@@ -62,6 +62,9 @@ class Interpreter:
         self.visited: set[ir.Code] = set()
         self.closures: dict[int, NameScope] = {}
         self.watch: LineWatch | None = None
+        # What operators keep for the next backward, by storage; numbers of storages and backwards so far.
+        self.saved: dict[str, Any] = {}
+        self.storages = self.backwards = 0
         self.attributes = Attributes(self)
         self.calls = Calls(self)
         self._dispatch = {
@@ -98,6 +101,11 @@ class Interpreter:
         vars(self).clear()
 
     # Events and objects
+
+    def new_storage(self) -> int:
+        """Return the number of a storage that nothing has yet."""
+        self.storages += 1
+        return self.storages
 
     def event(self, kind: EventKind, at: ir.SourcePosition, frame: Frame, **facts: Any) -> ModelEvent:
         """Log an event at a position of the running function."""
@@ -159,7 +167,10 @@ class Interpreter:
             for each in parts:
                 sources, graph = sources | each.sources, graph | each.graph
             certain = all(each.graph and each.graph_certain for each in parts)
-            return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
+            surely = graph
+            for each in parts:
+                surely &= each.surely
+            return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph, graph & ~surely)
         return Data(ResultKind.NUMBER)
 
     @staticmethod
@@ -176,7 +187,7 @@ class Interpreter:
         parts += [
             each for key, each in held.fields.items() if key[0] == "[" or (held.cls is not None and key[0] != "#")
         ]
-        sources, graph = held.sources, held.graph
+        sources, graph, surely = held.sources, held.graph, held.graph
         for part in (each for one in parts for each in alternatives(one)):
             is_container = isinstance(part, Ref) and self.is_container(self.heap[part])
             data = (
@@ -185,7 +196,8 @@ class Interpreter:
                 else self.data_of(part)
             )
             sources, graph = sources | data.sources, graph | data.graph
-        return Data(ResultKind.UNKNOWN, sources, graph)
+            surely |= data.surely
+        return Data(ResultKind.UNKNOWN, sources, graph, maybe=graph & ~surely)
 
     # Blocks
 

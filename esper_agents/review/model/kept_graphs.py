@@ -41,8 +41,11 @@ def kept_graphs(index: ProjectIndex) -> list[KeptGraph]:
 def _find(index: ProjectIndex) -> Iterator[KeptGraph]:
     seen: set[tuple[str, object]] = set()
     for run in runs(index):
-        for store in run.of_kind(EventKind.STORE):
-            if (store.path, store.at) in seen or not store.graph_certain or run.used_backward & store.bit:
+        stores = list(run.of_kind(EventKind.STORE))
+        # What a later round sends backward is no value that is only kept, in whichever round it is stored.
+        used = {(store.path, store.at) for store in stores if run.used_backward & store.bit}
+        for store in stores:
+            if (store.path, store.at) in seen | used or not store.graph_certain:
                 continue
             for loop, number in run.turns(store):
                 if store.may_be_reset and _steps_at_times(run, loop):

@@ -132,6 +132,7 @@ class CallFacts:
         shape: Shape rule of the operator table (`same`, `broadcast`, `reduce`, `matmul`, `cat`, ...); empty is unknown.
         effects: Named effects.
         writes: Arguments that are written in place, by position; -1 is the receiver.
+        alias: Whether the result shares memory with the first tensor: `always`, `sometimes`; empty is never.
         holds: Arguments whose values the result holds (children of `Sequential`, dataset of a loader), by name or
             position as text; the interpreter makes them readable fields of the result.
         mode: Mode of a constructed module.
@@ -150,6 +151,7 @@ class CallFacts:
     shape: str = ""
     effects: frozenset[Effect] = frozenset()
     writes: tuple[int, ...] = ()
+    alias: str = ""
     holds: tuple[str, ...] = ()
     mode: InitialMode = InitialMode.UNKNOWN
     acts_by_mode: bool | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from esper_agents.review.model import saved_tensors
 from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
@@ -43,6 +45,8 @@ _EVENTS = {
 _OWNING = frozenset({Effect.STEP, Effect.CLEAR_GRADIENTS})
 # Say how a result is made, and are no part of it.
 _SETTINGS = frozenset({"device", "dtype"})
+# `backward(loss, gradient, retain_graph)`.
+_OPTIONS_OF_BACKWARD = 3
 _DATA = frozenset({ResultKind.TENSOR, ResultKind.ARRAY, ResultKind.UNKNOWN})
 _MODES = {InitialMode.TRAINING: INITIAL_TRAINING, InitialMode.EVALUATION: INITIAL_EVALUATION}
 
@@ -54,12 +58,12 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
     args = site.args
     plain = [each for name, each in site.keywords.items() if name not in _SETTINGS]
     members = [run.data_of(each) for each in (*args, *plain)]
-    sources = graph = 0
+    sources = graph = surely = 0
     certain = False
     for data in members:
-        sources, graph = sources | data.sources, graph | data.graph
+        sources, graph, surely = sources | data.sources, graph | data.graph, surely | data.surely
         certain = certain or bool(data.graph and data.graph_certain)
-    inputs = Data(ResultKind.UNKNOWN, sources, graph, certain or not graph)
+    inputs = Data(ResultKind.UNKNOWN, sources, graph, certain or not graph, graph & ~surely)
     if Effect.APPLY in facts.effects and len(args) > 1:
         return mapped(run, site.frame, args[1], args[2:] or args[:1], site.at)
     run_closures(run, site)
@@ -70,8 +74,9 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
         return run.calls.forward(args[0], site.given(args[1:], site.keywords))
     effect_events(run, name, facts, site, inputs)
     if Effect.LOSS in facts.effects:
-        inputs = Data(inputs.kind, inputs.sources | run.events[-1].bit, inputs.graph, inputs.graph_certain)
-    return _result(run, name, facts, inputs, site, is_method=is_method)
+        inputs = replace(inputs, sources=inputs.sources | run.events[-1].bit)
+    result = _result(run, name, facts, inputs, site, is_method=is_method)
+    return saved_tensors.called(run, name, facts, site, result, is_method=is_method)
 
 
 def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite, inputs: Data) -> None:
@@ -84,6 +89,7 @@ def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite,
             # `scaler.backward(loss)`: the receiver is no loss.
             subject = args[1]
         data = run.data_of(subject) if args else inputs
+        run.backwards += effect in {Effect.BACKWARD, Effect.GRADIENT}
         run.event(
             kind,
             site.at,
@@ -93,10 +99,19 @@ def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite,
             sources=data.sources,
             graph=data.graph,
             graph_certain=data.graph_certain,
+            maybe=data.maybe,
+            retains=effect is Effect.BACKWARD and retains_graph(site),
             owners=owners_of(run.heap, subject) if effect in _OWNING and isinstance(subject, Ref) else frozenset(),
             name=name if kind is not EventKind.EFFECT else effect.value,
             text=site.text,
         )
+
+
+def retains_graph(site: CallSite) -> bool:
+    """Return whether a backward may keep the graph for another one."""
+    is_plain = site.rest is None and len(site.args) < _OPTIONS_OF_BACKWARD
+    options = {"retain_graph", "create_graph"}
+    return not is_plain or any(site.keywords.get(each) not in {None, constant(False), NONE} for each in options)
 
 
 def _result(run: Interpreter, name: str, facts: CallFacts, inputs: Data, site: CallSite, *, is_method: bool) -> Value:
@@ -132,6 +147,9 @@ def grad_inside(effect: GradEffect | None, argument: Value | None, before: GradM
         if isinstance(argument, Constant):
             return GradMode.ON if argument.value else GradMode.OFF
         return GradMode.UNKNOWN
+    if argument is not None and argument != constant(value=True):
+        # `inference_mode(False)` leaves gradients as they are.
+        return before if argument == constant(value=False) else GradMode.UNKNOWN
     return GradMode.ON if effect is GradEffect.ON else GradMode.OFF
 
 
@@ -144,10 +162,17 @@ def _data(run: Interpreter, facts: CallFacts, inputs: Data, site: CallSite, name
         made = run.opaque(site.frame, site.at, f"{site.text}()", sources=sources, graph=graph)
         run.heap[made].library = name
         return made
-    if facts.graph is GraphEffect.LEAF:
+    if facts.graph is GraphEffect.LEAF or (not graph and _asks_for_gradients(facts, site)):
         event = run.event(EventKind.PARAMETER, site.at, site.frame)
         sources, graph = sources | event.bit, event.bit
-    return Data(facts.result, sources, graph, inputs.graph_certain)
+    return Data(facts.result, sources, graph, inputs.graph_certain, inputs.maybe & graph)
+
+
+def _asks_for_gradients(facts: CallFacts, site: CallSite) -> bool:
+    """Return whether a call may make its result ask for gradients: `torch.tensor(0.5, requires_grad=True)`."""
+    is_switch = Effect.UNFREEZE in facts.effects
+    asked = site.keywords.get("requires_grad", site.args[1] if is_switch and len(site.args) > 1 else None)
+    return is_switch if asked is None else asked != constant(value=False)
 
 
 def _object(run: Interpreter, name: str, facts: CallFacts, site: CallSite, *, is_method: bool) -> Value:
@@ -187,6 +212,7 @@ def _fill_module(run: Interpreter, ref: Ref, facts: CallFacts, site: CallSite, *
 
     made = run.heap[ref]
     made.fields[MODE] = _MODES.get(facts.mode, UNKNOWN_MODE)
+    saved_tensors.note_inplace(made, site)
     if "dropout" in site.keywords and facts.acts_by_mode is None:
         made.fields[ACTS] = site.keywords["dropout"] not in {constant(0), constant(0.0)}
     modules = [each for each in site.args if _holds_module(run, each)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+from esper_agents.review.model import saved_tensors
 from esper_agents.review.model.call_site import CallSite
 from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.heap import ELEMENTS, ITEMS
@@ -118,13 +119,14 @@ def _unary(interpreter: Interpreter, ins: Op, operands: Sequence[Value]) -> Valu
 def _computed(interpreter: Interpreter, operands: Sequence[Value]) -> Data:
     """Return the result of arithmetic: a tensor if one operand is, with the graphs of all."""
     kinds = set()
-    sources = graph = 0
+    sources = graph = surely = 0
     certain = True
     for operand in operands:
         data = interpreter.data_of(operand)
         kinds.add(data.kind)
         sources |= data.sources
         graph |= data.graph
+        surely |= data.surely
     # One operand whose graph is certain is enough.
     with_graph = [interpreter.data_of(each) for each in operands]
     if graph:
@@ -138,7 +140,7 @@ def _computed(interpreter: Interpreter, operands: Sequence[Value]) -> Data:
     )
     if interpreter.grad is GradMode.OFF:
         graph = 0
-    return Data(kind, sources, graph, certain)
+    return Data(kind, sources, graph, certain, graph & ~surely)
 
 
 def _arithmetic(interpreter: Interpreter, frame: Frame, ins: Op, operands: Sequence[Value]) -> Value:
@@ -150,7 +152,7 @@ def _arithmetic(interpreter: Interpreter, frame: Frame, ins: Op, operands: Seque
             interpreter.attributes.extend(left, right, CallSite(frame, ins.at))
             return left
         return interpreter.attributes.concatenated(frame, left, right, ins.at)
-    return _computed(interpreter, operands)
+    return saved_tensors.computed(interpreter, frame, ins, operands, _computed(interpreter, operands))
 
 
 def _folded(name: str, left: Constant, right: Constant) -> Constant | None:
@@ -220,7 +222,8 @@ def subscripted(interpreter: Interpreter, frame: Frame, value: Value, index: Val
     if not isinstance(value, Ref):
         data = interpreter.data_of(value)
         graph = 0 if interpreter.grad is GradMode.OFF and data.kind is ResultKind.TENSOR else data.graph
-        return Data(data.kind if data.kind is ResultKind.TENSOR else ResultKind.UNKNOWN, data.sources, graph)
+        kind = data.kind if data.kind is ResultKind.TENSOR else ResultKind.UNKNOWN
+        return Data(kind, data.sources, graph, maybe=data.maybe & graph)
     held = interpreter.heap[value]
     item = _known_item(interpreter, frame, held, index, at)
     if item is not None:
@@ -290,4 +293,4 @@ def unpacked(run: Interpreter, frame: Frame, value: Value, count: int, star: int
             parts.append(held.fields[key])
         return parts
     data = run.data_of(value)
-    return [Data(data.kind, data.sources, data.graph, data.graph_certain)] * count
+    return [Data(data.kind, data.sources, data.graph, data.graph_certain, data.maybe)] * count

@@ -265,6 +265,7 @@ def operator_facts(name: str) -> CallFacts | None:
         shape=found.shape,
         effects=frozenset(effects),
         writes=writes,
+        alias=found.alias,
         parameters=tuple(places[offset:]),
         source=f"torch {torch_version()}",
     )

@@ -35,7 +35,8 @@ def _reaching(index: ProjectIndex) -> set[int]:
     hooks: set[int] = set()
     for file in index.files.values():
         for function in file.functions:
-            if function.name.endswith("_step") and function.owner is not None and function.owner.bases:
+            is_hook = function.name.endswith("_step") or (function.name == "forward" and _writes_in_place(function))
+            if is_hook and function.owner is not None and function.owner.bases:
                 hooks.add(id(function.node))
             for name in _names(function):
                 by_name.setdefault(name, []).append(function)
@@ -143,6 +144,14 @@ def _repeats(function: Function) -> bool:
     around = (function, *owner.methods.values()) if owner is not None else (function,)
     calls = (call for each in around for call in each.calls)
     return function.is_module or any(call.block.loop is not None or call.tail in _REPEATING for call in calls)
+
+
+def _writes_in_place(function: Function) -> bool:
+    """Return whether a function may write tensors in place that a backward needs."""
+    written = (each for assignments in function.assignments.values() for each in assignments)
+    if any(each.is_augmented or each.target.endswith("[]") for each in written):
+        return True
+    return any(call.tail.endswith("_") and not call.tail.startswith("_") for call in function.calls)
 
 
 def _names(function: Function) -> set[str]:

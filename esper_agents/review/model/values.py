@@ -29,12 +29,21 @@ class Data:
         sources: Events that it was computed from, as a bit set.
         graph: Events through which it holds an autograd graph, as a bit set; 0 is no graph.
         graph_certain: Whether the graph is there on all joined paths.
+        maybe: Events of the graph that are not in it on all joined paths, as a bit set.
+        storage: Number of its storage, which views share; 0 if it is not known.
     """
 
     kind: ResultKind = ResultKind.UNKNOWN
     sources: int = 0
     graph: int = 0
     graph_certain: bool = True
+    maybe: int = 0
+    storage: int = 0
+
+    @property
+    def surely(self) -> int:
+        """Events of the graph that are in it on all joined paths, as a bit set."""
+        return self.graph & ~self.maybe
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +200,6 @@ def join_data(first: Data, second: Data) -> Data:
     """Return the data that covers both: sources of either, a certain graph only if both have one."""
     kind = first.kind if first.kind is second.kind else ResultKind.UNKNOWN
     certain = first.graph_certain and second.graph_certain and bool(first.graph) == bool(second.graph)
-    return Data(kind, first.sources | second.sources, first.graph | second.graph, certain)
+    graph = first.graph | second.graph
+    storage = first.storage if first.storage == second.storage else 0
+    return Data(kind, first.sources | second.sources, graph, certain, graph & ~(first.surely & second.surely), storage)

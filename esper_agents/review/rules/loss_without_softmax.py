@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
@@ -11,7 +12,6 @@ from esper_agents.review.endings import activation_of, last_operation
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
@@ -19,10 +19,16 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 _LOGARITHMS = "logarithms of probabilities"
-_EXPECTED = {"nll_loss": _LOGARITHMS, "kl_div": _LOGARITHMS, "binary_cross_entropy": "probabilities"}
+_EXPECTED = {
+    "nll_loss": _LOGARITHMS,
+    "kl_div": _LOGARITHMS,
+    "binary_cross_entropy": "probabilities",
+    "log target": f"{_LOGARITHMS}, as `log_target=True` says",
+}
 _REMEDIES = {
     "nll_loss": "use `F.cross_entropy`, or apply `F.log_softmax` first",
     "kl_div": "apply `F.log_softmax` to the first argument",
+    "log target": "omit `log_target`, or apply `F.log_softmax` to the target",
     "binary_cross_entropy": "use `F.binary_cross_entropy_with_logits`",
 }
 _LOGS = frozenset({Activation.LOG_SOFTMAX, Activation.LOG_SIGMOID})
@@ -97,14 +103,24 @@ class LossWithoutSoftmax(Rule):
             found = last_operation(scores, call.function, call.line, index)
             if found is not None and found.activation is Activation.SCORES:
                 yield self._found(call, f"`{loss}` is given raw scores", found, loss)
-            elif loss == "kl_div" and _is_unlike_softmax(found) and not _says_log_target(call, made):
-                yield from self._target(call, index)
+            elif loss == "kl_div" and _is_unlike_softmax(found):
+                if not _says_log_target(call, made):
+                    yield from self._target(call, index)
+                elif _takes_log_target(call, made):
+                    yield from self._plain_target(call, index)
 
     def _target(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         target = call.argument(1, "target")
         found = activation_of(target, call.function, call.line, index) if target is not None else None
         if found is not None and found.activation in _LOGS:
             yield self._found(call, f"the target of `kl_div` is the result of a `{found.activation}`", found, "")
+
+    def _plain_target(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
+        """Yield a divergence that was made for logarithms and is given probabilities as its target."""
+        target = call.argument(1, "target")
+        found = activation_of(target, call.function, call.line, index) if target is not None else None
+        if found is not None and found.activation is Activation.SOFTMAX:
+            yield self._found(call, "the target of `kl_div` is the result of a `softmax`", found, "log target")
 
     def _found(self, call: Call, what: str, found: Activated, loss: str) -> RuleMatch:
         here = found.function is call.function
@@ -128,3 +144,9 @@ def _says_log_target(call: Call, made: ast.Call) -> bool:
     """Return whether a call or the construction of its module may say what its target is."""
     keywords = [each.arg for each in (*call.node.keywords, *made.keywords)]
     return None in keywords or "log_target" in keywords or len(call.node.args) > _OPTIONS_OF_DIVERGENCE
+
+
+def _takes_log_target(call: Call, made: ast.Call) -> bool:
+    """Return whether a call or the construction of its module says that the target holds logarithms."""
+    given = [each.value for each in (*call.node.keywords, *made.keywords) if each.arg == "log_target"]
+    return bool(given) and all(isinstance(each, ast.Constant) and each.value is True for each in given)

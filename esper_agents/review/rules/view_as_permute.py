@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from esper_agents.review.names import dotted
 from esper_agents.review.rule import SEEN, Rule
 from esper_agents.review.shapes import shapes_of
 from esper_agents.review.shapes.facts import GIVEN, Number, Tensor, shown
-from esper_agents.review.shapes.sizes import Symbol
+from esper_agents.review.shapes.sizes import Symbol, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,7 @@ class ViewAsPermute(Rule):
                 base = base if isinstance(base, Tensor) else GIVEN
                 is_turned = _is_turned(base.dims, sizes or ())
                 is_turned = is_turned or _is_in_other_order(shapes.sizes_named(node, call), names)
+                is_turned = is_turned or _is_moved(base.dims, sizes or (), _read_from_shapes(call))
                 if is_turned and not _is_shifted(call):
                     yield self._found(call, base)
 
@@ -113,6 +115,49 @@ def _is_turned(dims: tuple[Dim, ...], sizes: tuple[Dim, ...]) -> bool:
     if len(set(order)) == len(order) > 1 and order != sorted(order):
         return True
     return any(_leaves_out(dims, sizes, *pair) for pair in pairwise(_meetings(dims, sizes)))
+
+
+def _read_from_shapes(call: Call) -> list[bool]:
+    """Return which sizes of a call are names that were unpacked from a shape: `b, c, h, w = x.shape`."""
+    found = []
+    for node in call.node.args[1:] if call.name == "torch.reshape" else call.node.args:
+        for each in node.elts if isinstance(node, ast.Tuple | ast.List) else [node]:
+            made = call.function.last_assignment(each.id, call.line) if isinstance(each, ast.Name) else None
+            found.append(made is not None and made.is_unpacked and dotted(made.value).endswith((".shape", ".size()")))
+    return found
+
+
+def _is_moved(dims: tuple[Dim, ...], sizes: tuple[Dim, ...], are_read: list[bool]) -> bool:
+    """Return whether a dimension is asked for behind more, or fewer, elements than it lies in memory.
+
+    `(b, n, d)` as `(b, heads, n, d / heads)`: before `n` there are `b` parts in memory, and `b * heads` are asked for.
+    Both begin with the same size: a view of other sizes throughout may undo another one.
+    """
+    if not dims or not sizes or dims[0] is None or dims[0] != sizes[0]:
+        return False
+    for place, size in enumerate(sizes):
+        is_name = isinstance(size, Symbol) and size.factor == 1 and len(size.names) == 1
+        is_number = isinstance(size, int) and size > 1 and place < len(are_read) and are_read[place]
+        if not (is_name or is_number) or dims.count(size) != 1 or sizes.count(size) != 1:
+            continue
+        own = dims.index(size)
+        one, two = _product(dims[:own]), _product(sizes[:place])
+        if one is None or two is None or dims[own + 1 :] == sizes[place + 1 :]:
+            continue
+        more, fewer = Counter(two.names) - Counter(one.names), Counter(one.names) - Counter(two.names)
+        has_more = bool(more) or two.factor > one.factor
+        has_fewer = bool(fewer) or one.factor > two.factor
+        if has_more != has_fewer:
+            return True
+    return False
+
+
+def _product(sizes: tuple[Dim, ...]) -> Symbol | None:
+    """Return the product of sizes; None if one is unknown, or stands for the rest."""
+    found: Dim = 1
+    for size in sizes:
+        found = times(found, size) if size != -1 else None
+    return found if found is None or isinstance(found, Symbol) else Symbol(found, ())
 
 
 def _is_shifted(call: Call) -> bool:
