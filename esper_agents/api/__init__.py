@@ -136,15 +136,15 @@ if TYPE_CHECKING:
     from esper_agents.api.pull_requests import review_pull_request as review_pull_request
     from esper_agents.api.review import LineReview as LineReview
     from esper_agents.api.review import ReviewOptions as ReviewOptions
-    from esper_agents.api.review import RuleDescription as RuleDescription
     from esper_agents.api.review import fix_files as fix_files
     from esper_agents.api.review import fixes_as_patch as fixes_as_patch
-    from esper_agents.api.review import lint_rules as lint_rules
     from esper_agents.api.review import review_as_sarif as review_as_sarif
     from esper_agents.api.review import review_files as review_files
     from esper_agents.api.review import review_line as review_line
-    from esper_agents.api.review import rule_page as rule_page
     from esper_agents.api.review import write_baseline as write_baseline
+    from esper_agents.api.rules import RuleDescription as RuleDescription
+    from esper_agents.api.rules import lint_rules as lint_rules
+    from esper_agents.api.rules import rule_page as rule_page
     from esper_agents.api.session import Session as Session
     from esper_agents.api.session import SessionResult as SessionResult
     from esper_agents.api.stack_traces import ExplainedCommand as ExplainedCommand
@@ -478,15 +478,17 @@ _NAMES = {
     "esper_agents.api.review": (
         "LineReview",
         "ReviewOptions",
-        "RuleDescription",
         "fix_files",
         "fixes_as_patch",
-        "lint_rules",
         "review_as_sarif",
         "review_files",
         "review_line",
-        "rule_page",
         "write_baseline",
+    ),
+    "esper_agents.api.rules": (
+        "RuleDescription",
+        "lint_rules",
+        "rule_page",
     ),
     "esper_agents.api.session": (
         "Session",

@@ -247,7 +247,7 @@ def _refuse_used(kind: ExtensionKind, name: str, home: _Home) -> None:
     used: set[str] = set()
     match kind:
         case ExtensionKind.RULE:
-            from esper_agents.api.review import lint_rules
+            from esper_agents.api.rules import lint_rules
 
             used = {rule.name for rule in lint_rules()}
         case ExtensionKind.TOOL:
@@ -271,7 +271,7 @@ def _refuse_used(kind: ExtensionKind, name: str, home: _Home) -> None:
 
 def _free_code(category: Category, *, is_own: bool) -> str:
     """Return an unused code of a category: the next one here, the last one in other packages."""
-    from esper_agents.api.review import lint_rules
+    from esper_agents.api.rules import lint_rules
 
     codes = [found for rule in lint_rules() if (found := _CODE.fullmatch(rule.code))]
     used = {int(found[2]) for found in codes if found[1] == _HUNDREDS[category]}

@@ -1,4 +1,4 @@
-"""Lint reviews of paths and changes, rules and their pages, baseline files and fixes; no database."""
+"""Lint reviews of paths and changes, baseline files and fixes; no database."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.api.rules import ALL_RULES, RuleDescription, lint_rules, rule_page
 from esper_agents.api.service import Service
 from esper_agents.errors import InputFileError, UsageError
 from esper_agents.extras import Extra, is_installed
@@ -15,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-    from esper_agents.domain.finding import Category, Diagnostic, Severity
+    from esper_agents.domain.finding import Category, Diagnostic
     from esper_agents.review.changes import DiffReview
     from esper_agents.review.fixes import Patch
     from esper_agents.review.model.explanation import LineFacts
     from esper_agents.review.outcome import ReviewOutcome
     from esper_agents.review.report import Progress, ReviewReport, SuppressedDiagnostic
-    from esper_agents.review.rule import Rule
 
-ALL_RULES = "all"
 _CONTEXT_LINES = 3
 
 
@@ -84,31 +83,6 @@ class ReviewOptions:
         # A source of the newer of two commits need not be in the work tree.
         paths = [_nearest(path) for path in self.paths] if ".." in self.revision else list(self.paths)
         return Path(find_project([self.project] if self.project else paths, Path.cwd()).root)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleDescription:
-    """One lint rule.
-
-    Attributes:
-        code: Code, such as `ESP305`.
-        name: Name of the pattern, such as `item-in-training-loop`.
-        severity: Severity of its diagnostics.
-        category: Part of the review checklist.
-        is_fixable: Whether some of its diagnostics can be fixed automatically.
-        summary: First paragraph of its page, on one line.
-        bad: Source that the rule reports, by path.
-        good: The same source without the problem, by path.
-    """
-
-    code: str
-    name: str
-    severity: Severity
-    category: Category
-    is_fixable: bool
-    summary: str
-    bad: Mapping[str, str]
-    good: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,45 +196,6 @@ def write_baseline(options: ReviewOptions, file: Path) -> ReviewReport:
     return report
 
 
-def lint_rules(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> tuple[RuleDescription, ...]:
-    """Return the lint rules, by code; for its code or name, also a diagnostic of the measurements, such as LAB401.
-
-    Args:
-        code: Code or name of one rule, or `all`, which means the lint rules.
-        extra: Modules with additional rules.
-
-    Raises:
-        NotFoundError: There is no such rule.
-    """
-    from esper_agents.review.pages import explained
-    from esper_agents.torchlab.measurement_codes import find_measurement_rule
-
-    if measured := find_measurement_rule(code):
-        about = (measured.code, measured.name, measured.severity, measured.category)
-        return (RuleDescription(*about, is_fixable=False, summary=measured.meaning, bad={}, good={}),)
-    return tuple(_described(rule) for rule in explained(code, extra))
-
-
-def rule_page(code: str = ALL_RULES, *, extra: Sequence[ModuleType] = ()) -> str:
-    """Return the page of a rule as Markdown, or those of all rules for `all`; see `lint_rules` for the arguments.
-
-    The pages of all rules end with those of the measurements' diagnostics.
-
-    Raises:
-        NotFoundError: There is no such rule.
-    """
-    from esper_agents.review.pages import explain
-    from esper_agents.torchlab.measurement_codes import MEASUREMENT_RULES, find_measurement_rule, measurement_page
-
-    if measured := find_measurement_rule(code):
-        return measurement_page(measured)
-    page = explain(code, extra)
-    if code != ALL_RULES:
-        return page
-    own = "\n".join(measurement_page(each).replace("# ", "### ") for each in MEASUREMENT_RULES)
-    return f"{page}\n## Diagnostics of measurements\n\n{own}"
-
-
 def review_as_sarif(
     outcome: ReviewOutcome, *, extra: Sequence[ModuleType] = (), options: ReviewOptions | None = None
 ) -> dict[str, object]:
@@ -371,22 +306,6 @@ def _lines_around(file: Path, line: int) -> dict[int, str]:
         raise UsageError(f"{str(file.name)!r} has no line {line}", remedy=f"name a line from 1 to {len(lines)}")
     first = max(1, line - _CONTEXT_LINES)
     return dict(enumerate(lines[first - 1 : line + _CONTEXT_LINES], first))
-
-
-def _described(rule: Rule) -> RuleDescription:
-    from esper_agents.review.pages import summary_of
-    from esper_agents.review.rule import example_files
-
-    return RuleDescription(
-        code=rule.code,
-        name=rule.name,
-        severity=rule.severity,
-        category=rule.category,
-        is_fixable=rule.is_fixable,
-        summary=summary_of(rule),
-        bad=example_files(rule.bad),
-        good=example_files(rule.good),
-    )
 
 
 def _report(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> ReviewReport:

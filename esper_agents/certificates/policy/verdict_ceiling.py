@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from esper_agents.certificates.policy.conditions import ConditionMatch, Facts, match_condition
+from esper_agents.certificates.policy.condition_matching import match_condition
+from esper_agents.certificates.policy.conditions import ConditionMatch, Facts
 from esper_agents.certificates.policy.policy_file import Policy, PolicyRule, load_policy, policy_text
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.finding import UNCONFIRMED
