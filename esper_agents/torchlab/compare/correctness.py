@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.compare.measure import Referee
+from esper_agents.torchlab.compare.measure import Referee, started
 from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.target import TargetSpec
@@ -233,7 +233,7 @@ class Correctness:
         self._last_step = ""
         side = self._arms[arm]
         label = ("baseline", "candidate")[arm]
-        with self._lab.worker(root=side.root, device=side.target.device, label=label) as worker:
+        with started(self._lab, side, label) as worker:
             worker.load(side.target)
             return worker.ask(job, request, files=files, silence_s=silence_s, tell=self._step)
 
