@@ -28,6 +28,9 @@ CHEATS = {
     "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
+    "affinity_changed": ("global-state", "all calls"),
+    "collector_off": ("global-state", "all calls"),
+    "patches_the_measuring_code": ("patched", "all calls"),
 }
 HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_cached_mask", "honest_channels_last_inside"]
 TRAINED = {"gradient_wrong"}

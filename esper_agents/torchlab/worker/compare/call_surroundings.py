@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from contextlib import suppress
 
 # Names of glibc's parameters: memory that is given back to the kernel costs page faults in the next batch.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _KEPT_BYTES, _LARGEST = -1, -3, 1 << 30, 32 << 20
+# The collector stays on, or a target that switches it off would change nothing.
+_NEVER = 1 << 30
 
 
-def keep_memory() -> None:
-    """Have freed memory kept by this process instead of given back to the kernel, if its C library can."""
+def settle() -> None:
+    """Have freed memory kept by this process, if its C library can, and no garbage collected in a call."""
+    gc.set_threshold(_NEVER)
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         library.mallopt(_MMAP_THRESHOLD, _LARGEST)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Run a block without the garbage collector, and start it again."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

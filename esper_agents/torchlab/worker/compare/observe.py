@@ -11,7 +11,7 @@ from ..results import described
 from ..target import module_state
 from . import background_work as aftermath
 from . import process_fingerprint as fingerprint
-from .call_surroundings import keep_memory
+from .call_surroundings import settle
 from .observations import planned_steps
 from .patched_functions import is_by_user, replaced_of_ours
 from .plan_step import ObservedProcess
@@ -41,7 +41,7 @@ def observe(
     Returns:
         A summary, and the descriptor of the observation's bundle.
     """
-    keep_memory()
+    settle()
     plan = read_and_close(request["files"])
     stage = Stage(target, plan, is_wide=request.get("precision") == "float64", jitter_seed=request.get("jitter"))
     steps = list(enumerate(planned_steps(plan)))

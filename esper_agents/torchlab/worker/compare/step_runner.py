@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
 from .call_modes import called_in
-from .call_surroundings import without_collector
 from .float64_reference import Float64Mode, eagerly, widen
 from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
@@ -135,7 +135,8 @@ class Stage:
             yield
 
     def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
-        with called_in(step.mode, self.target.module), without_collector():
+        gc.collect(0)
+        with called_in(step.mode, self.target.module):
             return self.target.call(*args, **kwargs)
 
     def finish(self) -> ObservedEnd:

@@ -21,7 +21,7 @@ from ..target.input_spec import Inputs
 from ..target.pytrees import tensors_of
 from ..target.target import LoadedTarget, seed_all
 from . import background_work
-from .call_surroundings import keep_memory, without_collector
+from .call_surroundings import settle
 from .observe import observed_process
 from .patched_functions import watch
 from .plan_step import ObservedEnd
@@ -101,7 +101,7 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> Any:
 
 
 def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
-    keep_memory()
+    settle()
     arm = target.notes["arm"] = _Arm(target.call, request["train"])
     if arm.has_backward:
         arm.run = _with_backward(target, arm)
@@ -117,8 +117,7 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
         (inputs,) = drawn(target, 1, train=arm.has_backward)
         wait(target.device)
         made = perf_counter_ns()
-        with without_collector():
-            arm.run(*inputs.args, **inputs.kwargs)
+        arm.run(*inputs.args, **inputs.kwargs)
         wait(target.device)
         calls_ns.append(perf_counter_ns() - made)
         inputs_ns.append(made - begun)
@@ -178,30 +177,29 @@ def _prepare(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[s
 
 
 def _time(target: LoadedTarget, arm: _Arm) -> TimedBatch:
-    with without_collector():
-        # The first call after a pause has cold caches: some microseconds, which would move every ratio towards 1.
-        background_work.seed(arm.seed)
-        for each in arm.lead_in:
+    # The first call after a pause has cold caches: some microseconds, which would move every ratio towards 1.
+    background_work.seed(arm.seed)
+    for each in arm.lead_in:
+        arm.outputs.append(arm.run(*each.args, **each.kwargs))
+        arm.gradients.append(_taken(target))
+    # A target that draws random numbers draws the same ones in both arms.
+    background_work.seed(arm.seed)
+    batch = arm.batch
+    wait(target.device)
+    begun = perf_counter_ns()
+    # Every output is kept: which of them are looked at is drawn when the batch is done.
+    if arm.has_backward:
+        for each in batch:
             arm.outputs.append(arm.run(*each.args, **each.kwargs))
+            # Accumulated gradients would make each call add to the previous ones.
             arm.gradients.append(_taken(target))
-        # A target that draws random numbers draws the same ones in both arms.
-        background_work.seed(arm.seed)
-        batch = arm.batch
-        wait(target.device)
-        begun = perf_counter_ns()
-        # Every output is kept: which of them are looked at is drawn when the batch is done.
-        if arm.has_backward:
-            for each in batch:
-                arm.outputs.append(arm.run(*each.args, **each.kwargs))
-                # Accumulated gradients would make each call add to the previous ones.
-                arm.gradients.append(_taken(target))
-        elif any(each.kwargs for each in batch):
-            arm.outputs += [arm.run(*each.args, **each.kwargs) for each in batch]
-        else:
-            call = arm.run
-            arm.outputs += [call(*args) for args in [each.args for each in batch]]
-        wait(target.device)
-        return TimedBatch(perf_counter_ns() - begun)
+    elif any(each.kwargs for each in batch):
+        arm.outputs += [arm.run(*each.args, **each.kwargs) for each in batch]
+    else:
+        call = arm.run
+        arm.outputs += [call(*args) for args in [each.args for each in batch]]
+    wait(target.device)
+    return TimedBatch(perf_counter_ns() - begun)
 
 
 def _kept(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str, Piece]:
