@@ -28,7 +28,6 @@ CHEATS = {
     "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
-    "affinity_changed": ("global-state", "all calls"),
     "collector_off": ("global-state", "all calls"),
     "patches_the_measuring_code": ("patched", "all calls"),
 }
@@ -81,6 +80,7 @@ TIMED = {
     "statistics_left_out_when_timed": "state",
     "torch_slowed_for_the_baseline": "patched",
     "baseline_given_other_code": "patched",
+    "affinity_changed": "global-state",
 }
 
 

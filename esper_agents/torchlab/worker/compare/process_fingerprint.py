@@ -165,7 +165,7 @@ def _surroundings() -> dict[str, Any]:
         "gc.enabled": gc.isenabled(),
         "gc.threshold": list(gc.get_threshold()),
         "gc.callbacks": [_described(callback) for callback in gc.callbacks],
-        "affinity": _processors() if _affinity is not None else "absent",
+        "affinity": _processors(),
         "signals": {_signal_name(each): _described(_getsignal(each)) for each in _SIGNALS if _is_handled(each)},
         "timer": list(signal.getitimer(signal.ITIMER_REAL)) != [0.0, 0.0],
     }
@@ -176,6 +176,8 @@ def _surroundings() -> dict[str, Any]:
 
 
 def _processors() -> str:
+    if _affinity is None:
+        return "absent"
     processors = _affinity(0)
     return "as given" if confine.has_processors(processors) else str(_sorted(processors))
 
