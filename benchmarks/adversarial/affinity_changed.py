@@ -1,4 +1,4 @@
-"""Moves itself to another processor."""
+"""Moves itself to one processor, which changes nothing in a process that was given that one."""
 
 import os
 
@@ -19,3 +19,4 @@ def candidate(x):
 
 
 EXPECTED = "wrong"
+NEEDS_TIMING = True

@@ -238,8 +238,8 @@ class Lab:
             WorkerError: The process did not start.
         """
         self._count += 1
-        scratch = self._scratch / f"worker-{self._count}"
-        scratch.mkdir()
+        # A number would tell the process how many came before it.
+        scratch = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
         # Processes of one arm share a compile cache; other arms and other measurements do not see it.
         cache = self._scratch / f"compiled-{self._measurement}-{label or self._count}"
         cache.mkdir(exist_ok=True)

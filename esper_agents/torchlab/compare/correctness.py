@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.compare.measure import Referee
+from esper_agents.torchlab.compare.measure import Referee, started
 from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.target import TargetSpec
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Maximum runs of the baseline on inputs one ulp away; ends earlier once the referee needs no more.
 _MOST_SHIFTED = 6
 _MOST_BUDGET_S = 10.0
-# A step of the candidate may take as long as this many runs of the baseline through all steps, and at least this long:
+# A step of the candidate may take as long as this many of the longest step of the baseline, and at least this long:
 # its first call may import and run a compiler.
 _MOST_RUNS, _LEAST_SILENCE_S = 25.0, 15.0
 
@@ -141,10 +141,9 @@ class Correctness:
         for number, (role, arm, more) in enumerate(_RUNS):
             tell(_WORDS[role], 0.1 + 0.2 * number)
             try:
-                begun = time.monotonic()
                 limit_s = self._longest_step_s(baseline_s) if arm == 1 else None
                 seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,), silence_s=limit_s))))
-                baseline_s = max(baseline_s, time.monotonic() - begun)
+                baseline_s = max(baseline_s, self._longest_s)
             except WorkerError as error:
                 if arm == 1:
                     first = self._last_step or "its first call"
@@ -245,17 +244,22 @@ class Correctness:
         files: tuple[int, ...] = (),
         silence_s: float | None = None,
     ) -> WorkerReply:
-        self._last_step = ""
+        self._last_step, self._longest_s = "", 0.0
         side = self._arms[arm]
         label = ("baseline", "candidate")[arm]
-        with self._lab.worker(root=side.root, device=side.target.device, label=label) as worker:
+        with started(self._lab, side, label) as worker:
             worker.load(side.target)
-            return worker.ask(
+            self._step_begun = time.monotonic()
+            reply = worker.ask(
                 job, request, files=files, timeout_s=self._limits.run_s, silence_s=silence_s, tell=self._step
             )
+            self._step(self._last_step, 1.0)
+            return reply
 
     def _step(self, what: str, _fraction: float) -> None:
-        self._last_step = what
+        now = time.monotonic()
+        self._longest_s = max(self._longest_s, now - self._step_begun)
+        self._last_step, self._step_begun = what, now
 
     def _hold(self, answer: WorkerReply) -> int:
         for file in answer.files:

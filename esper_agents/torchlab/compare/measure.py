@@ -190,7 +190,7 @@ def calibrate(
         WorkerError: An arm cannot be run.
     """
     timing = rules.timing
-    with _started(lab, baseline, "baseline", 0) as one, _started(lab, candidate, "candidate", 0) as other:
+    with started(lab, baseline, "baseline") as one, started(lab, candidate, "candidate") as other:
         tried, kinds = [], set()
         for arm, worker in ((baseline, one), (candidate, other)):
             kinds.add(worker.load(arm.target).kind)
@@ -311,7 +311,19 @@ def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance:
     return inputs_seed
 
 
-def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None = None) -> WorkerHandle:
+def started(lab: Lab, arm: Arm, label: str, chance: random.Random = _UNKNOWN) -> WorkerHandle:
+    """Start a process of an arm with the surroundings that a timed one has.
+
+    Args:
+        lab: The lab.
+        arm: The arm.
+        label: Its name in errors, `baseline` or `candidate`.
+        chance: Draws its processor and the shift of its memory.
+    """
+    return _started(lab, arm, label, chance.randrange(_MOST_PADDING), _processor(lab, chance))
+
+
+def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None) -> WorkerHandle:
     return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
 
 

@@ -28,6 +28,8 @@ CHEATS = {
     "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
+    "collector_off": ("global-state", "all calls"),
+    "patches_the_measuring_code": ("patched", "all calls"),
 }
 HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_cached_mask", "honest_channels_last_inside"]
 TRAINED = {"gradient_wrong"}
@@ -78,6 +80,7 @@ TIMED = {
     "statistics_left_out_when_timed": "state",
     "torch_slowed_for_the_baseline": "patched",
     "baseline_given_other_code": "patched",
+    "affinity_changed": "global-state",
 }
 
 
@@ -125,3 +128,27 @@ def candidate(x, w):
         assert [note.variant for note in seen.notes.notes if "gradients are None" in note.text] == [
             "leading dimension 0"
         ]
+
+
+def test_a_candidate_that_is_less_exact_in_a_format_nobody_asked_for_is_said_to_be(tmp_path):
+    (tmp_path / "pair.py").write_text(
+        """
+import torch
+
+def get_inputs():
+    return torch.randn(16384), torch.arange(16384) // 512
+
+def baseline(x, group):
+    return torch.stack([x[group == each].sum() for each in range(32)])
+
+def candidate(x, group):
+    return torch.zeros(32, dtype=x.dtype).index_add_(0, group, x)
+"""
+    )
+    arms = tuple(Arm(TargetSpec(f"pair.py:{which}"), tmp_path) for which in ("baseline", "candidate"))
+    is_all = {"allow": (), "is_thorough": True}
+    with Lab(tmp_path) as lab, Correctness(lab, arms, seed=0, train=False, **is_all) as correctness:
+        checks = correctness.checks(lambda _what, _fraction: None)
+        assert [str(check) for check in checks if not check.is_passed] == []
+        said = {each.what: each.why for each in correctness.notes.missing}
+    assert said["float16"].startswith("B is less exact: output: ")

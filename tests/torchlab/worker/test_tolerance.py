@@ -184,3 +184,44 @@ def test_float64_numbers_that_differ_by_a_millionth_of_a_millionth_are_equal():
 def test_a_stated_tolerance_allows_what_rounding_does_not(rtol, atol, is_passed):
     one = torch.full((64,), 0.5)
     assert fit(Runs(one, one + 1e-3, rtol=rtol, atol=atol)).is_passed is is_passed
+
+
+def test_a_fused_function_may_be_as_exact_as_functions_of_libraries_are():
+    x = -torch.rand(64, 512) * 3 - 2
+    by_hand = lambda x: 0.5 * x * (1 + torch.erf(x * 0.7071067811865476))  # noqa: E731 - two functions side by side
+    assert fit(runs(by_hand, torch.nn.functional.gelu, x, shifts=6)).is_passed
+    rough = lambda x: torch.nn.functional.gelu(x, approximate="tanh")  # noqa: E731 - as above
+    assert not fit(runs(by_hand, rough, x, shifts=6)).is_passed
+
+
+def one_by_one(x):
+    return x.new_zeros(1).index_add_(0, torch.zeros(len(x), dtype=torch.long), x)
+
+
+@pytest.mark.parametrize("number", [-1.5256, 0.1, 3.3e-5])
+def test_alike_terms_may_be_added_one_by_one(number):
+    x = torch.full((4096,), number)
+    found = runs(lambda x: x.sum(0, keepdim=True), one_by_one, x, shifts=6)
+    assert fit(found).is_passed
+    assert not fit(runs(lambda x: x.sum(0, keepdim=True), lambda x: one_by_one(x[:-1]), x, shifts=6)).is_passed
+
+
+@pytest.mark.parametrize("short", [torch.bfloat16, torch.float16])
+def test_terms_that_are_added_in_a_short_format_do_not_pass(short):
+    x = torch.randn(4096, 16)
+    in_short = lambda x: sum(x.to(short).unbind(0)).float()  # noqa: E731 - as short as what it is passed with
+    assert not fit(runs(lambda x: x.sum(0), in_short, x, shifts=6)).is_passed
+    assert fit(runs(lambda x: x.sum(0), lambda x: sum(x.unbind(0)), x, shifts=6)).is_passed
+
+
+def test_which_of_nan_and_infinity_comes_of_infinite_inputs_is_no_fault_but_is_said():
+    one, other = torch.ones(8), torch.ones(8)
+    one[2], other[2] = float("inf"), float("nan")
+    assert not fit(Runs(one, other)).is_passed
+    found = fit(Runs(one, other, has_infinite_inputs=True))
+    assert found.is_passed
+    assert found.not_numbers == "1 of 8 differ, the first at [2]: inf became nan"
+    other[2] = -float("inf")
+    assert not fit(Runs(one, other, has_infinite_inputs=True)).is_passed
+    other[2] = 3e38
+    assert not fit(Runs(one, other, has_infinite_inputs=True)).is_passed

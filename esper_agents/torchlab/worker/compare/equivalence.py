@@ -33,6 +33,8 @@ _Json = dict[str, Any]
 # Checks that further runs of the baseline can change.
 _ROUNDED = {"values", "gradients", "state", "mutation", "fresh-parameters"}
 _MOST_TEXTS = 3
+# Names of the calls in formats of few digits that the user's inputs do not have.
+_SHORT_FORMATS = {"bfloat16", "float16"}
 
 
 def judge(request: _Json) -> EquivalenceJudgement:
@@ -150,20 +152,18 @@ class _Judgement:
         is_autocast = self._case.steps[number].mode == AUTOCAST
         if found.check in FORM and not found.detail:
             return
+        if found.not_numbers:
+            self._refused.append(MissingPart(variant, f"NaN and infinity of infinite inputs: {found.not_numbers}"))
         if found.check == "dtype" and is_autocast:
             # Which operations autocast runs in a short format depends on how the same is written.
             self._note(variant, found.detail)
-        elif found.check == "values" and found.detail and is_autocast:
-            # The same function can be as ill-conditioned as it likes in a format of three digits.
-            self._refused.append(MissingPart(variant, f"B differs by more than rounding: {found.detail}"))
+        elif found.check == "values" and found.detail and (why := self._why_untested(number, what, found)):
+            self._refused.append(MissingPart(variant, f"{why}: {found.detail}"))
         elif found.check == "strides" and what == "output" and is_layout:
             # Code that first makes its input contiguous returns contiguous outputs.
             self._note(variant, found.detail)
         elif found.check == "values" and what == "output" and variant in (self._case.readings or {}):
             self._say_metric(values, variant)
-        elif found.check == "values" and found.detail and what == "gradients" and self._is_beyond_metric(number):
-            why = f"the metric judges outputs, and gradients differ by more than rounding: {found.detail}"
-            self._refused.append(MissingPart(variant, why))
         elif found.check == "values":
             self._say(values, variant, found.detail, found.numbers)
         elif what == "output":
@@ -171,9 +171,18 @@ class _Judgement:
         elif found.check not in {"strides", "aliasing"}:
             self._say(values, variant, f"{found.check}: {found.detail}" if found.detail else "")
 
-    def _is_beyond_metric(self, number: int) -> bool:
-        """Return whether a metric replaces the tolerance, and the user did not ask for this call."""
-        return bool(self._case.readings) and self._case.steps[number].group == FURTHER
+    def _why_untested(self, number: int, what: str, found: LeafDifference) -> str:
+        """Return why numbers that differ are no fault of a call that the user did not ask for; empty if they are."""
+        step = self._case.steps[number]
+        if step.mode == AUTOCAST:
+            # The same function can be as ill-conditioned as it likes in a format of three digits.
+            return "B differs by more than rounding"
+        if step.group == FURTHER and step.input in _SHORT_FORMATS and found.is_less_exact:
+            # Code that adds one by one in such a format is less exact than code that does not.
+            return "B is less exact"
+        if step.group == FURTHER and what == "gradients" and self._case.readings:
+            return "the metric judges outputs, and gradients differ by more than rounding"
+        return ""
 
     def _differences(self, number: int, what: str, one: Piece, other: Piece) -> list[LeafDifference]:
         arms = (self._case.baseline, self._case.candidate)
@@ -188,6 +197,9 @@ class _Judgement:
             # One arm may round to bfloat16 where the other does not.
             wide = runs.baseline.double()
             runs.apart = torch.finfo(torch.bfloat16).eps * float(wide.nan_to_num(0, 0, 0).square().mean().sqrt())
+        step = self._case.steps[number]
+        is_derived = step.group in {"numbers", FURTHER}
+        runs.has_infinite_inputs = is_derived and _has_infinities(self._case.plan.pieces[step.input])
         found = fit(runs)
         if not found.is_passed and not found.is_settled:
             self._is_settled = False
@@ -307,6 +319,11 @@ def _in_a_row(checks: list[EquivalenceCheck], repeats: set[str]) -> tuple[Equiva
 def _is_empty(inputs: Piece) -> bool:
     """Return whether the inputs hold a tensor without elements."""
     return any(0 in tensor.get("shape", ()) for tensor in inputs.tensors)
+
+
+def _has_infinities(inputs: Piece) -> bool:
+    views = (each for each in inputs.views() if each is not None)
+    return any(bool(torch.isinf(each).any()) for each in views if each.is_floating_point() or each.is_complex())
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

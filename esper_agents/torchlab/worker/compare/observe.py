@@ -11,11 +11,12 @@ from ..results import described
 from ..target import module_state
 from . import background_work as aftermath
 from . import process_fingerprint as fingerprint
+from .call_surroundings import settle
 from .observations import planned_steps
 from .patched_functions import is_by_user, replaced_of_ours
 from .plan_step import ObservedProcess
 from .step_runner import Stage
-from .tensor_bundle import Bundle
+from .tensor_bundle import read_and_close
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,16 +32,17 @@ def observe(
 
     Args:
         target: The baseline or the candidate.
-        request: `files`: the descriptor of the plan; `scratch`: the scratch folder; `precision`: `float64` for a
-            reference run; `jitter`: the seed of a run with rounding noise; `distinct`: of steps with the same
-            inputs and state run only the first, if the target keeps no state between calls; `needs_memory`: end if the
-            first step runs out of memory.
+        request: `files`: the descriptor of the plan, which is closed; `scratch`: the scratch folder;
+            `precision`: `float64` for a reference run; `jitter`: the seed of a run with rounding noise; `distinct`: of
+            steps with the same inputs and state run only the first, if the target keeps no state between calls;
+            `needs_memory`: end if the first step runs out of memory.
         tell: Called before each step with its name, so that a hang can be located.
 
     Returns:
         A summary, and the descriptor of the observation's bundle.
     """
-    plan = Bundle(request["files"][0])
+    settle()
+    plan = read_and_close(request["files"])
     stage = Stage(target, plan, is_wide=request.get("precision") == "float64", jitter_seed=request.get("jitter"))
     steps = list(enumerate(planned_steps(plan)))
     if request.get("distinct") and plan.about["is_stateless"]:

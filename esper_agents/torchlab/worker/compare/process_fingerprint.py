@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ..process import confine
 from ..process.devices import driver_version
 from .original_functions import replaced
 
@@ -164,7 +165,7 @@ def _surroundings() -> dict[str, Any]:
         "gc.enabled": gc.isenabled(),
         "gc.threshold": list(gc.get_threshold()),
         "gc.callbacks": [_described(callback) for callback in gc.callbacks],
-        "affinity": str(_sorted(_affinity(0))) if _affinity is not None else "absent",
+        "affinity": _processors(),
         "signals": {_signal_name(each): _described(_getsignal(each)) for each in _SIGNALS if _is_handled(each)},
         "timer": list(signal.getitimer(signal.ITIMER_REAL)) != [0.0, 0.0],
     }
@@ -172,6 +173,13 @@ def _surroundings() -> dict[str, Any]:
     if monitoring is not None:
         state["sys.monitoring"] = [name for each in range(6) if (name := monitoring.get_tool(each)) is not None]
     return state
+
+
+def _processors() -> str:
+    if _affinity is None:
+        return "absent"
+    processors = _affinity(0)
+    return "as given" if confine.has_processors(processors) else str(_sorted(processors))
 
 
 def _is_handled(number: int) -> bool:

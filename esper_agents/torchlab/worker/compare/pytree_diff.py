@@ -37,11 +37,15 @@ class LeafDifference:
         check: `structure`, `comparable`, `type`, `dtype`, `shape`, `strides`, `requires-grad`, `values` or `aliasing`.
         detail: The difference; empty without one.
         numbers: Measured numbers.
+        is_less_exact: All numbers that are off are so; see `ToleranceFit`.
+        not_numbers: Differences that are no fault, in words; see `ToleranceFit`.
     """
 
     check: str
     detail: str
     numbers: _Json = field(default_factory=dict)
+    is_less_exact: bool = False
+    not_numbers: str = ""
 
 
 @dataclass
@@ -80,24 +84,36 @@ def compared(one: Piece, other: Piece, judge: Callable[[Leaf, Runs], ToleranceFi
         yield LeafDifference("structure", str(error))
         return
     wrong: dict[str, list[str]] = {}
-    numbers: _Json = {}
-    failed: list[ToleranceFit] = []
+    fits: list[tuple[str, ToleranceFit]] = []
     for leaf in leaves:
         for name, detail in _leaf_differences(leaf.one, leaf.other):
             wrong.setdefault(name, []).append(f"{leaf.path} {detail}")
         if leaf.runs is not None:
-            found = judge(leaf, leaf.runs)
-            if not found.is_passed:
-                wrong.setdefault("values", []).append(f"{leaf.path}: {found.detail}")
-                failed.append(found)
-            numbers = numbers if found.is_passed and numbers else found.numbers or numbers
-    numbers = {**numbers, "is_close": bool(failed) and all(each.is_close for each in failed)}
+            fits.append((leaf.path, judge(leaf, leaf.runs)))
     if _sharing(one) != _sharing(other):
         wrong["aliasing"] = ["what it returns shares memory in another way among itself"]
     for name in _ORDER:
-        if name in wrong or name in _ALWAYS:
-            texts = "; ".join(wrong.get(name, [])[:_MOST_TEXTS])
-            yield LeafDifference(name, texts, _told(numbers) if name == "values" else {})
+        if name == "values":
+            yield _of_values(wrong.get(name, []), fits)
+        elif name in wrong or name in _ALWAYS:
+            yield LeafDifference(name, "; ".join(wrong.get(name, [])[:_MOST_TEXTS]))
+
+
+def _of_values(wrong: list[str], fits: list[tuple[str, ToleranceFit]]) -> LeafDifference:
+    """Return the check of the numbers of all leaves, after those that are no tensors."""
+    failed = [(path, found) for path, found in fits if not found.is_passed]
+    told = next((found.numbers for _, found in reversed(failed) if found.numbers), {})
+    numbers = told or next((found.numbers for _, found in fits if found.numbers), {})
+    passed = [f"{path}: {found.not_numbers}" for path, found in fits if found.not_numbers]
+    texts = [*wrong, *(f"{path}: {found.detail}" for path, found in failed)]
+    is_close = bool(failed) and all(found.is_close for _, found in failed)
+    return LeafDifference(
+        "values",
+        "; ".join(texts[:_MOST_TEXTS]),
+        _told({**numbers, "is_close": is_close}),
+        is_less_exact=bool(failed) and not wrong and all(found.is_less_exact for _, found in failed),
+        not_numbers="; ".join(passed[:_MOST_TEXTS]),
+    )
 
 
 def _told(numbers: _Json) -> _Json:

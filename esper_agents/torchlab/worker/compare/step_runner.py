@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,7 @@ class Stage:
             yield
 
     def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
+        gc.collect(0)
         with called_in(step.mode, self.target.module):
             return self.target.call(*args, **kwargs)
 

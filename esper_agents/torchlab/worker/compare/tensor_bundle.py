@@ -37,7 +37,7 @@ from .tensor_bytes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Bundle", "BundleError", "Piece", "capture", "to_file", "write"]
+__all__ = ["Bundle", "BundleError", "Piece", "capture", "read_and_close", "to_file", "write"]
 
 _digest_of = hashlib.blake2b
 _MAGIC = b"ESPB"
@@ -189,8 +189,12 @@ class Bundle:
         pieces: The pieces by name; their memory is the file's own, and writing to it changes no file.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, is_read: bool = False) -> None:
         """Map a bundle's file; the descriptor may be closed afterwards.
+
+        Args:
+            descriptor: Its file.
+            is_read: Read the file instead: a map keeps a descriptor open.
 
         Raises:
             BundleError: The file is not a bundle.
@@ -198,7 +202,7 @@ class Bundle:
         size = os.fstat(descriptor).st_size
         if size < len(_MAGIC) + _LENGTH.size:
             raise BundleError("the file is too short")
-        mapped = memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY))
+        mapped = memoryview(_read_all(descriptor, size) if is_read else _mapped(descriptor, size))
         first = len(_MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack_from(mapped, len(_MAGIC))
         if bytes(mapped[: len(_MAGIC)]) != _MAGIC or length > size - first:
@@ -209,6 +213,29 @@ class Bundle:
             self.pieces = {str(name): _read(each, mapped[first + length :]) for name, each in header["pieces"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise BundleError(f"its header is not valid: {error}") from error
+
+
+def read_and_close(files: list[int]) -> Bundle:
+    """Return the bundle of a request's first file; closes all of its files and empties the list.
+
+    A target that is called later then sees no descriptor that tells what the process is for.
+    """
+    bundle = Bundle(files[0], is_read=True)
+    for each in files:
+        os.close(each)
+    files.clear()
+    return bundle
+
+
+def _mapped(descriptor: int, size: int) -> mmap.mmap:
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
+
+
+def _read_all(descriptor: int, size: int) -> bytearray:
+    memory, at = bytearray(size), 0
+    while at < size and (count := os.preadv(descriptor, [memoryview(memory)[at:]], at)):
+        at += count
+    return memory
 
 
 def _read(described: dict[str, Any], memory: memoryview) -> Piece:

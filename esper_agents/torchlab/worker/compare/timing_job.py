@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
@@ -23,19 +21,18 @@ from ..target.input_spec import Inputs
 from ..target.pytrees import tensors_of
 from ..target.target import LoadedTarget, seed_all
 from . import background_work
+from .call_surroundings import settle
 from .observe import observed_process
 from .patched_functions import watch
 from .plan_step import ObservedEnd
 from .result import TimedBatch, WarmedArm
-from .tensor_bundle import Bundle, Piece, capture, write
+from .tensor_bundle import Bundle, Piece, capture, read_and_close, write
 from .timed_inputs import bundled, drawn, repeats, unbundled
 
 _Tell = Callable[[str, float], None]
 # Time to make an input below which a batch of this size is made, to find out what one of them takes.
 _QUICK_NS, _MANY = 250_000, 16
 _LARGE_STATE = 16 << 20
-# Names of glibc's parameters: memory that is given back to the kernel costs page faults in the next batch.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _KEPT_BYTES, _LARGEST = -1, -3, 1 << 30, 32 << 20
 
 
 @dataclass
@@ -104,15 +101,12 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> Any:
 
 
 def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
-    with suppress(AttributeError, OSError):
-        library = ctypes.CDLL(None)
-        library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST)
+    settle()
     arm = target.notes["arm"] = _Arm(target.call, request["train"])
     if arm.has_backward:
         arm.run = _with_backward(target, arm)
     if request.get("files"):
-        arm.matching = _matched(target, Bundle(request["files"][0]))
+        arm.matching = _matched(target, read_and_close(request["files"]))
     state = module_state.state_of(target.module) if target.module is not None else {}
     target.notes["parameters"] = [(name, each) for name, each in state.items() if each.requires_grad]
     calls_ns, inputs_ns, size = [], [], 0
@@ -183,33 +177,29 @@ def _prepare(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[s
 
 
 def _time(target: LoadedTarget, arm: _Arm) -> TimedBatch:
-    gc.disable()
-    try:
-        # The first call after a pause has cold caches: some microseconds, which would move every ratio towards 1.
-        background_work.seed(arm.seed)
-        for each in arm.lead_in:
+    # The first call after a pause has cold caches: some microseconds, which would move every ratio towards 1.
+    background_work.seed(arm.seed)
+    for each in arm.lead_in:
+        arm.outputs.append(arm.run(*each.args, **each.kwargs))
+        arm.gradients.append(_taken(target))
+    # A target that draws random numbers draws the same ones in both arms.
+    background_work.seed(arm.seed)
+    batch = arm.batch
+    wait(target.device)
+    begun = perf_counter_ns()
+    # Every output is kept: which of them are looked at is drawn when the batch is done.
+    if arm.has_backward:
+        for each in batch:
             arm.outputs.append(arm.run(*each.args, **each.kwargs))
+            # Accumulated gradients would make each call add to the previous ones.
             arm.gradients.append(_taken(target))
-        # A target that draws random numbers draws the same ones in both arms.
-        background_work.seed(arm.seed)
-        batch = arm.batch
-        wait(target.device)
-        begun = perf_counter_ns()
-        # Every output is kept: which of them are looked at is drawn when the batch is done.
-        if arm.has_backward:
-            for each in batch:
-                arm.outputs.append(arm.run(*each.args, **each.kwargs))
-                # Accumulated gradients would make each call add to the previous ones.
-                arm.gradients.append(_taken(target))
-        elif any(each.kwargs for each in batch):
-            arm.outputs += [arm.run(*each.args, **each.kwargs) for each in batch]
-        else:
-            call = arm.run
-            arm.outputs += [call(*args) for args in [each.args for each in batch]]
-        wait(target.device)
-        return TimedBatch(perf_counter_ns() - begun)
-    finally:
-        gc.enable()
+    elif any(each.kwargs for each in batch):
+        arm.outputs += [arm.run(*each.args, **each.kwargs) for each in batch]
+    else:
+        call = arm.run
+        arm.outputs += [call(*args) for args in [each.args for each in batch]]
+    wait(target.device)
+    return TimedBatch(perf_counter_ns() - begun)
 
 
 def _kept(target: LoadedTarget, arm: _Arm, request: dict[str, Any]) -> dict[str, Piece]:

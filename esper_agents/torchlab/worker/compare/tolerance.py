@@ -20,6 +20,7 @@ SHIFTS = 6
 _GROSS = 1000
 _MANY = 0.1
 _FEWEST_AVERAGED = 16
+_HALF = 0.5
 # Difference of float64 numbers, as a share of their typical magnitude, that no order of summation can be held to: there
 # is no wider format to judge it by.
 _FLOAT64_SHARE = 1e-12
@@ -35,6 +36,8 @@ class ToleranceFit:
         numbers: Measured numbers, for the report.
         is_settled: Further runs of the baseline cannot change `is_passed`.
         is_close: `torch.testing.assert_close` accepts them.
+        is_less_exact: In a format of few digits, they are the same function, with up to half of the digits lost.
+        not_numbers: Elements that are infinite in one arm and NaN in the other, in words, where that is no fault.
     """
 
     is_passed: bool
@@ -42,6 +45,8 @@ class ToleranceFit:
     numbers: dict[str, Any] = field(default_factory=dict)
     is_settled: bool = True
     is_close: bool = False
+    is_less_exact: bool = False
+    not_numbers: str = ""
 
 
 @dataclass
@@ -57,6 +62,8 @@ class Runs:
         apart: Difference of the arms on other inputs; it counts as an error of the baseline.
         rtol: Stated tolerance, as a share of the baseline's magnitude.
         atol: Stated tolerance.
+        has_infinite_inputs: Whether inputs that are not the user's are infinite: NaN for an infinity, or the reverse,
+            is no fault then.
     """
 
     baseline: torch.Tensor
@@ -67,6 +74,7 @@ class Runs:
     apart: float = 0.0
     rtol: float = 0.0
     atol: float = 0.0
+    has_infinite_inputs: bool = False
 
 
 def fit(runs: Runs) -> ToleranceFit:
@@ -94,7 +102,32 @@ def fit(runs: Runs) -> ToleranceFit:
         return _fit_exact(runs)
     found = _fit_real(runs)
     found.is_close = not found.is_passed and _is_close(runs.baseline, runs.candidate)
+    found.is_less_exact = not found.is_passed and _is_less_exact(runs.baseline, runs.candidate)
+    if runs.has_infinite_inputs and found.is_passed:
+        found.not_numbers = _not_numbers(runs.baseline, runs.candidate)
     return found
+
+
+def _is_less_exact(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype not in {torch.float16, torch.bfloat16} or (kind_of(one) != kind_of(other)).any():
+        return False
+    left, right = (masked(torch.isfinite(each), widened(each)) for each in (one, other))
+    limit = torch.finfo(one.dtype).eps ** _HALF
+    return bool(((left - right).abs() <= limit * torch.maximum(left.abs(), pooled(left))).all())
+
+
+def _not_numbers(one: torch.Tensor, other: torch.Tensor) -> str:
+    differs = _is_nan_for_infinity(one, other)
+    if not differs.any():
+        return ""
+    at = first_of(differs)
+    return (
+        f"{int(differs.sum())} of {differs.numel()} differ, the first at {list(at)}: {one[at]:g} became {other[at]:g}"
+    )
+
+
+def _is_nan_for_infinity(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (torch.isinf(one) & torch.isnan(other)) | (torch.isnan(one) & torch.isinf(other))
 
 
 def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -189,6 +222,8 @@ def _fit_real(runs: Runs) -> ToleranceFit:
     truth = torch.where(torch.isfinite(baseline) & ~torch.isfinite(truth), baseline, truth)
     # Values too large for the dtype are infinite in it.
     wrong_kind = _wrong_kind(baseline, candidate, truth.to(dtype).to(torch.float64), shifted)
+    if runs.has_infinite_inputs:
+        wrong_kind &= ~_is_nan_for_infinity(baseline, candidate)
     errors = _errors(baseline, candidate, truth, shifted, dtype)
     errors.baseline = errors.baseline.clamp_min(runs.apart)
     allowed = errors.allowed()

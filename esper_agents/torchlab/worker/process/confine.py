@@ -152,6 +152,7 @@ def _limit(limits: Limits) -> dict[str, int]:
             held["private_bytes"] = _lower(resource.RLIMIT_DATA, private * page_bytes + limits.memory_bytes)
         else:
             held["address_space_bytes"] = _lower(resource.RLIMIT_AS, mapped * page_bytes + limits.memory_bytes)
+    _held_processors.update(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ())
     for name in ("RLIMIT_AS", "RLIMIT_DATA"):
         _held_limits[name] = resource.getrlimit(getattr(resource, name))
     return held
@@ -159,6 +160,15 @@ def _limit(limits: Limits) -> dict[str, int]:
 
 # Limits right after confinement: the mapped size differs between processes.
 _held_limits: dict[str, tuple[int, int]] = {}
+
+
+# Processors right after confinement: each process may have another.
+_held_processors: set[int] = set()
+
+
+def has_processors(processors: set[int]) -> bool:
+    """Return whether these are the processors that this process was given."""
+    return processors == _held_processors
 
 
 def is_as_confined(name: str) -> bool:
