@@ -56,8 +56,14 @@ class RayNodes:
             cpus: Number of CPUs that it offers.
             env: Additions to its environment.
         """
-        role = ("--head", f"--port={self._port}", "--include-dashboard=false", f"--temp-dir={self._folder}")
-        role = ("--address", self.address) if self.nodes else role
+        role: tuple[str, ...] = (
+            "--head",
+            f"--port={self._port}",
+            "--include-dashboard=false",
+            f"--temp-dir={self._folder}",
+        )
+        if self.nodes:
+            role = ("--address", self.address)
         command = [str(Path(sys.executable).with_name("ray")), "start", "--block", *role, f"--num-cpus={cpus}"]
         command += [f"--object-store-memory={_OBJECT_STORE_BYTES}", "--disable-usage-stats", *options]
         log = (self._folder / f"node-{len(self.nodes)}.txt").open("wb")
@@ -133,7 +139,7 @@ def _free_port() -> int:
 def _own_address() -> str:
     from ray.util import get_node_ip_address
 
-    return str(get_node_ip_address())
+    return str(get_node_ip_address())  # type: ignore[no-untyped-call] # as Ray has it
 
 
 def clean_environment() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import subprocess
@@ -44,7 +45,8 @@ class Cluster:
         """Return the nodes that are alive, as Ray describes them."""
         import ray
 
-        return tuple(node for node in ray.nodes() if node["Alive"])
+        nodes = ray.nodes()  # type: ignore[no-untyped-call] # as Ray has it
+        return tuple(node for node in nodes if node["Alive"])
 
     async def answers(self, within_s: float) -> bool:
         """Return whether the head accepts a connection within a time.
@@ -90,7 +92,7 @@ def connect(address: str = "", *, allow_open: bool = False) -> Iterator[Cluster]
                 address=cluster.address,
                 namespace=NAMESPACE,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
                 configure_logging=False,
             )
     except (RuntimeError, ConnectionError, ValueError) as error:

@@ -16,7 +16,7 @@ def main(address: str) -> str:
         address: `HOST:PORT`, or `auto` for the cluster of this machine.
     """
     from ray._private.services import canonicalize_bootstrap_address_or_die
-    from ray._raylet import GcsClient
+    from ray._raylet import GcsClient  # type: ignore[attr-defined] # compiled
     from ray.exceptions import AuthenticationError, RayError
 
     try:

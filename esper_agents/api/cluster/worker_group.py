@@ -167,10 +167,13 @@ class WorkerGroup:
         head = asyncio.create_task(self._watch_head())
         work = asyncio.gather(*slots)
         try:
-            await asyncio.wait({work, head}, return_when=asyncio.FIRST_COMPLETED)
+            # The head is watched for as long as the workers work; the first error ends both.
+            watched = asyncio.ensure_future(work)
+            waits: set[asyncio.Future[Any]] = {watched, head}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if head.done():
                 head.result()
-            await work
+            await watched
         finally:
             head.cancel()
             work.cancel()
@@ -214,6 +217,8 @@ class WorkerGroup:
         node = ""
         try:
             host = await self._placed(actor)
+            if host is None:
+                return True
             node = host.node
             self._tell(WorkerEvent(WorkerEventKind.STARTED, "", f"on {node}"))
             self._pass_on()
@@ -240,13 +245,21 @@ class WorkerGroup:
             with suppress(RayError):
                 ray.kill(actor)
 
-    async def _placed(self, actor: Any) -> WorkerHost:
-        """Return where a worker runs, once the cluster has room for it."""
+    async def _placed(self, actor: Any) -> WorkerHost | None:
+        """Return where a worker runs, once the cluster has room for it; None if the group stops before."""
         waiting = asyncio.ensure_future(_result(actor.host.remote()))
-        while not (await asyncio.wait({waiting}, timeout=_PLACE_S))[0]:
-            text = "a worker waits until the cluster has room for it"
-            self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", text, "ray status"))
-            await asyncio.wait({waiting, stopping := asyncio.ensure_future(self._stopping.wait())})
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            first: set[asyncio.Future[Any]] = {waiting, stopping}
+            done, _ = await asyncio.wait(first, timeout=_PLACE_S, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                text = "a worker waits until the cluster has room for it"
+                self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", text, "ray status"))
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                waiting.cancel()
+                return None
+        finally:
             stopping.cancel()
         host = WorkerHost(*await waiting)
         if host.version != self._own.version:

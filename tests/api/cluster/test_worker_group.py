@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -174,6 +175,15 @@ def test_what_no_node_has_is_refused_at_once(place, cluster):
         assert f"no node of the Ray cluster has CPU 1, {name}" in err
 
 
+def test_workers_beyond_the_room_of_the_cluster_wait_and_can_be_stopped(place, cluster):
+    queue(place, 1)
+    running = worker(place, cluster, "--workers", "3", once=False)
+    seen = []
+    until(lambda: (seen.append(running.stdout.readline()), "has room" in "".join(seen) and "ended" in "".join(seen))[1])
+    running.send_signal(signal.SIGTERM)
+    ended(running)
+
+
 def test_a_custom_resource_decides_the_node(place, cluster):
     second = cluster.start("--resources", '{"fpga": 1}')
     queue(place, 1)
@@ -239,3 +249,14 @@ def test_the_status_shows_nodes_workers_and_sessions(place, cluster):
     running.send_signal(signal.SIGTERM)
     ended(running)
     assert "queue" in place.esper("cluster", "status", code=0).stdout
+
+
+def test_the_commands_of_the_page_work_on_one_machine_with_two_nodes(place, cluster):
+    cluster.start()
+    text = (Path(__file__).parents[3] / "docs/cluster.md").read_text(encoding="utf-8")
+    lines = [line.removeprefix("$ esper ") for line in text.splitlines() if line.startswith("$ esper ")]
+    assert sum("--on ray" in line for line in lines) == 2
+    for line in lines:
+        env = {**cluster.env, "RAY_ADDRESS": cluster.address}
+        place.esper(*shlex.split(line), env=env, code=0, is_cold="ray" in line or "cluster" in line)
+    assert_each_has_one_certificate(place, 1)
