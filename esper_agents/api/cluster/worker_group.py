@@ -182,7 +182,7 @@ class WorkerGroup:
             await asyncio.gather(*slots, head, return_exceptions=True)
 
     async def _keep(self, *, once: bool, poll_s: float | None) -> None:
-        """Run one worker after another, until one ends by itself."""
+        """Run one worker after another, until one ends without having died."""
         rest_s = _FIRST_REST_S
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
