@@ -18,6 +18,7 @@ EsperError
 │   └── ModelBusyError ....... 75 the model server is unreachable or accepts no requests
 │       └── OverloadedError .. 75 the model server is overloaded for one model
 ├── CodeHostError ............ 1  a code host such as GitHub refused a comment or is unreachable
+├── ClusterError ............. 1  the Ray cluster cannot be used or was lost
 ├── StorageError ............. 1  the database or its disk failed
 │   └── NewerDatabaseError ... 1  the database was written by a newer esper-agents
 └── InterruptedCommandError .. 130 the user interrupted the command
@@ -229,6 +230,12 @@ class CodeHostError(EsperError):
     """A code host refused a comment, is unreachable, or returned no usable response."""
 
     kind = "code-host"
+
+
+class ClusterError(EsperError):
+    """A Ray cluster that cannot be used, or that was lost."""
+
+    kind = "cluster"
 
 
 class StorageError(EsperError):

@@ -22,6 +22,7 @@ class Extra(StrEnum):
     TRACE = "trace"
     MCP = "mcp"
     WEB = "web"
+    RAY = "ray"
 
     @property
     def install_command(self) -> str:
@@ -42,6 +43,7 @@ _PURPOSES = {
     Extra.TRACE: "exporting spans",
     Extra.MCP: "serving coding agents",
     Extra.WEB: "showing the archive in the browser",
+    Extra.RAY: "working on a Ray cluster",
 }
 
 

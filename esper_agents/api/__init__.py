@@ -59,6 +59,12 @@ if TYPE_CHECKING:
     from esper_agents.api.checkouts import find_checkout as find_checkout
     from esper_agents.api.checkouts import find_checkouts as find_checkouts
     from esper_agents.api.checkouts import join_checkout as join_checkout
+    from esper_agents.api.cluster.status import ClusterNode as ClusterNode
+    from esper_agents.api.cluster.status import ClusterStatus as ClusterStatus
+    from esper_agents.api.cluster.status import cluster_status as cluster_status
+    from esper_agents.api.cluster.worker_group import WorkerGroup as WorkerGroup
+    from esper_agents.api.cluster.worker_group import WorkerGroupSettings as WorkerGroupSettings
+    from esper_agents.api.cluster.worker_group import open_worker_group as open_worker_group
     from esper_agents.api.code_hosts import COMMENT_MARKER as COMMENT_MARKER
     from esper_agents.api.code_hosts import CodeHost as CodeHost
     from esper_agents.api.code_hosts import PostedComment as PostedComment
@@ -362,6 +368,16 @@ _NAMES = {
         "find_checkout",
         "find_checkouts",
         "join_checkout",
+    ),
+    "esper_agents.api.cluster.status": (
+        "ClusterNode",
+        "ClusterStatus",
+        "cluster_status",
+    ),
+    "esper_agents.api.cluster.worker_group": (
+        "WorkerGroup",
+        "WorkerGroupSettings",
+        "open_worker_group",
     ),
     "esper_agents.api.code_hosts": (
         "CodeHost",
@@ -753,6 +769,8 @@ __all__ = [
     "CheckOutcome",
     "Checkout",
     "ClaimState",
+    "ClusterNode",
+    "ClusterStatus",
     "CodeHost",
     "Command",
     "Commands",
@@ -903,6 +921,8 @@ __all__ = [
     "Wording",
     "WorkerError",
     "WorkerEvent",
+    "WorkerGroup",
+    "WorkerGroupSettings",
     "accept_project_keys",
     "add_plugin",
     "agent_names",
@@ -916,6 +936,7 @@ __all__ = [
     "check_coverage",
     "check_health",
     "chosen_tasks",
+    "cluster_status",
     "collector_url",
     "combine_outcomes",
     "commands_of",
@@ -956,6 +977,7 @@ __all__ = [
     "open_project",
     "open_project_sync",
     "open_worker",
+    "open_worker_group",
     "parse_command",
     "paths_among",
     "plan_setup",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.signing.signing_key import secret_places
 from esper_agents.errors import UsageError
 from esper_agents.paths import home
+from esper_agents.tools.device_turn import device_turn
 from esper_agents.tools.withheld_files import withheld_files
 from esper_agents.torchlab.capture import with_captured
 from esper_agents.torchlab.lab import Lab, LabSettings
@@ -17,7 +21,6 @@ from esper_agents.torchlab.target import TargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from esper_agents.api.target_project import TargetProject
     from esper_agents.domain.codec import JsonObject
@@ -152,8 +155,32 @@ def open_measurement_lab(
         tell=tell,
         waiting=waiting,
     )
+    lab.device_turn = partial(_device_turn, place.home.name)
     with lab:
         yield MeasurementLab(lab, tell)
+
+
+@contextmanager
+def _device_turn(project_key: str, device: str, timeout_s: float, is_cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Yield when no other measurement runs on a device; see `device_turn`."""
+    store = None
+    if os.environ.get("ESPER_DATABASE_URL"):
+        from esper_agents.storage.engine import database_url
+        from esper_agents.storage.store import Store
+
+        store = Store(database_url(Path()))
+    try:
+        with device_turn(
+            device,
+            store=store if store is not None and store.is_shared else None,
+            project_key=project_key,
+            timeout_s=timeout_s,
+            is_cancelled=is_cancelled,
+        ):
+            yield
+    finally:
+        if store is not None:
+            store.close()
 
 
 @contextmanager

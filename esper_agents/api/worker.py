@@ -14,7 +14,7 @@ from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind, ended
 from esper_agents.api.worker_metrics import EventCounter, serve_metrics
 from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import BusyError, EsperError, StorageError
+from esper_agents.errors import BusyError, EsperError, NewerDatabaseError, StorageError
 from esper_agents.extras import Extra, require_extra
 from esper_agents.git.find_project import find_project
 from esper_agents.orchestration import drift
@@ -24,6 +24,7 @@ from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
 from esper_agents.storage.engine import database_url
+from esper_agents.storage.migrate import refuse_newer_schema
 from esper_agents.storage.queue_metrics import queue_metrics
 from esper_agents.storage.queue_notices import QueueNotices
 from esper_agents.storage.store import AsyncStore, Store
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 _REST_S = 30.0
 # Polling intervals without and with notices of the database. Abandoned sessions are found by polling alone.
 _POLL_S, _POLL_WITH_NOTICES_S = 2.0, 15.0
+# Least time between two looks at the version of the schema.
+_SCHEMA_S = 1.0
 
 
 @asynccontextmanager
@@ -125,6 +128,7 @@ class QueueWorker:
         self._away: set[str] = set()
         self._passed_over: dict[str, float] = {}
         self._trouble = ""
+        self._checked_at = float("-inf")
 
     @cached_property
     def _graph(self) -> Graph:
@@ -152,6 +156,8 @@ class QueueWorker:
             poll_s: Polling interval for new sessions, in seconds; if omitted 2, or 15 while the database sends notices.
 
         Raises:
+            NewerDatabaseError: A newer esper-agents has migrated the database; every session has stopped at its next
+                step, for a worker of the newer version.
             StorageError: The database cannot be used, and `once` is true.
         """
         stopped = asyncio.create_task(self._stopping.wait())
@@ -168,6 +174,9 @@ class QueueWorker:
                 if noticed.done():
                     noticed = asyncio.create_task(self._notices.wait())
                 await self._settle()
+        except NewerDatabaseError:
+            self.stop()
+            raise
         finally:
             stopped.cancel()
             noticed.cancel()
@@ -187,6 +196,7 @@ class QueueWorker:
     async def _fill(self, *, once: bool) -> None:
         """Claim and start sessions up to the concurrency limit."""
         try:
+            await self._check_schema()
             while len(self._tasks) < self._concurrency and not self._stopping.is_set():
                 taken = await self._take()
                 if taken is None:
@@ -194,6 +204,8 @@ class QueueWorker:
                 self._tell(WorkerEvent(WorkerEventKind.TAKEN, taken.lease.session, taken.request))
                 self._tasks[asyncio.create_task(self._work(taken))] = taken
             self._trouble = ""
+        except NewerDatabaseError:
+            raise
         except StorageError as error:
             if once:
                 raise
@@ -201,6 +213,12 @@ class QueueWorker:
             if self._trouble != error.problem:
                 self._trouble = error.problem
                 self._tell(WorkerEvent(WorkerEventKind.TROUBLE, "", error.problem, error.remedy))
+
+    async def _check_schema(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._checked_at + _SCHEMA_S:
+            self._checked_at = now
+            await self._store.run(refuse_newer_schema)
 
     async def _take(self) -> ClaimedSession | None:
         now = asyncio.get_running_loop().time()

@@ -23,6 +23,9 @@ class WorkerEventKind(StrEnum):
     FAILED = "failed"
     AWAY = "not here"
     TROUBLE = "trouble"
+    # Of workers on a cluster.
+    STARTED = "worker started"
+    DIED = "worker died"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class WorkerEvent:
 
     Attributes:
         what: Kind of the event.
-        name: The session; the project if it is not on this machine; empty for the database.
+        name: The session; the project if it is not on this machine; empty for the database or a worker.
         text: Description of the event.
         remedy: A command or an edit that fixes it, or empty.
     """

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
             "countersign",
         ),
     ),
+    "cluster": ("Show workers on several machines", ("cluster",)),
     "db": ("Manage the database", ("db",)),
     "deny": ("Deny a tool call or advice, then resume", ("resume",)),
     "dev": ("Write extensions of esper-agents", ("dev",)),

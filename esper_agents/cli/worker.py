@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,22 @@ import typer
 from esper_agents.cli.live_output import say
 from esper_agents.cli.submit import Publish
 from esper_agents.cli.terminal import one_line, short
-from esper_agents.errors import ExitCode
+from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.api import QueueWorker, WorkerEvent
+    from contextlib import AbstractAsyncContextManager
+
+    from esper_agents.api import QueueWorker, WorkerEvent, WorkerGroup
+
+
+class WorkPlace(StrEnum):
+    """Where sessions run."""
+
+    HERE = "here"
+    RAY = "ray"
+
+
+_MOST_OF_RESOURCE = 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +57,25 @@ def worker(
         int | None,
         typer.Option(min=0, max=65535, metavar="PORT", help="Serve metrics at 127.0.0.1:PORT/metrics [default: off]"),
     ] = None,
+    on: Annotated[WorkPlace, typer.Option("--on", help="Run sessions here, or on a Ray cluster")] = WorkPlace.HERE,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, metavar="N", help="Workers on the cluster [default: one for each node]"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Head of the cluster [default: RAY_ADDRESS, or this machine]"),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, max=64, metavar="N", help="GPUs that Ray reserves for each worker")
+    ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", metavar="NAME=N", help="Ray resource for each worker (repeatable)"),
+    ] = None,
+    allow_open_cluster: Annotated[
+        bool, typer.Option("--allow-open-cluster", help="Accept a cluster that requires no token")
+    ] = False,
 ) -> None:
     """Run queued and abandoned sessions.
 
@@ -52,22 +84,50 @@ def worker(
     the current project. A session with a question waits for your answer. SIGTERM or Ctrl-C stops each session at its
     next step and releases it; a second signal stops at once. With --once, exits with 1 if a session failed.
 
+    With --on ray, workers run on the nodes of a running Ray cluster, each with --jobs sessions. A worker that dies is
+    replaced. The nodes use their own ESPER_DATABASE_URL and ESPER_HOME, as set before `ray start`.
+
     Examples:
       esper worker --once
       esper worker --jobs 16
+      esper worker --on ray --workers 4 --cluster 10.0.0.5:6379
     """
-    raise typer.Exit(asyncio.run(_work(project, concurrency, poll, publish, once=once, metrics=metrics)))
+    given = (workers, cluster, gpus, resource, allow_open_cluster or None)
+    if on is WorkPlace.HERE and any(option is not None for option in given):
+        names = "--workers, --cluster, --gpus, --resource and --allow-open-cluster"
+        raise UsageError(f"{names} are about a cluster", remedy="add --on ray, or leave them out")
+    from esper_agents.api import WorkerGroupSettings, open_worker, open_worker_group
+
+    into_project = publish is Publish.PROJECT
+    opening: AbstractAsyncContextManager[QueueWorker | WorkerGroup]
+    if on is WorkPlace.RAY:
+        reserved = dict(map(_resource, resource or ()))
+        settings = WorkerGroupSettings(workers, concurrency, gpus or 0, reserved, publish=into_project)
+        opening = open_worker_group(
+            project,
+            settings,
+            cluster=cluster or "",
+            allow_open=allow_open_cluster,
+            tell=_tell,
+            metrics_port=metrics,
+        )
+    else:
+        opening = open_worker(project, concurrency=concurrency, tell=_tell, publish=into_project, metrics_port=metrics)
+    raise typer.Exit(asyncio.run(_work(opening, poll, once=once)))
+
+
+def _resource(text: str) -> tuple[str, float]:
+    """Return the name and the amount of a Ray resource."""
+    name, _, number = text.partition("=")
+    if not name.isidentifier() or not number.isdecimal() or not 0 < int(number) <= _MOST_OF_RESOURCE:
+        raise UsageError(f"--resource {text!r} is not NAME=N", remedy="use a name and a whole number, such as a100=1")
+    return name, float(number)
 
 
 async def _work(
-    project: Path | None, concurrency: int, poll_s: float | None, publish: Publish, *, once: bool, metrics: int | None
+    opening: AbstractAsyncContextManager[QueueWorker | WorkerGroup], poll_s: float | None, *, once: bool
 ) -> int:
-    from esper_agents.api import open_worker
-
-    into_project = publish is Publish.PROJECT
-    async with open_worker(
-        project, concurrency=concurrency, tell=_tell, publish=into_project, metrics_port=metrics
-    ) as opened:
+    async with opening as opened:
         if opened.metrics_port is not None:
             say("metrics", f"http://127.0.0.1:{opened.metrics_port}/metrics")
             sys.stdout.flush()
@@ -76,7 +136,7 @@ async def _work(
         return ExitCode.FAILED if once and opened.failed else ExitCode.DONE
 
 
-def _stop_on_signals(opened: QueueWorker) -> None:
+def _stop_on_signals(opened: QueueWorker | WorkerGroup) -> None:
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 

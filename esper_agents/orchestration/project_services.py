@@ -183,7 +183,7 @@ class ProjectServices:
         """Lab that measures the project's code."""
         from esper_agents.tools.lab_pool import LabPool
 
-        return LabPool(Path(self.project.root))
+        return LabPool(Path(self.project.root), store=self.store.store, project_key=self.project.key)
 
     @cached_property
     def context(self) -> ToolContext:

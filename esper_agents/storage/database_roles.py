@@ -28,6 +28,7 @@ _CHANGED_BY_WORKERS = {
     "log": ("UPDATE (created_at)",),
     # An append replaces the checkpoint.
     "log_checkpoint": ("DELETE",),
+    "device_lease": ("UPDATE",),
 }
 
 

@@ -10,10 +10,13 @@ from sqlalchemy import inspect, text
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES
+from esper_agents.storage.queue_notices import CHANNEL
 from esper_agents.storage.tables import HEAD, SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+    from esper_agents.storage.store import Store
 
 # An arbitrary number reserved for this program; PostgreSQL's advisory locks are identified by numbers.
 _LOCK = 0x65737065
@@ -72,7 +75,20 @@ def upgrade_schema(engine: Engine) -> Migration:
         _refuse_newer(found)
         if found != HEAD:
             upgrade(connection)
+            # Workers of an earlier version stop when they see it.
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"NOTIFY {CHANNEL}"))
         return Migration(found, moved)
+
+
+def refuse_newer_schema(store: Store) -> None:
+    """Raise an error if another process has migrated an open database beyond this version.
+
+    Raises:
+        NewerDatabaseError: A newer esper-agents migrated it.
+    """
+    with store.reading() as connection:
+        _refuse_newer(version(connection))
 
 
 def pending(found: str) -> tuple[str, ...]:

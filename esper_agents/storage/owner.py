@@ -14,7 +14,7 @@ _START = 22 - 3
 
 
 @cache
-def _machine() -> str:
+def machine_name() -> str:
     """Return a name of the machine and the process namespace, because process ids are only valid inside one."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
@@ -48,10 +48,10 @@ def _started(process_id: int) -> str:
 
 def this_process() -> str:
     """Return the owner name of this process for its leases."""
-    return f"{_machine()}|{os.getpid()}|{_started(os.getpid())}"
+    return f"{machine_name()}|{os.getpid()}|{_started(os.getpid())}"
 
 
 def is_dead(owner: str) -> bool:
     """Return whether an owner is known to be dead; always false for owners on other machines."""
     machine, process_id, started = owner.rsplit("|", 2) if owner.count("|") >= 2 else ("", "", "")  # noqa: PLR2004
-    return machine == _machine() and process_id.isdecimal() and _started(int(process_id)) != started
+    return machine == machine_name() and process_id.isdecimal() and _started(int(process_id)) != started

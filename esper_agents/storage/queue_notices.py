@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from esper_agents.storage.store import Transaction
 
-_CHANNEL = "esper_queue"
-_ANNOUNCE = text(f"NOTIFY {_CHANNEL}")
+CHANNEL = "esper_queue"
+_ANNOUNCE = text(f"NOTIFY {CHANNEL}")
 # A connection that died silently is found by a statement after this time.
 _CHECK_S = 60.0
 _RECONNECT_S = 5.0
@@ -78,7 +78,7 @@ class QueueNotices:
                 async with await psycopg.AsyncConnection.connect(
                     *positional, **arguments, autocommit=True
                 ) as connection:
-                    await connection.execute(f"LISTEN {_CHANNEL}")
+                    await connection.execute(f"LISTEN {CHANNEL}")
                     self.is_listening = True
                     # What was queued before the first notice.
                     self._came.set()

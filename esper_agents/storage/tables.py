@@ -32,7 +32,7 @@ from esper_agents.domain.stored_kinds import (
 )
 
 # HEAD names the migration that produces this schema.
-HEAD = "0010"
+HEAD = "0011"
 # The schema of these tables in a PostgreSQL database. The tables do not name it: SQLite has none.
 SCHEMA = "esper"
 
@@ -305,6 +305,19 @@ artifact = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("stored_at", _TIME, nullable=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+# Which process measures on a device. A released row stays, so that its fencing token only increases.
+device_lease = Table(
+    "device_lease",
+    metadata,
+    Column("device", String(255), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    Column("machine", Text, nullable=False),
+    Column("project_key", String(96), nullable=False),
+    Column("claimed_at", _TIME, nullable=False),
 )
 
 # Model requests outside sessions with their responses: reported as cost, and not sent twice.

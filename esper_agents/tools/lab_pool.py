@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 from esper_agents.certificates.signing.signing_key import secret_places
 from esper_agents.errors import EsperError
 from esper_agents.paths import home
+from esper_agents.tools.device_turn import device_turn
 from esper_agents.tools.withheld_files import withheld_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from esper_agents.storage.store import Store
     from esper_agents.torchlab.lab import Lab, LabSettings
 
 T = TypeVar("T")
@@ -25,17 +28,41 @@ T = TypeVar("T")
 _IDLE_S = 30.0
 
 
+def _worked(lab: Lab, work: Callable[[Lab], T]) -> T:
+    """Return the result of a measurement, if its devices were its own to the end."""
+    try:
+        result = work(lab)
+    except BaseException:
+        with suppress(EsperError):
+            lab.end_measurement()
+        raise
+    lab.end_measurement()
+    return result
+
+
 class LabPool:
     """Lab of one project, for one call at a time. User code runs confined or not at all."""
 
-    def __init__(self, root: Path, settings: LabSettings | None = None, *, idle_s: float = _IDLE_S) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: LabSettings | None = None,
+        *,
+        idle_s: float = _IDLE_S,
+        store: Store | None = None,
+        project_key: str = "",
+    ) -> None:
         """Prepare; no process starts before the first measurement.
 
         Args:
             root: The project's folder.
             settings: Settings for the project's code; never unconfined.
             idle_s: Seconds for which the lab is kept after a call.
+            store: The project's database; a shared one has the leases of devices.
+            project_key: Key of the project.
         """
+        self._store = store if store is not None and store.is_shared else None
+        self._project_key = project_key
         self._root = root
         self._idle_s = idle_s
         self._wanted = settings
@@ -69,7 +96,7 @@ class LabPool:
             lab = self._lab = self._lab or await self._opened(roots)
             lab.begin_measurement()
             try:
-                return await self._on_thread(lab, lambda: work(lab))
+                return await self._on_thread(lab, lambda: _worked(lab, work))
             except EsperError:
                 raise
             except BaseException:
@@ -118,10 +145,22 @@ class LabPool:
 
         settings = replace(self._wanted or LabSettings(), is_unconfined=False)
         lab = Lab(self._root, settings, roots=roots, hidden=secret_places(home()), withhold=self._withhold)
+        lab.device_turn = self._device_turn
         return await self._on_thread(lab, lab.__enter__)
 
     def _withhold(self, root: Path, environments: Sequence[Path]) -> Sequence[Path]:
         return withheld_files(root, asked=self._asked, environments=environments)
+
+    def _device_turn(
+        self, device: str, timeout_s: float, is_cancelled: Callable[[], bool]
+    ) -> AbstractContextManager[None]:
+        return device_turn(
+            device,
+            store=self._store,
+            project_key=self._project_key,
+            timeout_s=timeout_s,
+            is_cancelled=is_cancelled,
+        )
 
     def _close_soon(self) -> None:
         task = asyncio.get_running_loop().create_task(self._close_if_idle())

@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker.results import WrittenFile
     from esper_agents.torchlab.worker.target.result import PackageNotRun
 
+    # Of a device, the time to wait for it in seconds, and whether to stop waiting.
+    DeviceTurn = Callable[[str, float, Callable[[], bool]], AbstractContextManager[None]]
 
 _MOST_WORKERS = 3
 
@@ -112,6 +114,11 @@ class Lab:
         self._opened = ExitStack()
         self._closing = Lock()
         self._is_closed = Event()
+        # Context in which no other measurement runs on a device; None for no such check.
+        self.device_turn: DeviceTurn | None = None
+        # Devices of the running measurement, from its first process on them to its end.
+        self._devices: set[str] = set()
+        self._turns = ExitStack()
 
     def __enter__(self) -> Self:
         """Start the fork server.
@@ -194,26 +201,48 @@ class Lab:
         with self._closing:
             opened, self._opened = self._opened, ExitStack()
         opened.close()
+        with suppress(EvidenceError):
+            self.end_measurement()
 
-    def timing_turn(self, tell: Tell | None) -> AbstractContextManager[None]:
+    def timing_turn(self, tell: Tell | None, *devices: str) -> AbstractContextManager[None]:
         """Return a context in which no other timing of this user runs on this machine.
 
         Args:
             tell: Progress callback, for the position in the queue.
+            devices: Devices that are timed. Their turn comes first: who has the turn of timings waits for nothing else.
 
         Raises:
             BusyError: The turn did not come within `queue_s`.
             EvidenceError: The lab was closed while it waited.
         """
+        for device in sorted(set(devices)):
+            self._take_device(device)
         say = tell or self.tell
         waiting = self._waiting or (lambda what: say(what, 0.0))
         return timing_turn(waiting, timeout_s=self.settings.queue_s, is_cancelled=self._is_closed.is_set)
 
     def begin_measurement(self) -> None:
         """Give new processes empty compile caches, and refresh the list of withheld files."""
+        self.end_measurement()
         self._measurement += 1
         self._not_run.clear()
         self._forks.look_again()
+
+    def end_measurement(self) -> None:
+        """Let other measurements use the devices of this one.
+
+        Raises:
+            EvidenceError: Another measurement may have used one of them at the same time.
+        """
+        turns, self._turns = self._turns, ExitStack()
+        self._devices.clear()
+        turns.close()
+
+    def _take_device(self, device: str) -> None:
+        if self.device_turn is not None and device != "cpu" and device not in self._devices:
+            turn = self.device_turn(device, self.settings.queue_s, self._is_closed.is_set)
+            self._turns.enter_context(turn)
+            self._devices.add(device)
 
     def worker(
         self,
@@ -234,9 +263,11 @@ class Lab:
             padding: Bytes by which to shift its memory layout.
 
         Raises:
+            BusyError: Another measurement has the device, and did not end within `queue_s`.
             EvidenceError: The fork server has ended.
             WorkerError: The process did not start.
         """
+        self._take_device(device)
         self._count += 1
         # A number would tell the process how many came before it.
         scratch = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))

@@ -8,17 +8,21 @@ from contextlib import asynccontextmanager
 from itertools import accumulate
 
 import pytest
+from sqlalchemy import create_engine, text
 from toys import Toybox, agent_file, calling, calls
 
 from esper_agents.api import verify_archive
+from esper_agents.api import worker as worker_module
 from esper_agents.api.worker import open_worker
 from esper_agents.api.worker_events import WorkerEventKind
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
-from esper_agents.errors import ExitCode, StorageError
+from esper_agents.errors import ExitCode, NewerDatabaseError, StorageError
 from esper_agents.orchestration import drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
+from esper_agents.storage.postgres_schema import VERSION_TABLE
+from esper_agents.storage.tables import SCHEMA
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
@@ -390,3 +394,41 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
     assert whole.faults == ()
     assert [certificate.verified.soundness for certificate in whole.certificates] == [ExitCode.DONE] * 12
     assert len(list(looking.project.rglob("certificates/*.md"))) == 12
+
+
+def migrated_to(url, version):
+    engine, table = create_engine(url), "alembic_version"
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            table = f"{SCHEMA}.{VERSION_TABLE}"
+        connection.execute(text(f"UPDATE {table} SET version_num = :version"), {"version": version})  # noqa: S608 - constant names
+    engine.dispose()
+
+
+async def test_a_worker_stops_after_its_step_when_the_database_is_newer_and_a_newer_worker_continues(
+    toybox, hire, monkeypatch
+):
+    url = None
+
+    async def during(_context):
+        migrated_to(url, "9999")
+        # Longer than the time between two looks at the version.
+        await asyncio.sleep(worker_module._SCHEMA_S * 1.5)
+
+    toybox.tool("one", during=during)
+    toybox.tool("two")
+    toybox.agent("worker", calling("one", "two"))
+    (name,) = await enqueued(toybox)
+    async with hire(toybox) as older:
+        url = older._store.store._engine.url
+        with pytest.raises(NewerDatabaseError) as refused:
+            await older.run(once=False, poll_s=0.05)
+    assert "9999" in refused.value.problem
+    assert refused.value.remedy == "pip install --upgrade esper-agents"
+    assert said(older, WorkerEventKind.GIVEN_BACK) == [name]
+    assert toybox.effects() == ["one"]
+    monkeypatch.setattr("esper_agents.storage.migrate.HEAD", "9999")
+    async with hire(toybox) as newer:
+        await newer.run(once=True, poll_s=0.05)
+    assert said(newer, WorkerEventKind.ENDED) == [name]
+    assert toybox.effects() == ["one", "two"]

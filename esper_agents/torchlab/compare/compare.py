@@ -234,7 +234,7 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
         measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)
         if not measured.is_timeable:
             return measured
-        with lab.timing_turn(tell):
+        with lab.timing_turn(tell, *(arm.target.device for arm in arms)):
             measured = time_until_decided(
                 lab,
                 arms,

@@ -141,7 +141,7 @@ def run(lab: Lab, target: TargetSpec, options: DataOptions, tell: Tell | None) -
     }
     started = now(), time.monotonic_ns()
     lab.warm("data")
-    with lab.timing_turn(tell), lab.worker(device=target.device) as worker:
+    with lab.timing_turn(tell, target.device), lab.worker(device=target.device) as worker:
         patience_s = lab.settings.timeout_s + 2 * seconds
         answer = worker.ask("data", {**asked, **own}, timeout_s=patience_s, tell=tell or lab.tell, name=target.name)
     loader = answer.read(DataTimes).loader

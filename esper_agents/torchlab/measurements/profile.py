@@ -114,7 +114,7 @@ def profile(
         look: Whether to run the installed external profilers on a second process.
         tell: Progress callback.
     """
-    with lab.timing_turn(tell):
+    with lab.timing_turn(tell, target.device):
         report = lab.job("profile", target, {"train": train, "seconds": seconds, "seed": target.seed}, tell=tell)
     witnesses = _witnesses(lab, target, train=train, tell=tell) if look else []
     measured = {**report.result, "witnesses": [witness.described() for witness in witnesses]}
