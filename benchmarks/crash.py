@@ -211,7 +211,7 @@ def measure(given: argparse.Namespace, root: Path, server: str) -> dict[str, Any
         "rows_per_session": len(expected),
         "uninterrupted_ms": calm_ms,
         "resume_p50_ms": round(statistics.median(resumed), 1),
-        "resume_p95_ms": round(statistics.quantiles(resumed, n=20)[-1], 1),
+        "resume_p95_ms": round(statistics.quantiles(resumed, n=20)[-1] if len(resumed) > 1 else resumed[0], 1),
         "went_on_p50_ms": round(statistics.median(went_on), 1),
         "went_on_worst_ms": round(max(went_on), 1),
         "elapsed_s": round(time.perf_counter() - began, 1),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 # Folder of a project for published certificates and memory documents.
 PUBLISHED = "docs/ai/agents"
+# Folder of a project for harnesses that measurements write.
+HARNESS_FOLDER = ".esper/harness"
 # Suffix of published signed envelopes.
 RECORD_SUFFIX = ".dsse.json"
 # Folder of published public keys, among those of agents, whose names may not be this one.

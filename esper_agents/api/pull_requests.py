@@ -12,12 +12,10 @@ from esper_agents.api.verification import check_coverage
 from esper_agents.domain.gate_level import GateLevel
 from esper_agents.errors import UsageError
 from esper_agents.git.diffs import diff_since
-from esper_agents.git.files import untracked_files
 from esper_agents.git.find_project import find_project
 from esper_agents.git.revisions import commit_of
 from esper_agents.review.rule_codes import GUARD, TEST
 from esper_agents.review.task_change import base_of_branch
-from esper_agents.torchlab.harness import HARNESS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,9 +139,7 @@ async def review_pull_request(
         fail_on=fail_on,
     )
     difference = diff_since(root, merge_base)
-    # A harness that a measurement wrote here is no part of the branch; one that the branch commits is.
-    made = {path for path in untracked_files(root) or () if path.startswith(f"{HARNESS_FOLDER}/")}
-    changed = tuple(path for path in difference.paths if path.endswith(_SOURCES) and path not in made)
+    changed = tuple(path for path in difference.paths if path.endswith(_SOURCES))
     listed = frozenset(difference.work_tree)
     # A name that is not UTF-8 is listed with a backslash, and cannot be looked up.
     present = tuple(path for path in changed if path in listed and ("\\" in path or os.path.lexists(root / path)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about
-from esper_agents.domain.change_told import change_edits, change_told, form_counted, versions_told
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
     USAGE_QUESTIONS,
@@ -99,7 +98,7 @@ def answer_of(certificate: Certificate) -> Answer:
         because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
         also=tuple(_lines(each for each in _others(ordered, deciding) if not _is_usage(each.claim.rule))),
         facts=tuple(_facts(certificate)),
-        changed=tuple(change_told(certificate.evidence)) if certificate.task.change else (),
+        changed=_changed(certificate),
         ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
         measured=tuple(_measured(certificate)),
         before=tuple(_before(certificate)),
@@ -258,9 +257,22 @@ def _weightiest(certificate: Certificate) -> Finding | None:
     return first if is_named else None
 
 
+def _changed(certificate: Certificate) -> tuple[str, ...]:
+    """Return what the change of the task does, in words; nothing without a change."""
+    if not certificate.task.change:
+        return ()
+    from esper_agents.domain.change_told import change_told
+
+    return tuple(change_told(certificate.evidence))
+
+
 def _edited(certificate: Certificate) -> str:
     """Return in how many places a change alters what the code does, with the first ones; empty if no line says it."""
-    told = change_edits(certificate.evidence) if certificate.task.change else ()
+    if not certificate.task.change:
+        return ""
+    from esper_agents.domain.change_told import change_edits
+
+    told = change_edits(certificate.evidence)
     known = {str(each.claim.location) for each in certificate.findings}
     edits = [each for each in told if not each.is_same and each.place not in known and not _ADDITION.search(each.text)]
     if not edits:
@@ -275,6 +287,8 @@ def _kept(certificate: Certificate) -> str:
     """Return what a change leaves as it is: definitions that did the same when run, and lines that are form."""
     if not certificate.task.change:
         return ""
+    from esper_agents.domain.change_told import form_counted, versions_told
+
     ran = versions_told(certificate.evidence)
     said = (str(ran) if ran else "", form_counted(certificate.evidence))
     return " ".join(f"{_capitalised(each)}." for each in said if each)

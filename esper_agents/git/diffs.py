@@ -12,7 +12,7 @@ from esper_agents.git.files import listed_files, names_in, untracked_files
 from esper_agents.git.process import configured, git, toplevel
 from esper_agents.git.revisions import commit_of
 from esper_agents.git.trees import LINK, SUBMODULE, entries
-from esper_agents.paths import is_published
+from esper_agents.paths import HARNESS_FOLDER, is_published
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,9 @@ def diff_since(root: Path, revision: str) -> TreeDiff:
     listed, unknown = listed_files(root), untracked_files(root)
     if changed is None or listed is None or unknown is None:
         raise EvidenceError("git cannot compare the work tree", remedy="run `git status` in the project")
-    differing = sorted(path for path in {*changed, *unknown} if not is_published(path))
+    # A harness that a measurement wrote here is no part of the change; one that the change commits is.
+    added = {path for path in unknown if not path.startswith(f"{HARNESS_FOLDER}/")}
+    differing = sorted(path for path in {*changed, *added} if not is_published(path))
     work_tree = sorted(path for path in set(listed) if not is_published(path))
     return TreeDiff(tuple(differing), _tree(root, old), {}, tuple(work_tree))
 

@@ -10,7 +10,6 @@ from sqlalchemy import inspect, text
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES
-from esper_agents.storage.queue_notices import CHANNEL
 from esper_agents.storage.tables import HEAD, SCHEMA
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def upgrade_schema(engine: Engine) -> Migration:
             upgrade(connection)
             # Workers of an earlier version stop when they see it.
             if connection.dialect.name == "postgresql":
+                from esper_agents.storage.queue_notices import CHANNEL
+
                 connection.execute(text(f"NOTIFY {CHANNEL}"))
         return Migration(found, moved)
 

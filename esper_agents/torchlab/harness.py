@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from esper_agents.atomic_file import atomic_file
 from esper_agents.errors import EvidenceError, UsageError
+from esper_agents.paths import HARNESS_FOLDER
 from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-HARNESS_FOLDER = ".esper/harness"
 _DIGEST = re.compile(r"^# made-by-esper: sha256=([0-9a-f]{64})\n", re.MULTILINE)
 _MOST_BYTES = 1_000_000
 _LONGEST_LINE = 100

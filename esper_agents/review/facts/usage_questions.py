@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import USAGE_QUESTIONS
 from esper_agents.domain.finding import Category
-from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject
+from esper_agents.review.fact_query import Assessment, Fact, FactQuery, InspectionSubject, assess
 from esper_agents.review.usages.answers import answer_usage
 from esper_agents.review.usages.entries import UsageVerdict, usage_entries
 
@@ -21,7 +21,6 @@ _ASSESSMENTS = {
     UsageVerdict.RIGHT: Assessment.FINE,
     UsageVerdict.NOT_NEEDED: Assessment.SHOULD_CHECK,
     UsageVerdict.NO_EFFECT: Assessment.SHOULD_CHECK,
-    UsageVerdict.WRONG: Assessment.MUST_CHANGE,
     UsageVerdict.STATED: Assessment.DESCRIPTION,
     UsageVerdict.UNDECIDED: Assessment.OPEN,
 }
@@ -52,7 +51,9 @@ class UsageQuestions(FactQuery):
             name, _, line = usage.partition(":")
             entry, number = usage_entries()[name], int(line or 0)
             for each in answer_usage(entry, files, index, line=number, statements=statements):
-                assessment = _ASSESSMENTS[each.verdict]
+                # What the code shows to be wrong rests on no assumption.
+                is_wrong = each.verdict is UsageVerdict.WRONG
+                assessment = assess(each.text, "")[0] if is_wrong else _ASSESSMENTS[each.verdict]
                 yield Fact(assessment, each.site.file.path, each.site.line, each.text, each.remedy, each.site.last_line)
 
 

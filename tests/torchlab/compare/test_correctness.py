@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
-from esper_agents.torchlab.compare.correctness import Correctness
+from esper_agents.torchlab.compare.correctness import CheckLimits, Correctness
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.compare.result import ComparisonOutcome
 from esper_agents.torchlab.lab import Lab, LabSettings
@@ -146,7 +146,7 @@ def candidate(x, group):
 """
     )
     arms = tuple(Arm(TargetSpec(f"pair.py:{which}"), tmp_path) for which in ("baseline", "candidate"))
-    is_all = {"allow": (), "is_thorough": True}
+    is_all = {"allow": (), "limits": CheckLimits(is_thorough=True)}
     with Lab(tmp_path) as lab, Correctness(lab, arms, seed=0, train=False, **is_all) as correctness:
         checks = correctness.checks(lambda _what, _fraction: None)
         assert [str(check) for check in checks if not check.is_passed] == []
