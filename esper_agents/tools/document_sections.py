@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 DOCUMENTS = (".md", ".rst", ".txt")
 _MOST_LINES = 40
-_ATX = re.compile(r"#{1,6} +(?P<title>.*\S)")
+# A longer line is data; expressions over one could take a long time.
+_LONGEST_LINE, _LONGEST_HEADING, _LONGEST_DOCSTRING = 2_000, 200, 20_000
+_ATX = re.compile(r"#{1,6} +(?P<title>.+)")
 _UNDERLINE = re.compile(r"(?P<sign>[=\-~^\"'#*+.])(?P=sign){2,}\s*$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 
@@ -48,7 +50,7 @@ def sections_of(path: str, text: str) -> Iterator[TextSection]:
 
 
 def _of_headings(path: str, text: str) -> Iterator[TextSection]:
-    lines = text.splitlines()
+    lines = [line.rstrip() if len(line) <= _LONGEST_LINE else "" for line in text.splitlines()]
     for (first, heading), (end, _) in pairwise([(0, ""), *_headings(lines), (len(lines), "")]):
         for begin in range(first, end, _MOST_LINES):
             part = lines[begin : min(begin + _MOST_LINES, end)]
@@ -63,9 +65,9 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, str]]:
         if _FENCE.match(line):
             is_code = not is_code
         elif not is_code and (found := _ATX.fullmatch(line)):
-            yield number, found["title"]
+            yield number, found["title"].strip()[:_LONGEST_HEADING]
         elif not is_code and number and lines[number - 1].strip() and _UNDERLINE.fullmatch(line):
-            yield number - 1, lines[number - 1].strip()
+            yield number - 1, lines[number - 1].strip()[:_LONGEST_HEADING]
 
 
 def _docstrings(path: str, text: str) -> Iterator[TextSection]:
@@ -77,5 +79,5 @@ def _docstrings(path: str, text: str) -> Iterator[TextSection]:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             first = node.body[0]
             said = ast.get_docstring(node)
-            if said:
+            if said and len(said) <= _LONGEST_DOCSTRING:
                 yield TextSection(path, first.lineno, first.end_lineno or first.lineno, node.name, said)

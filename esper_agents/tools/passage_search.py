@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from esper_agents.tools.document_sections import TextSection
 
-_WORD = re.compile(r"[^\W\d_][^\W_]*", re.UNICODE)
-_NAME = re.compile(r"[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
+_TOKEN = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)")
 _SHORTEST = 3
 _MOST_TERMS = 40
@@ -50,9 +50,8 @@ def terms_of(text: str, stops: frozenset[str]) -> tuple[str, ...]:
         stops: Words that carry no meaning, in lower case.
     """
     prose = _ARGUMENTS.sub(" ", text)
-    names = [name.lower() for name in _NAME.findall(prose)]
-    words = [word.lower() for word in _WORD.findall(_NAME.sub(" ", prose))]
-    found = dict.fromkeys(each for each in (*names, *words) if len(each) >= _SHORTEST and each not in stops)
+    words = [token.lower() for token in _TOKEN.findall(prose) if not token[0].isdigit()]
+    found = dict.fromkeys(each for each in words if len(each) >= _SHORTEST and each not in stops)
     return tuple(found)[:_MOST_TERMS]
 
 
@@ -105,6 +104,5 @@ def _holders(passages: Sequence[TextSection], terms: Sequence[str]) -> dict[str,
 
 def _split(text: str) -> str:
     """Return the parts of the names in a text, so that `dead_code` is found by `code`."""
-    return " ".join(
-        part for name in _NAME.findall(text) for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name) if len(part) > 1
-    )
+    names = (token for token in _TOKEN.findall(text) if "_" in token or any(map(str.isupper, token[1:])))
+    return " ".join(part for name in names for part in _PART.findall(name) if len(part) > 1)

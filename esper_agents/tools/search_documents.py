@@ -30,9 +30,13 @@ _MOST_FILES, _LARGEST = 400, 1_000_000
 _MARKUP = re.compile(r"<[^>]+>|!?\[([^\]]*)\]\([^)]*\)|[`*#|]+")
 _FENCED = re.compile(r"^\s*(```|~~~).*?^\s*\1\s*$", re.MULTILINE | re.DOTALL)
 _REFERENCES = re.compile(r"(?:citations?|references|bibliography|acknowledge?ments?|licen[cs]e)\b", re.IGNORECASE)
+# User and password of an address.
+_PASSWORD = re.compile(r"//[^/\s@]{1,200}@")
 # Texts that describe no behaviour of the program.
 _NOT_DOCUMENTS = re.compile(
-    r"(?:^|/)(?:[^/]+\.egg-info/|(?:licen[cs]e|copying|authors|code_of_conduct|requirements|changelog|history|sources\.txt)[^/]*$)",
+    r"(?:^|/)(?:[^/]+\.egg-info/"
+    r"|(?:licen[cs]e|copying|authors|code_of_conduct|requirements|changelog|history|sources\.txt)[^/]*$"
+    r"|[^/]*(?:secret|credential|passw|(?<![a-z])tokens?(?![a-z])|api_?key)[^/]*$)",
     re.IGNORECASE,
 )
 
@@ -70,7 +74,7 @@ def _searched(context: ToolContext, text: str, paths: list[str]) -> ToolResult:
             continue
         source = read(file, name)
         if isinstance(source, ReviewSource):
-            passages += sections_of(name, without_keys(source.text))
+            passages += sections_of(name, _PASSWORD.sub("//", without_keys(source.text)))
             records[name] = source.record
     # The same text in two files is one passage, and lists of publications say nothing about the program.
     told = {each.text: each for each in reversed(passages) if not _REFERENCES.match(_plain(each.heading))}

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 # Files of tools, of which no program reads its settings, and those that may hold credentials.
-_OTHER = re.compile(r"^\.|package|tsconfig|lock|secret|credential|token", re.IGNORECASE)
+_OTHER = re.compile(r"^\.|package|tsconfig|lock|secret|credential|passw|token", re.IGNORECASE)
 _MOST_FILES = 100
-_LARGEST = 200_000
+_LARGEST, _LARGEST_TOGETHER = 200_000, 1_000_000
 _MOST_ENTRIES = 5_000
 _DEEPEST = 8
 _SCALARS: dict[str, type[int | float | str]] = {"int": int, "float": float, "bool": bool, "str": str}
+_DECIMAL = re.compile(r"0|[-+]?[1-9][0-9_]*")
 _LOADING = re.compile(r"\b(?:safe_load|full_load|unsafe_load|OmegaConf\.load|(?:yaml|json)\.loads?)\(")
 
 
@@ -68,9 +69,12 @@ class SettingsFiles:
     @cached_property
     def _entries(self) -> tuple[tuple[tuple[str, ...], OriginValue], ...]:
         found = []
+        left = _LARGEST_TOGETHER
         for path in self._named_files():
             source = read(self.sources.root / path, path)
-            if isinstance(source, ReviewSource) and len(source.text) <= _LARGEST:
+            size = len(source.text) if isinstance(source, ReviewSource) else 0
+            if isinstance(source, ReviewSource) and size <= min(_LARGEST, left):
+                left -= size
                 entries = [*_entries_of(source.text, path)]
                 if entries:
                     self.sources.examined[path] = source.record
@@ -149,9 +153,9 @@ def _entries_of(text: str, path: str) -> Iterator[tuple[tuple[str, ...], OriginV
     """Yield the single values of a file with their keys; nothing if it cannot be parsed or uses aliases."""
     import yaml
 
-    if re.search(r"^[^#\n]*[:\-]\s*[&*]\w", text, re.MULTILINE):
-        return  # an alias may repeat a part without limit, and its line is not where the value is used
     try:
+        if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
+            return  # an alias may repeat a part without limit, and its line is not where the value is used
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError, ValueError):
         return
@@ -178,7 +182,8 @@ def _constant(node: Any, path: str) -> str | float | None:
     kind = _SCALARS.get(node.tag.rpartition(":")[2])
     if kind is bool:
         return str(node.value).lower() in {"true", "yes", "on"}
-    if kind is None:
+    # YAML 1.1 reads `010` as 8 and `1:30` as 90.
+    if kind is None or (kind is int and not _DECIMAL.fullmatch(node.value)):
         return None
     try:
         return kind(node.value.replace("_", "")) if kind is not str else node.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from esper_agents.errors import UsageError
@@ -76,6 +77,29 @@ async def test_secrets_in_documents_are_not_shown(call, documented):
     )
     found = await call("search-documents", text=QUESTION)
     assert key not in str(found.output)
+
+
+async def test_files_named_like_secrets_are_not_searched(call, documented):
+    (documented / "passwords.txt").write_text("The dead codes of the codebook are replaced with hunter2.\n")
+    found = await call("search-documents", text=QUESTION)
+    assert {each["path"] for each in found.output["passages"]} == {"README.md"}
+
+
+async def test_the_password_of_an_address_is_not_shown(call, documented):
+    (documented / "notes.md").write_text(
+        "# Store\n\nDead codes go to the address https://me:hunter2@db.example/.\n"
+    )
+    found = await call("search-documents", text="which address do dead codes go to?")
+    assert [each["path"] for each in found.output["passages"]] == ["notes.md"]
+    assert "hunter2" not in str(found.output)
+
+
+@pytest.mark.parametrize("line", ["# " + " " * 500_000, "a" * 500_000, "[" * 500_000, "<" * 500_000, "_a" * 250_000])
+async def test_lines_that_would_keep_an_expression_busy_are_skipped(call, documented, line):
+    (documented / "long.md").write_text(f"{line}\n{line[:1_999]}\n" * 2)
+    with anyio.fail_after(20):
+        found = await call("search-documents", text=QUESTION)
+    assert {each["path"] for each in found.output["passages"]} == {"README.md"}
 
 
 def test_a_comment_in_a_code_block_is_no_heading():
