@@ -6,10 +6,10 @@ lines. A false one must not stand as confirmed and must not make the verdict wor
 the status above that of the playbook alone. A sloppy script (malformed calls, unknown tools, words) loses no finding.
 
 - `written_before.toml`: at the project in `behaviours/project`, written before the checks that they try.
-- `fresh.toml`: at files of published packages that were not looked at before, written afterwards and run once. The
-  packages are downloaded from PyPI into a folder that `--cache` names.
+- `fresh.toml`, `later.toml`: at files of published packages that were not looked at before, written afterwards by others
+  and run once. The packages are downloaded from PyPI into a folder that `--cache` names.
 
-    python benchmarks/behaviours.py [--set written_before|fresh] [--only TEXT] [--cache DIR] [--json]
+    python benchmarks/behaviours.py [--set written_before|fresh|later] [--only TEXT] [--cache DIR] [--json]
 
 It exits with 1 where a figure is missed: 97 % of the true findings in place, none lost, none of the false ones
 confirmed or decisive, no status raised.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from esper_agents.testing.script import Answer, Request
 
 HERE = Path(__file__).resolve().parent / "behaviours"
-SETS = ("written_before", "fresh")
+SETS = ("written_before", "fresh", "later")
 AGENT, REQUEST = "benchmark-reader", "review this"
 IN_PLACE = 0.97
 _DEFINITION = f"""---
