@@ -54,16 +54,27 @@ def removed_guards(
     renamings = {path: with_new_names(before.get(was, ""), after[path]) for path, was in pairs.items()}
     old = {path: _File.read(each.text) for path, each in renamings.items()}
     new = {path: _File.read(after[path]) for path in pairs}
-    added = Counter(
-        use.key
+    come = [
+        (use.key, name.rpartition(".")[2])
         for path, file in new.items()
         for name, scope in file.scopes.items()
         for use in _surplus(scope, old[path].scopes.get(name))
-    )
-    found: list[Diagnostic] = []
-    for path in pairs:
-        change = _FileChange(path, old[path], new[path], renamings[path])
-        found += [change.diagnostic(use, change.place(use)) for use in change.removed() if not _take(added, use.key)]
+    ]
+    added = Counter(key for key, _ in come)
+    # Several functions may call the one that their guard moved into.
+    holders: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for key, name in come:
+        holders[key].add(name)
+    changes = [_FileChange(path, old[path], new[path], renamings[path]) for path in pairs]
+    lost = [(change, use, is_called) for change in changes for use, is_called in change.removed(holders)]
+    for key in {use.key for _, use, is_called in lost if is_called}:
+        # The function that they call is where the guard came to.
+        added[key] = 0
+    found = [
+        change.diagnostic(use, change.place(use))
+        for change, use, is_called in lost
+        if not is_called and not _take(added, use.key)
+    ]
     gone = {path: text for path, text in before.items() if path in paths and path not in after}
     found += _removed_tests(gone, old, new)
     return tuple(sorted(found, key=lambda each: (each.location.path, each.location.line, each.rule)))
@@ -121,13 +132,18 @@ class _FileChange:
         self.path, self.old, self.new, self.renaming = path, old, new, renaming
         self._named = dict(_same_scopes(old, new))
 
-    def removed(self) -> Iterator[GuardUse]:
-        """Yield the guards that a scope has lost while the code that they protect is still in it."""
+    def removed(self, holders: Mapping[tuple[str, str], set[str]]) -> Iterator[tuple[GuardUse, bool]]:
+        """Yield the guards that a scope no longer has, and whether it newly calls a function that gained them.
+
+        Args:
+            holders: Functions that gained a guard, by its key.
+        """
         for name, now in self._named.items():
             was, is_now = self.old.scopes[name], self.new.scopes[now]
             for use in _surplus(was, is_now):
-                if _is_still_needed(use, was, is_now):
-                    yield use
+                is_called = _newly_calls(holders.get(use.key, ()), was, is_now)
+                if is_called or _is_still_needed(use, was, is_now):
+                    yield use, is_called
 
     def place(self, use: GuardUse) -> int:
         """Return the line of the new file at which the guard is missing."""
@@ -218,6 +234,12 @@ def _is_still_needed(use: GuardUse, was: _Scope, now: _Scope) -> bool:
     # A statement of its own: the function stays what it was.
     kept = Counter(was.lines) & Counter(now.lines)
     return kept.total() * 2 >= len(was.lines) or _similarity(was.lines, now.lines) >= _SAME_STATEMENT
+
+
+def _newly_calls(names: Iterable[str], was: _Scope, now: _Scope) -> bool:
+    """Return whether a scope has a new line that calls one of these functions."""
+    come = set(now.lines) - set(was.lines)
+    return any(re.search(rf"(?<!\w){re.escape(name)}\(", line) for name in names for line in come)
 
 
 def _lacks(node: ast.AST, use: GuardUse) -> bool:

@@ -93,6 +93,58 @@ def test_a_guard_that_is_replaced_reworded_or_gone_with_its_code_is_not_reported
     assert change(old, new) == ()
 
 
+TWO_UPDATES = """
+    class Agent:
+        def update(self, batch):
+            loss = self.loss(batch)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.steps += 1
+
+        def update_episodes(self, episodes):
+            loss = 0
+            for episode in episodes:
+                loss += self.loss(episode)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.steps += 1
+    """
+ONE_HELPER = """
+    class Agent:
+        def update(self, batch):
+            loss = self.loss(batch)
+            self.apply_loss(loss)
+            self.steps += 1
+
+        def update_episodes(self, episodes):
+            loss = 0
+            for episode in episodes:
+                loss += self.loss(episode)
+            self.apply_loss(loss)
+            self.steps += 1
+
+        def apply_loss(self, loss):
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+    """
+
+
+def test_a_guard_of_two_functions_that_moves_into_one_that_both_call_is_not_reported():
+    before, after = dedent(TWO_UPDATES), dedent(ONE_HELPER)
+    assert removed_guards({"agent.py": before}, {"agent.py": after}, ["agent.py"]) == ()
+
+
+def test_a_function_that_does_not_call_the_one_with_the_guard_has_lost_it():
+    before, after = dedent(TWO_UPDATES), dedent(ONE_HELPER)
+    after = after.replace("self.apply_loss(loss)", "loss.backward()\n        self.optimizer.step()")
+    after = after.replace("loss.backward()\n        self.optimizer.step()", "self.apply_loss(loss)", 1)
+    (found,) = removed_guards({"agent.py": before}, {"agent.py": after}, ["agent.py"])
+    assert "of `update_episodes`" in found.message
+
+
 def test_a_guard_that_moves_to_another_function_or_file_is_not_reported():
     old = dedent(STEP)
     new = old.replace("    model.eval()\n", "    prepare(model)\n") + "\n\ndef prepare(model):\n    model.eval()\n"
