@@ -6,8 +6,8 @@ lines. A false one must not stand as confirmed and must not make the verdict wor
 the status above that of the playbook alone. A sloppy script (malformed calls, unknown tools, words) loses no finding.
 
 - `written_before.toml`: at the project in `behaviours/project`, written before the checks that they try.
-- `fresh.toml`, `later.toml`: at files of published packages that were not looked at before, written afterwards by others
-  and run once. The packages are downloaded from PyPI into a folder that `--cache` names.
+- `fresh.toml`, `later.toml`: at files of published packages that were not looked at before, written afterwards by
+  others and run once. The packages are downloaded from PyPI into a folder that `--cache` names.
 
     python benchmarks/behaviours.py [--set written_before|fresh|later] [--only TEXT] [--cache DIR] [--json]
 

@@ -81,6 +81,18 @@ _OPENING = {
     Stance.REJECTED: "No",
     Stance.EMERGENCY: "Stop",
 }
+# To "is something wrong with it?" a yes would say the opposite.
+_ASKS_FOR_FAULTS = re.compile(
+    r"\b(?:wrong|bugs?|broken|problems?|issues?|mistakes?|errors?|falsch|fehler|kaputt|probleme?)\b", re.IGNORECASE
+)
+_OPENING_ON_FAULTS = {
+    Stance.FOR: "No fault found",
+    Stance.CONDITIONAL: "No fault found that decides",
+    Stance.UNDECIDED: "Not decided",
+    Stance.AGAINST: "There are faults",
+    Stance.REJECTED: "There are faults",
+    Stance.EMERGENCY: "Stop",
+}
 
 
 def answer_of(certificate: Certificate) -> Answer:
@@ -241,7 +253,8 @@ def _decision(certificate: Certificate) -> str:
     verdict = certificate.verdict
     has_run = tests_told(certificate.evidence) or any(map(is_measurement, certificate.evidence))
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
-    opening = _opening_of_reading(certificate) if is_read_only else _OPENING[verdict.stance]
+    openings = _OPENING_ON_FAULTS if _ASKS_FOR_FAULTS.search(certificate.task.request) else _OPENING
+    opening = _opening_of_reading(certificate) if is_read_only else openings[verdict.stance]
     more = " ".join(filter(None, (_stated(certificate), _edited(certificate), _kept(certificate))))
     extent = _extent(certificate)
     if certificate.task.change and (first := _weightiest(certificate)):

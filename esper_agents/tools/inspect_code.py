@@ -91,7 +91,7 @@ def summary_of(done: Inspection) -> str:
         f"{count} {each}" for each, count in counts.items() if count and each is not Assessment.DESCRIPTION
     )
     names = ", ".join(each.name for each in done.results)
-    return f"asked {names} about {number_of(len(done.examined), 'file')}: {told or 'nothing to change or to check'}"
+    return f"asked {names} about {number_of(len(done.examined), 'file')}: {told or 'nothing found by these checks'}"
 
 
 def _output(done: Inspection) -> JsonObject:

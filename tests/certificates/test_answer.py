@@ -35,6 +35,12 @@ def test_findings_that_decided_come_first_and_the_others_follow_worst_first():
     assert answer.text == "No: 1 critical, 2 warnings in 1 file (10 lines)."
 
 
+def test_a_question_about_faults_is_not_answered_by_a_yes_that_says_the_opposite():
+    found = replace(certificate(findings=(critical(1),)))
+    asked = replace(found, task=replace(found.task, request="is something wrong with my setup?"))
+    assert answer_of(asked).text == "There are faults: 1 critical in 1 file (10 lines)."
+
+
 def test_the_same_statement_about_several_places_is_one_line():
     found = tuple(finding(number, location=Location(f"f{number}.py", number)) for number in range(1, 6))
     answer = answer_of(certificate(findings=found))

@@ -29,7 +29,8 @@ def test_a_session_that_is_killed_at_some_step_goes_on_where_it_was():
 @pytest.mark.slow
 def test_wherever_a_session_is_killed_nothing_is_lost_and_nothing_finished_is_repeated():
     # At every third point; `make bench` kills at all of them.
-    found = measured("--every", 3, "--random", 6)
+    # On a busy machine a session may end before its moment.
+    found = measured("--every", 3, "--random", 12)
     assert found["violations"] == []
     assert found["killed_at_points"] == -(-found["points"] // 3)
     assert found["killed_at_random"] >= 3

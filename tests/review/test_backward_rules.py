@@ -89,6 +89,11 @@ def test_a_state_carried_with_its_graph_is_reported(found, options):
     assert found("ESP110", carried(options=options)) == [f"loss.backward({options})"]
 
 
+def test_a_kept_graph_is_carried_on_though_no_optimizer_steps(found):
+    source = carried(options="retain_graph=True").replace("opt.step()", "net.head.weight.data.sub_(0.1)")
+    assert found("ESP110", source) == ["loss.backward(retain_graph=True)"]
+
+
 def test_a_state_kept_in_an_attribute_is_reported(found):
     assert len(found("ESP110", TRAINER.format(given="self.state"))) == 1
 

@@ -86,9 +86,7 @@ async def test_files_named_like_secrets_are_not_searched(call, documented):
 
 
 async def test_the_password_of_an_address_is_not_shown(call, documented):
-    (documented / "notes.md").write_text(
-        "# Store\n\nDead codes go to the address https://me:hunter2@db.example/.\n"
-    )
+    (documented / "notes.md").write_text("# Store\n\nDead codes go to the address https://me:hunter2@db.example/.\n")
     found = await call("search-documents", text="which address do dead codes go to?")
     assert [each["path"] for each in found.output["passages"]] == ["notes.md"]
     assert "hunter2" not in str(found.output)

@@ -68,8 +68,10 @@ class GraphSentBackwardTwice(ModelRule):
         if forward.path != second.path:
             where = f"{forward.path}:{forward.at.line}"
         effect = "which raises because the first backward has freed it"
+        is_stepped = _is_stepped_between(run, first, second)
         if first.retains:
-            effect = "which keeps the graphs of all rounds, and raises once the weights are stepped"
+            effect = "which `retain_graph` keeps, so that time and memory grow with every round"
+            effect += "; it raises once the weights are stepped" if is_stepped else ""
         if is_carried:
             message = f"this goes back through the run of {forward.text!r} ({where}) of earlier rounds, {effect}"
             remedy = "detach what one round passes to the next: `hidden = hidden.detach()`"
@@ -82,7 +84,7 @@ class GraphSentBackwardTwice(ModelRule):
             remedy=remedy,
             confidence=Confidence.HIGH if is_known and not first.retains else Confidence.MODERATE,
             regions=run.regions(second),
-            severity=None if is_known else Severity.WARNING,
+            severity=None if is_known and (is_stepped or not first.retains) else Severity.WARNING,
         )
 
 
@@ -95,7 +97,7 @@ def _shared(run: Run, first: ModelEvent, second: ModelEvent) -> ModelEvent | Non
         is_carried = _is_of_earlier_round(forward, second)
         if is_carried and not _is_known(run, forward):
             continue
-        if not first.retains or (is_carried and _is_stepped_between(run, first, second)):
+        if not first.retains or is_carried:
             return forward
     return None
 
