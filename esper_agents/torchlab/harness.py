@@ -116,8 +116,12 @@ def harness_file(target: str) -> str:
     return f"{HARNESS_FOLDER}/{stem}.py"
 
 
-def harness_text(plan: HarnessPlan) -> str:
+def harness_text(plan: HarnessPlan, root: Path | None = None) -> str:
     """Return the source of a harness.
+
+    Args:
+        plan: The plan.
+        root: The project, for a harness outside of it; None for one in the project's harness folder.
 
     Raises:
         EvidenceError: The plan contains code that no search writes.
@@ -133,13 +137,14 @@ def harness_text(plan: HarnessPlan) -> str:
         *_header(plan),
         "",
         *(["import sys"] if plan.folder else []),
-        *(["from pathlib import Path"] if plan.folder or is_saved else []),
+        *(["from pathlib import Path"] if (plan.folder and root is None) or is_saved else []),
         *([""] if plan.folder or is_saved else []),
         *(torch_imports(arguments)),
     ]
     if plan.folder:
         inner = "" if plan.folder == "." else f' / "{plan.folder}"'
-        lines += [f"sys.path.insert(0, str(Path(__file__).resolve().parents[2]{inner}))", ""]
+        folder = f"str(Path(__file__).resolve().parents[2]{inner})" if root is None else repr(str(root / plan.folder))
+        lines += [f"sys.path.insert(0, {folder})", ""]
     lines += [f"from {module} import {name}{'  # noqa: E402' if plan.folder else ''}" for module, name in imports]
     text = "\n".join([*lines, "", "", ""])
     if any("Settings(" in argument.text for argument in arguments):
