@@ -72,7 +72,8 @@ def changed_definitions(before: str, after: str) -> tuple[ChangedDefinition, ...
             continue
         outer, outer_before = _outermost(now, new), _outermost(was, old)
         node = new[outer].node if outer else None
-        if node is None or isinstance(node, ast.Module) or outer_before not in old:
+        node_before = old[outer_before].node if outer_before in old else None
+        if node is None or isinstance(node, ast.Module) or node_before is None or isinstance(node_before, ast.Module):
             continue
         holder, holder_before = (_holder(name, scopes) for name, scopes in ((outer, new), (outer_before, old)))
         is_of_optimizer = f"{holder}.step" in new and holder in new and _is_optimizer(new[holder].node)
@@ -84,7 +85,7 @@ def changed_definitions(before: str, after: str) -> tuple[ChangedDefinition, ...
             line=node.lineno,
             last_line=node.end_lineno or node.lineno,
             body=_body(node),
-            body_before=_body(old[outer_before].node),
+            body_before=_body(node_before),
             is_of_optimizer=is_of_optimizer,
         )
         found.setdefault(outer, made)

@@ -141,7 +141,9 @@ def _named(changed: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Change
                 fallback = f"{was}:{each.holder_before}", f"{file.path}:{each.holder}"
             targets = f"{was}:{name_before}", f"{file.path}:{name}"
             optional = makes.get(each.holder, ()) if each.is_of_optimizer else None
-            yield file, each, VersionPair(*targets, *_edited(before[was], file.after, each), fallback, optional)
+            old_lines = _edited(file.after, before[was], each.body_before)
+            new_lines = _edited(before[was], file.after, each.body)
+            yield file, each, VersionPair(*targets, old_lines, new_lines, fallback, optional)
 
 
 def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -155,15 +157,11 @@ def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
     return found
 
 
-def _edited(before: str, after: str, known: ChangedDefinition) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Return the edited lines of the old definition, and of the new one; its whole body if only the rest differs."""
-    sides = ((after, before, known.body_before), (before, after, known.body))
-    found = []
-    for other, own, (first, last) in sides:
-        statements = {line for block in changed_lines(other, own).blocks for line in block.statements}
-        lines = tuple((line, line) for line in sorted(statements) if first <= line <= last)
-        found.append(lines or ((first, last),))
-    return tuple(found)
+def _edited(other: str, own: str, body: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the lines of the body of a definition that differ from the other version; the body if only others do."""
+    first, last = body
+    statements = {line for block in changed_lines(other, own).blocks for line in block.statements}
+    return tuple((line, line) for line in sorted(statements) if first <= line <= last) or (body,)
 
 
 def _claim(

@@ -124,7 +124,7 @@ class VersionRuns:
         lab: Lab, opened with the old tree as a further readable folder.
         base: The old tree.
         scratch: Folder outside of both trees, which the lab can read, for the harnesses of both versions. Those of the
-            project belong to the change: one of them could run anything in the place of the definition.
+            project belong to the change: one of them could run anything instead of the definition.
         seconds: Time after which no comparison begins; one that began is finished, each of its runs within ten seconds.
         tell: Progress callback.
     """
