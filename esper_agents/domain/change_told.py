@@ -52,12 +52,14 @@ class ToldVersions:
         inputs: Smallest number of kinds of input of these.
         is_close: Whether results of some were the same up to rounding only.
         missing: Number of edited definitions that were not compared.
+        is_synthetic: Whether the program chose the inputs of all that did the same.
     """
 
     same: tuple[str, ...]
     inputs: int
     is_close: bool
     missing: int
+    is_synthetic: bool
 
     def __str__(self) -> str:
         """Return what did the same, and how much was not compared."""
@@ -68,7 +70,8 @@ class ToldVersions:
             verb = "does" if len(self.same) == 1 else "do"
             rounding = " up to rounding" if self.is_close else ""
             kinds = number_of(self.inputs, "kind of input", "kinds of input")
-            parts.append(f"{names}{more} {verb} the same{rounding} before and after the change on {kinds}, made up")
+            made_up = ", made up" if self.is_synthetic else ""
+            parts.append(f"{names}{more} {verb} the same{rounding} before and after the change on {kinds}{made_up}")
         if self.missing:
             parts.append(f"{number_of(self.missing, 'edited definition')} could not be compared by running")
         return "; ".join(parts)
@@ -85,6 +88,7 @@ def versions_told(evidence: Iterable[Evidence]) -> ToldVersions | None:
         min((int(each.get("inputs", 0)) for each in same), default=0),
         any(each["outcome"] != "same" for each in same),
         sum(each["outcome"] == "not compared" for each in rows),
+        all(each.get("is_synthetic", True) is True for each in same),
     )
 
 

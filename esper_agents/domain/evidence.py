@@ -25,6 +25,9 @@ DOCUMENTS_TOOL = "search-documents"
 USAGE_QUESTIONS = "usage-questions"
 # Runs what a change edits before and after it.
 VERSIONS = "torch-versions"
+_SCAFFOLD = "torch-scaffold"
+# Ends of a search for arguments that ran a harness of the project as it is.
+OWN_HARNESS_ENDS = frozenset(("edited", "captured"))
 
 
 class Risk(StrEnum):
@@ -302,3 +305,13 @@ def is_measurement(evidence: Evidence) -> bool:
     is_of_lab = evidence.tool.startswith(_MEASURES) and evidence.tool != _FINDS_TARGETS
     is_run = evidence.tool != FINDS_INPUTS or bool(evidence.output.get("runnable"))
     return is_of_lab and is_run and evidence.outcome is CallOutcome.COMPLETED
+
+
+def own_harness(evidence: Evidence) -> str:
+    """Return the harness of the project that a search for arguments ran as it is; empty if it wrote one or ran none.
+
+    The project's author wrote it, so that it may run anything.
+    """
+    result = evidence.output.get("result")
+    is_own = isinstance(result, dict) and result.get("ended") in OWN_HARNESS_ENDS
+    return str(evidence.output.get("runnable", "")) if evidence.tool == _SCAFFOLD and is_own else ""

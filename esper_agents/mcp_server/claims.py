@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, own_harness
 from esper_agents.errors import UsageError
 from esper_agents.mcp_server.results import ClaimAnswer, clipped
 
@@ -136,8 +136,17 @@ async def claim_answer(opened: OpenProject, claim: AgentClaim, session: SessionA
 def decided(claim: AgentClaim, certificate: Certificate) -> tuple[str, str]:
     """Return whether the evidence of a certificate confirms or refutes a claim, with the reason.
 
-    Only a completed measurement of the claimed target counts; text decides nothing.
+    Only a completed measurement of the claimed target counts; text decides nothing. A harness that the project has is
+    named, because it may run something else.
     """
+    outcome, reason = _decided(claim, certificate)
+    own = next(filter(None, map(own_harness, certificate.evidence)), "")
+    if own and outcome != UNDECIDED:
+        reason = f"by the project's own harness {own}, which is not checked: {reason}"
+    return outcome, reason
+
+
+def _decided(claim: AgentClaim, certificate: Certificate) -> tuple[str, str]:
     calls = [
         each for each in certificate.evidence if each.tool == _TOOLS[claim.kind] and _is_about(claim, each, certificate)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.agent_action import Ask, CallTools, ToolCall, UserAnswer
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, own_harness
 from esper_agents.domain.ledger import Refusal
 
 if TYPE_CHECKING:
@@ -229,7 +229,9 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
         if runnable:
             kind = str(each["kind"]) if evidence.output.get("trains") else "step"
             is_synthetic = bool(evidence.output.get("synthetic"))
-            because = f"{target} with {SYNTHETIC}" if is_synthetic else f"{target} runs with it"
+            own = f"{target} by the project's own harness, which is not checked"
+            runs = own if own_harness(evidence) else f"{target} runs with it"
+            because = f"{target} with {SYNTHETIC}" if is_synthetic else runs
             return ChosenTarget(runnable, kind, (), "", because, target if is_synthetic else "")
         problem = str(evidence.output.get("error") or evidence.summary).removeprefix(f"{target} raised ")
         tried.append(f"{target}: {problem[:_LONGEST_PROBLEM]}")

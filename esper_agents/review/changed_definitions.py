@@ -32,6 +32,8 @@ class ChangedDefinition:
         holder_before: Class that contains it, before the change.
         line: First line of the new definition, decorators excluded.
         last_line: Last line of the new definition.
+        body: First and last line of the body of the new definition.
+        body_before: First and last line of the body of the old one.
         is_of_optimizer: Whether it belongs to an optimizer, whose `step` takes no inputs.
     """
 
@@ -41,6 +43,8 @@ class ChangedDefinition:
     holder_before: str
     line: int
     last_line: int
+    body: tuple[int, int]
+    body_before: tuple[int, int]
     is_of_optimizer: bool = False
 
     @property
@@ -68,14 +72,29 @@ def changed_definitions(before: str, after: str) -> tuple[ChangedDefinition, ...
             continue
         outer, outer_before = _outermost(now, new), _outermost(was, old)
         node = new[outer].node if outer else None
-        if node is None or isinstance(node, ast.Module) or outer_before not in old:
+        node_before = old[outer_before].node if outer_before in old else None
+        if node is None or isinstance(node, ast.Module) or node_before is None or isinstance(node_before, ast.Module):
             continue
         holder, holder_before = (_holder(name, scopes) for name, scopes in ((outer, new), (outer_before, old)))
         is_of_optimizer = f"{holder}.step" in new and holder in new and _is_optimizer(new[holder].node)
-        lines = node.lineno, node.end_lineno or node.lineno
-        made = ChangedDefinition(outer_before, outer, holder, holder_before, *lines, is_of_optimizer)
+        made = ChangedDefinition(
+            before=outer_before,
+            after=outer,
+            holder=holder,
+            holder_before=holder_before,
+            line=node.lineno,
+            last_line=node.end_lineno or node.lineno,
+            body=_body(node),
+            body_before=_body(node_before),
+            is_of_optimizer=is_of_optimizer,
+        )
         found.setdefault(outer, made)
     return tuple(found.values())
+
+
+def _body(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> tuple[int, int]:
+    last = node.end_lineno or node.lineno
+    return (node.body[0].lineno if node.body else last), last
 
 
 def _outermost(name: str, scopes: Mapping[str, SyntaxScope]) -> str:

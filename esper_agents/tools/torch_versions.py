@@ -20,6 +20,7 @@ from esper_agents.review.leniency import purpose_of
 from esper_agents.review.tables import Purpose
 from esper_agents.tools import measurement_comparison
 from esper_agents.tools.change_tests import changed_files
+from esper_agents.tools.changed_lines import changed_lines
 from esper_agents.tools.measurement_tools import diagnostic_of, measure, outlined
 from esper_agents.tools.tool import ToolContext, ToolResult, tool
 from esper_agents.torchlab.measurement import MeasuredClaim
@@ -45,19 +46,6 @@ _SEEN_BY = "a run of both versions"
 def _rerun(arguments: JsonObject) -> str:
     paths = " ".join(quote(str(each)) for each in arguments["paths"])
     return f"esper submit 'is this refactor harmless?' {paths} --diff={quote(str(arguments['since']))}"
-
-
-def compare_command(since: str, compared: VersionComparison) -> str:
-    """Return the command that repeats one comparison; empty if nothing was run.
-
-    Args:
-        since: The change, as of the call.
-        compared: The comparison.
-    """
-    if not compared.inputs:
-        return ""
-    target = f"{compared.harness}:make" if compared.harness else compared.ran
-    return f"esper torch compare {quote(target)} --base {quote(since.partition('..')[0])} --effort quick"
 
 
 @tool("torch-versions", risk=Risk.LOW, repeatable=True, rerun=_rerun, comparing=measurement_comparison.measured)
@@ -86,15 +74,17 @@ async def torch_versions(
     done: list[VersionComparison] = []
     with TemporaryDirectory(prefix="esper-base-", ignore_cleanup_errors=True) as folder:
         base = checkout(context.root.resolve(), since.partition("..")[0], Path(folder) / "project").root
+        scratch = Path(folder).resolve() / "harnesses"
+        scratch.mkdir()
 
         def work(lab: Lab) -> MeasurementReport:
             started = now(), time.monotonic_ns()
-            done.extend(VersionRuns(lab, base, seconds).compare([pair for _, _, pair in named[:_MOST_PAIRS]]))
+            done.extend(VersionRuns(lab, base, scratch, seconds).compare([pair for _, _, pair in named[:_MOST_PAIRS]]))
             result = {"comparisons": [plain(each) for each in done]}
             request = {"since": since, "claims_same": claims_same, "seconds": seconds}
             return lab.report("versions", {"name": ", ".join(paths)}, request, result, started=started)
 
-        found = await measure(context, [f"{each.path}:" for each in changed if each.after], work, roots=(base,))
+        found = await measure(context, [f"{each.path}:" for each in changed if each.after], work, roots=(base, scratch))
     ran = [each for each in done if each.inputs]
     output = outlined(
         found.report,
@@ -151,7 +141,9 @@ def _named(changed: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Change
                 fallback = f"{was}:{each.holder_before}", f"{file.path}:{each.holder}"
             targets = f"{was}:{name_before}", f"{file.path}:{name}"
             optional = makes.get(each.holder, ()) if each.is_of_optimizer else None
-            yield file, each, VersionPair(*targets, file.path, _lines(file, each), fallback, optional)
+            old_lines = _edited(file.after, before[was], each.body_before)
+            new_lines = _edited(before[was], file.after, each.body)
+            yield file, each, VersionPair(*targets, old_lines, new_lines, fallback, optional)
 
 
 def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -165,13 +157,11 @@ def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
     return found
 
 
-def _lines(file: ChangedFile, known: ChangedDefinition) -> tuple[tuple[int, int], ...]:
-    """Return the edited lines of a definition; empty if making the object runs them."""
-    is_made = known.after == known.holder or known.after.endswith("__init__")
-    if is_made or file.lines is None:
-        return ()
-    statements = {line for block in file.lines.blocks for line in block.statements}
-    return tuple((line, line) for line in sorted(statements) if known.line <= line <= known.last_line)
+def _edited(other: str, own: str, body: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the lines of the body of a definition that differ from the other version; the body if only others do."""
+    first, last = body
+    statements = {line for block in changed_lines(other, own).blocks for line in block.statements}
+    return tuple((line, line) for line in sorted(statements) if first <= line <= last) or (body,)
 
 
 def _claim(
@@ -187,8 +177,7 @@ def _claim(
     if file.lines is not None:
         inside = [each.line for each in file.lines.blocks if known.line <= each.line <= known.last_line]
         line = min(inside, default=line)
-    show = compare_command(since, compared)
-    remedy = f"{VERSIONS_DIFFER.remedy} To see it: {show}" if show else VERSIONS_DIFFER.remedy
+    remedy = f"{VERSIONS_DIFFER.remedy} To see it: {_rerun({'paths': [file.path], 'since': since})}"
     severity = Severity.SUGGESTION
     if compared.outcome is VersionOutcome.DIFFERENT:
         severity = Severity.CRITICAL if claims_same else Severity.WARNING
@@ -210,9 +199,10 @@ def _summary(done: Sequence[VersionComparison], named: int) -> str:
         names = ", ".join(f"`{each.target.rpartition(':')[2]}`" for each in same)
         rounding = " up to rounding" if any(each.outcome is VersionOutcome.CLOSE for each in same) else ""
         kinds = min(each.inputs for each in same)
+        made_up = "synthetic " if all(each.is_synthetic for each in same) else ""
         parts.append(
             f"{names} {'does' if len(same) == 1 else 'do'} the same{rounding} before and after the change "
-            f"on {number_of(kinds, 'kind of synthetic input', 'kinds of synthetic input')}"
+            f"on {number_of(kinds, f'kind of {made_up}input', f'kinds of {made_up}input')}"
             f"{' or more' if len({each.inputs for each in same}) > 1 else ''}"
         )
     missing = named - len(ran)

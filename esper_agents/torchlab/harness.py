@@ -63,6 +63,8 @@ _OPTIMIZER = '''def make():
 
 
 '''
+_DIGITS = 8
+_NAMED = re.compile(r'^"""Harness of (?P<target>.+), with (?:the inputs|captured|synthetic) ', re.MULTILINE)
 _INPUTS = re.compile(r"^# inputs: captured$", re.MULTILINE)
 _NODES = (
     ast.Expression,
@@ -116,8 +118,33 @@ def harness_file(target: str) -> str:
     return f"{HARNESS_FOLDER}/{stem}.py"
 
 
-def harness_text(plan: HarnessPlan) -> str:
+def own_harness_file(root: Path, target: str) -> str:
+    """Return the file of a target's harness; with a digest in its name if the plain file is that of another target.
+
+    `a/b.py:Net` and `a_b.py:Net` have one plain name.
+
+    Args:
+        root: The project.
+        target: `FILE.py:NAME`.
+
+    Raises:
+        UsageError: The file with the digest is that of another target, too.
+    """
+    plain = harness_file(target)
+    digested = f"{plain.removesuffix('.py')}_{_digest(target)[:_DIGITS]}.py"
+    for file in (plain, digested):
+        named = _NAMED.search(_read(root, file) or "")
+        if named is None or named["target"] == target:
+            return file
+    raise UsageError(f"{digested} is not a harness of {target}", remedy=f"delete {digested}")
+
+
+def harness_text(plan: HarnessPlan, root: Path | None = None) -> str:
     """Return the source of a harness.
+
+    Args:
+        plan: The plan.
+        root: The project, for a harness outside of it; None for one in the project's harness folder.
 
     Raises:
         EvidenceError: The plan contains code that no search writes.
@@ -133,13 +160,14 @@ def harness_text(plan: HarnessPlan) -> str:
         *_header(plan),
         "",
         *(["import sys"] if plan.folder else []),
-        *(["from pathlib import Path"] if plan.folder or is_saved else []),
+        *(["from pathlib import Path"] if (plan.folder and root is None) or is_saved else []),
         *([""] if plan.folder or is_saved else []),
         *(torch_imports(arguments)),
     ]
     if plan.folder:
         inner = "" if plan.folder == "." else f' / "{plan.folder}"'
-        lines += [f"sys.path.insert(0, str(Path(__file__).resolve().parents[2]{inner}))", ""]
+        folder = f"str(Path(__file__).resolve().parents[2]{inner})" if root is None else repr(str(root / plan.folder))
+        lines += [f"sys.path.insert(0, {folder})", ""]
     lines += [f"from {module} import {name}{'  # noqa: E402' if plan.folder else ''}" for module, name in imports]
     text = "\n".join([*lines, "", "", ""])
     if any("Settings(" in argument.text for argument in arguments):
@@ -159,18 +187,13 @@ def harness_text(plan: HarnessPlan) -> str:
     return f"{digest_line(text)}{text}"
 
 
-def _tensors_file(plan: HarnessPlan) -> str:
-    # A suffix that projects do not ignore: the sandbox shows no ignored data.
-    return harness_file(plan.target).rpartition("/")[2].removesuffix(".py") + ".tensors"
-
-
 def _header(plan: HarnessPlan) -> list[str]:
     if plan.is_captured:
         about = ["# inputs: captured", f'"""Harness of {plan.target}, with the inputs of a captured call.', ""]
-        about += [f"{plan.source} made the call; its tensors are in {_tensors_file(plan)}."]
+        about += [f"{plan.source} made the call; its tensors are in the .tensors file of the same name."]
     elif plan.source and any("captured(" in each.text for each in (*plan.make, *plan.call)):
         about = [f'"""Harness of {plan.target}, with captured tensors and guessed arguments.', ""]
-        about += [f"{plan.source} made the call; its tensors are in {_tensors_file(plan)}."]
+        about += [f"{plan.source} made the call; its tensors are in the .tensors file of the same name."]
         about += [f"A search chose {', '.join(plan.guessed)}."]
     elif plan.source:
         about = [f'"""Harness of {plan.target}, with captured shapes and synthetic values.', ""]
@@ -329,7 +352,7 @@ def write_harness(root: Path, file: str, text: str, tensors: Path | None = None)
 
     Args:
         root: The project.
-        file: As returned by `harness_file`.
+        file: As returned by `own_harness_file`.
         text: As returned by `harness_text`.
         tensors: File of saved tensors; None without any.
 
@@ -344,6 +367,7 @@ def write_harness(root: Path, file: str, text: str, tensors: Path | None = None)
                 f"{HARNESS_FOLDER} is a link to another folder", remedy=f"replace {HARNESS_FOLDER} by a real folder"
             )
         if tensors is not None:
+            # A suffix that projects do not ignore: the sandbox shows no ignored data.
             saved = (root.resolve() / file).with_suffix(".tensors")
             with atomic_file(saved, mode=0o644, is_synced=False) as written, tensors.open("rb") as stream:
                 shutil.copyfileobj(stream, written.stream)

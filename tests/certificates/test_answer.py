@@ -305,6 +305,11 @@ def test_the_answer_about_a_change_names_the_finding_first_and_counts_what_is_fo
     )
 
 
+def test_inputs_that_the_program_did_not_choose_are_not_called_made_up():
+    ran = evidence(2, tool="torch-versions", output={"comparisons": [{**SAME, "is_synthetic": False}]})
+    assert "before and after the change on 40 kinds of input." in of_change(ran=(ran,), findings=()).text
+
+
 def test_an_edit_that_did_the_same_when_run_is_not_said_to_alter_anything_and_lifts_nothing():
     ran = evidence(2, tool="torch-versions", output={"comparisons": [SAME], "synthetic": True})
     answer = of_change(ran=(ran,), findings=())

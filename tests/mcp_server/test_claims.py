@@ -89,6 +89,12 @@ async def test_a_leak_is_confirmed_at_its_line_and_certified(make_project):
         certificate = await opened.certificates.read(found["session"]["certificate"])
     about = claim_request("leak", "model.py:leaky", "", None, inputs=(), inputs_from="")
     assert decided(about, certificate)[0] == "confirmed"
+    ran = next(each for each in certificate.evidence if each.tool == "torch-memory")
+    own = {"runnable": ".esper/harness/model_leaky.py:make", "result": {"ended": "edited"}}
+    edited = replace(ran, tool="torch-scaffold", output=own)
+    outcome, reason = decided(about, replace(certificate, evidence=(edited, *certificate.evidence)))
+    assert outcome == "confirmed"
+    assert reason.startswith("by the project's own harness .esper/harness/model_leaky.py:make, which is not checked: ")
     # The same evidence says nothing of another function, and a call that failed says nothing at all.
     other = claim_request("leak", "model.py:fine", "", None, inputs=(), inputs_from="")
     assert decided(other, certificate) == ("not decided", decided(other, certificate)[1])

@@ -155,6 +155,13 @@ def test_arguments_are_searched_for_what_needs_them_until_one_runs():
     assert target.because == "m.py:B with arguments made by the program (synthetic)"
 
 
+@pytest.mark.parametrize("ended", ["edited", "captured"])
+def test_a_harness_of_the_project_is_named_as_one(ended):
+    own = {**FOUND, "synthetic": False, "result": {"ended": ended}}
+    target, _ = scaffolds(report((), (), [entry("m.py:B", needs=["inputs: x"])]), own)
+    assert target.because == "m.py:B by the project's own harness, which is not checked"
+
+
 def test_what_the_request_names_is_tried_first_and_at_most_five_are():
     missing = [entry(f"m.py:{each}", needs=["inputs: x"]) for each in "ABCDEFG"]
     request = ParsedRequest(symbols=(SymbolReference("F", "F.forward", "m.py", 1, 2),))

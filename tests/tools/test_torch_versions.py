@@ -87,13 +87,101 @@ async def test_each_definition_has_the_result_of_its_own_run(versions):
     lines = {each.location.line: each for each in found.claims}
     assert {NEW.splitlines()[line - 1].strip() for line in lines} == {"x *= by", "return x.sum(dim=0)"}
     assert {each.severity for each in lines.values()} == {Severity.CRITICAL}
-    command = "esper torch compare .esper/harness/ops_total.py:make --base HEAD --effort quick"
+    command = "esper submit 'is this refactor harmless?' ops.py --diff=HEAD"
     assert command in {each.remedy.rpartition("To see it: ")[2] for each in found.claims}
 
 
 async def test_a_change_that_claims_nothing_gets_a_warning(versions):
     found = await versions()
     assert {each.severity for each in found.claims} == {Severity.WARNING}
+
+
+TOTAL = OLD.partition("class Norm")[0] + OLD[OLD.index("def total") :]
+IDENTITY = """\
+import torch
+
+
+def make():
+    return lambda x: x
+
+
+def get_inputs():
+    return (torch.randn(4, 8),), {}
+"""
+
+
+@pytest.fixture
+def run_change(make_project):
+    """Return what runs both versions of a change, given as files before it and those that it writes."""
+
+    async def run(before, after):
+        root = make_project(before)
+        for path, text in after.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        pool = LabPool(root)
+        arguments = {"paths": [each for each in after if not each.startswith(".")], "since": "HEAD", "seconds": 60}
+        try:
+            found = await load_tools().get("torch-versions").run(ToolContext(root, bench=pool), arguments)
+        finally:
+            await pool.close()
+        return root, found
+
+    return run
+
+
+@pytest.mark.parametrize("is_in_base", [False, True])
+async def test_a_harness_of_the_repository_is_not_believed(run_change, is_in_base):
+    harness = {".esper/harness/ops_total.py": IDENTITY}
+    before = {"ops.py": TOTAL, **(harness if is_in_base else {})}
+    root, found = await run_change(before, {"ops.py": TOTAL.replace("dim=-1", "dim=0"), **harness})
+    (compared,) = found.output["comparisons"]
+    assert compared["outcome"] == "differs"
+    assert found.output["synthetic"] is True
+    assert str(root.parent) not in str(found.output["comparisons"])
+    assert [each.name for each in (root / ".esper/harness").iterdir()] == ["ops_total.py"]
+
+
+SCALE = """import torch
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.factor = torch.full((width,), 1.0)
+
+    def forward(self, x):
+        return x * self.factor
+"""
+
+
+async def test_files_whose_names_look_alike_are_run_by_themselves(run_change):
+    before = {"a/b.py": SCALE, "a/__init__.py": "", "a_b.py": SCALE}
+    after = {"a/b.py": SCALE.replace("1.0", "2.0 - 1.0"), "a_b.py": SCALE.replace("1.0", "3.0")}
+    root, found = await run_change(before, after)
+    outcomes = {each["target"]: each["outcome"] for each in found.output["comparisons"]}
+    assert outcomes == {"a/b.py:Scale": "same", "a_b.py:Scale": "differs"}
+    assert not (root / ".esper").exists()
+
+
+async def test_edited_lines_of_a_constructor_have_to_run(run_change):
+    text = SCALE.replace(
+        "super().__init__()", "super().__init__()\n        if width == 77:\n            self.unused = 0"
+    )
+    changed = text.replace("self.unused = 0", "self.unused = 1")
+    _, found = await run_change({"m.py": text}, {"m.py": changed})
+    (compared,) = found.output["comparisons"]
+    assert compared["outcome"] == "not compared"
+    assert "executes none of the changed lines of the old version" in compared["problem"]
+
+
+async def test_inputs_are_called_synthetic_only_if_the_program_chose_them(run_change):
+    text = "import torch\n\n\ndef ones():\n    return torch.ones(3)\n"
+    _, found = await run_change({"m.py": text}, {"m.py": text.replace("torch.ones(3)", "torch.ones(1, 3)[0]")})
+    assert "does the same" in found.summary
+    assert "synthetic" not in found.summary
+    assert "synthetic" not in found.output
 
 
 OPTIMIZER = """\

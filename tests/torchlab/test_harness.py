@@ -11,6 +11,7 @@ from esper_agents.torchlab.harness import (
     harness_text,
     is_edited,
     is_generated,
+    own_harness_file,
     write_harness,
 )
 from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
@@ -30,6 +31,24 @@ def given(name, text, *imports, is_positional=True):
 def test_the_file_is_named_for_the_target():
     assert FILE == ".esper/harness/pkg_model_Net.py"
     assert harness_file("losses.py:Focal.forward") == ".esper/harness/losses_Focal_forward.py"
+
+
+def test_a_file_of_another_target_is_not_that_of_a_target_with_the_same_plain_name(tmp_path):
+    assert own_harness_file(tmp_path, "pkg/model.py:Net") == FILE
+    write_harness(tmp_path, FILE, harness_text(plan()))
+    assert own_harness_file(tmp_path, "pkg/model.py:Net") == FILE
+    other = own_harness_file(tmp_path, "pkg_model.py:Net")
+    assert other.startswith(".esper/harness/pkg_model_Net_")
+    write_harness(tmp_path, other, harness_text(plan(target="pkg_model.py:Net")))
+    assert own_harness_file(tmp_path, "pkg_model.py:Net") == other
+    write_harness(tmp_path, other, harness_text(plan()))
+    with pytest.raises(UsageError, match=r"is not a harness of pkg_model\.py:Net"):
+        own_harness_file(tmp_path, "pkg_model.py:Net")
+
+
+def test_a_harness_that_the_user_wrote_keeps_its_plain_name(tmp_path):
+    write_harness(tmp_path, FILE, "def make(): ...\n")
+    assert own_harness_file(tmp_path, "pkg/model.py:Net") == FILE
 
 
 def test_a_harness_makes_the_object_and_its_inputs(tmp_path, monkeypatch):

@@ -12,15 +12,7 @@ from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.torchlab.compare.correctness import CheckLimits, Correctness
 from esper_agents.torchlab.compare.input_kinds import compared_inputs
 from esper_agents.torchlab.compare.measure import Arm
-from esper_agents.torchlab.harness import (
-    copy_harness,
-    harness_file,
-    harness_text,
-    has_synthetic_inputs,
-    optimizer_plan,
-    remove_harness,
-    write_harness,
-)
+from esper_agents.torchlab.harness import harness_text, optimizer_plan
 from esper_agents.torchlab.target import TargetSpec
 from esper_agents.torchlab.worker.scaffold.result import HarnessArgument
 from esper_agents.torchlab.worker.watch.result import WatchResult
@@ -30,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from esper_agents.torchlab.harness import HarnessPlan
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
 
 _SEED = 240_764_524
 _ALLOWED = ("strides", "waiting")
+_HARNESS = "versions_harness.py"
 _MOST_TEXT, _MOST_DIFFERENCES = 300, 4
 # Seconds for the search for arguments, and for trying inputs beyond the regular ones.
 _SEARCH_S, _MOST_RUNS, _BUDGET_S = 6, 30, 2.0
@@ -61,9 +55,8 @@ class VersionPair:
     Attributes:
         before: Target before the change, as `FILE.py:NAME`.
         after: Target after it.
-        file: File after the change.
-        lines: First and last lines, after the change, one of which must run for a comparison to count; empty if making
-            the object runs what changed.
+        lines_before: First and last lines, before the change, one of which must run for a comparison to count.
+        lines: The same after the change.
         optional: Arguments of the constructor of an optimizer, by name, as source text; None for anything else.
         fallback: Targets before and after the change that may run it too, such as the class of a method; None if there
             is none.
@@ -71,8 +64,8 @@ class VersionPair:
 
     before: str
     after: str
-    file: str
-    lines: tuple[tuple[int, int], ...] = ()
+    lines_before: tuple[tuple[int, int], ...]
+    lines: tuple[tuple[int, int], ...]
     fallback: tuple[str, str] | None = None
     optional: tuple[tuple[str, str], ...] | None = None
 
@@ -89,7 +82,6 @@ class VersionComparison:
         differences: The first differences by kind of input, in words.
         arguments: Arguments of the constructor and of the call, as source text.
         is_synthetic: Whether the program chose them.
-        harness: Harness that ran both versions; empty if none was needed or found.
         problem: Reason why nothing was compared; empty if something was.
         parameters: Parameters of the old version without a counterpart in the new one.
     """
@@ -101,7 +93,6 @@ class VersionComparison:
     differences: tuple[str, ...] = ()
     arguments: str = ""
     is_synthetic: bool = True
-    harness: str = ""
     problem: str = ""
     parameters: tuple[str, ...] = ()
 
@@ -132,12 +123,15 @@ class VersionRuns:
     Attributes:
         lab: Lab, opened with the old tree as a further readable folder.
         base: The old tree.
+        scratch: Folder outside of both trees, which the lab can read, for the harnesses of both versions. Those of the
+            project belong to the change: one of them could run anything instead of the definition.
         seconds: Time after which no comparison begins; one that began is finished, each of its runs within ten seconds.
         tell: Progress callback.
     """
 
     lab: Lab
     base: Path
+    scratch: Path
     seconds: float
     tell: Tell | None = None
     _begun: float = field(default_factory=time.monotonic)
@@ -164,20 +158,15 @@ class VersionRuns:
 
     def _compared(self, pair: VersionPair, before: str, after: str) -> VersionComparison:
         """Return the comparison by a run of one target; what both versions cannot run is not compared."""
-        harness = harness_file(after)
-        is_ours = not (self.lab.project / harness).exists()
         try:
-            found = self._prepared(pair, before, after, harness)
+            found = self._prepared(pair, before, after)
             if isinstance(found, str):
                 return _not_compared(pair, found)
-            compared = self._judged(pair, after, found)
+            return self._judged(pair, after, found)
         except (EvidenceError, UsageError) as error:
-            compared = _not_compared(pair, error.problem)
-        if is_ours and compared.outcome is VersionOutcome.NOT_COMPARED:
-            remove_harness(self.lab.project, harness)
-        return compared
+            return _not_compared(pair, self._shown(error.problem, before, after))
 
-    def _prepared(self, pair: VersionPair, before: str, after: str, harness: str) -> _Prepared | str:
+    def _prepared(self, pair: VersionPair, before: str, after: str) -> _Prepared | str:
         """Return how to run both versions; the reason in words if no arguments were found.
 
         Raises:
@@ -191,10 +180,6 @@ class VersionRuns:
             harness_plan,
         )
 
-        if (self.lab.project / harness).exists() and before == after:
-            copy_harness(self.lab.project, self.base, harness)
-            is_synthetic = has_synthetic_inputs(self.lab.project, f"{harness}:make")
-            return _Prepared(f"{harness}:make", f"{harness}:make", "", is_synthetic, harness)
         if pair.optional is not None:
             # Optimizers import torch's compiler on first use, in each process unless the fork server has it.
             self.lab.warm("observe")
@@ -213,15 +198,27 @@ class VersionRuns:
             if stepping is None:
                 return "its constructor takes no list of tensors"
             plan = stepping
-        write_harness(self.base, harness, harness_text(plan))
         qualname = after.rpartition(":")[2].removesuffix(".step" if pair.optional is not None else "")
         own = replace(plan, target=after, qualname=qualname, module=_module(plan.module, before, after))
-        write_harness(self.lab.project, harness, harness_text(own))
+        runnable = self._written("before", plan, self.base), self._written("after", own, self.lab.project)
         # New processes may read the files that existed at the last refresh.
         self.lab.begin_measurement()
         arguments = ", ".join(f"{each.name}={each.text}" for each in (*plan.make, *plan.call))
-        target = f"{harness}:make"
-        return _Prepared(target, target, _short(arguments), is_synthetic=True, harness=harness, trains=found.trains)
+        return _Prepared(*runnable, _short(arguments), is_synthetic=True, trains=found.trains)
+
+    def _written(self, side: str, plan: HarnessPlan, root: Path) -> str:
+        """Write the harness of one version; return its target."""
+        file = self.scratch / side / _HARNESS
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(harness_text(plan, root), encoding="utf-8")
+        return f"{file}:make"
+
+    def _shown(self, text: str, before: str, after: str) -> str:
+        """Return a text with the definitions for their harnesses, which the reader does not have."""
+        for side, target in (("before", before), ("after", after)):
+            file = str(self.scratch / side / _HARNESS)
+            text = text.replace(f"{file}:make", target).replace(file, "the harness")
+        return text
 
     def _judged(self, pair: VersionPair, after: str, found: _Prepared) -> VersionComparison:
         """Return the comparison of both versions on the same inputs, parameters and seeds.
@@ -230,8 +227,15 @@ class VersionRuns:
             EvidenceError: The old version failed.
             UsageError: Its inputs cannot be used, or it is not deterministic.
         """
-        if (after != pair.after or found.is_synthetic) and (problem := self._unexecuted(pair, found)):
-            return _not_compared(pair, problem)
+        old = self._executed(found.before, self.base, pair.before, pair.lines_before)
+        new = self._executed(found.after, self.lab.project, pair.after, pair.lines)
+        # An exception that keeps the new version from its lines is a difference, which the comparison states.
+        if not old.is_any or not (new.is_any or new.has_raised):
+            side = "new" if old.is_any else "old"
+            with_arguments = f"with the arguments found ({found.arguments})" if found.arguments else "without arguments"
+            return _not_compared(
+                pair, f"a call {with_arguments} executes none of the changed lines of the {side} version"
+            )
         arms = (
             Arm(TargetSpec(found.before, seed=_SEED), self.base),
             Arm(TargetSpec(found.after, seed=_SEED), self.lab.project),
@@ -253,40 +257,46 @@ class VersionRuns:
             outcome = VersionOutcome.EXTREME if compared.is_extreme_only else VersionOutcome.DIFFERENT
         elif compared.close:
             outcome = VersionOutcome.CLOSE
+        if outcome in {VersionOutcome.SAME, VersionOutcome.CLOSE} and not new.is_any:
+            return _not_compared(pair, "the new version raises an exception before it executes a changed line")
+        before = pair.fallback[0] if pair.fallback and after != pair.after else pair.before
         return VersionComparison(
             pair.after,
             after,
             outcome,
             len(compared.kinds),
-            tuple(_in_order(compared.differences)),
+            tuple(self._shown(each, before, after) for each in _in_order(compared.differences)),
             found.arguments,
             found.is_synthetic,
-            found.harness,
             parameters=lost,
         )
 
-    def _unexecuted(self, pair: VersionPair, found: _Prepared) -> str:
-        """Return that a call executes none of the changed lines, in words; empty if it does."""
-        if not pair.lines:
-            return ""
+    def _executed(self, runnable: str, root: Path, target: str, lines: Sequence[tuple[int, int]]) -> _Execution:
+        """Return whether making and calling one version executes any of these lines of its definition."""
+        spec = TargetSpec(runnable, seed=_SEED)
         request = {
-            "lines": {pair.file: [list(each) for each in pair.lines]},
+            "target": spec.request(),
+            "lines": {target.rpartition(":")[0]: [list(each) for each in lines]},
             "calls": _WATCHED_CALLS,
             "train": False,
             "seed": _SEED,
-            "root": str(self.lab.project),
+            "root": str(root),
         }
         self.lab.warm("watch")
-        with self.lab.worker(device="cpu", label="candidate") as worker:
+        with self.lab.worker(root=root, device="cpu", label="candidate") as worker:
             try:
-                worker.load(TargetSpec(found.after, seed=_SEED))
-                seen = worker.ask("watch", request, timeout_s=_LONGEST_RUN_S).read(WatchResult)
-            except WorkerError:
-                # An object that the new version cannot make is a difference, which the comparison states.
-                return ""
-        if seen.raised is not None or any(line.times for line in seen.lines):
-            return ""
-        return f"a call with the arguments found ({found.arguments}) executes none of the changed lines"
+                seen = worker.ask("watch", request, timeout_s=_LONGEST_RUN_S, name=runnable).read(WatchResult)
+            except (UsageError, WorkerError):
+                return _Execution(is_any=False, has_raised=True)
+        return _Execution(any(line.times for line in seen.lines), seen.raised is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """Whether a run executed any of the lines, and whether it raised an exception or could not be made."""
+
+    is_any: bool
+    has_raised: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +307,6 @@ class _Prepared:
     after: str
     arguments: str
     is_synthetic: bool
-    harness: str = ""
     trains: bool = False
 
 

@@ -11,10 +11,10 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
 from esper_agents.torchlab.harness import (
     HarnessPlan,
-    harness_file,
     harness_text,
     has_captured_inputs,
     is_edited,
+    own_harness_file,
     remove_harness,
     write_harness,
 )
@@ -125,7 +125,7 @@ def run(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | Non
 
 def search(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None) -> ScaffoldSearch:
     """Return a search; the arguments and errors are those of `run`."""
-    file = harness_file(target.name)
+    file = own_harness_file(lab.project, target.name)
     lab.warm("scaffold")
     is_kept = is_edited(lab.project, file) or (has_captured_inputs(lab.project, file) and not options.capture)
     if is_kept and not options.overwrite:
@@ -289,11 +289,11 @@ def explained_search(found: ScaffoldSearch) -> ScaffoldResult:
         case "found":
             headline = f"runs with synthetic arguments, found in {runs}: {found.output}"
         case "captured":
-            headline = f"runs with the inputs of the captured call: {found.output}"
+            headline = f"runs with the captured call in the project's own harness {found.harness}: {found.output}"
         case "direct":
             headline = f"runs without arguments: {found.output}"
         case "edited":
-            headline = f"runs with the harness that you edited: {found.output}"
+            headline = f"runs with the project's own harness {found.harness}: {found.output}"
         case _:
             headline = f"no arguments found in {runs}: {_REASONS.get(found.ended, found.ended)}"
     if found.backward:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
+from esper_agents.domain.evidence import OWN_HARNESS_ENDS
 from esper_agents.domain.pluralize import number_of
 from esper_agents.torchlab.drafted_test import (
     assertions,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker_handle import WorkerReply
 
 _RUN = "a run of the drafted test"
-_HARNESS_ENDS = frozenset(("edited", "captured"))
 _NOT_ASSERTED = "values against a reference, other sizes, and the errors that it raises"
 _MOST_SHOWN = 4
 
@@ -133,7 +133,7 @@ def _drafted(lab: Lab, target: TargetSpec, found: ScaffoldSearch, tell: Tell | N
         runs = _ask(lab, target, file, edited, phase="run", tell=tell).read(DraftedTestRuns).runs
         return DraftedTest(target.name, searched.headline, "", file, copy_to, edited, is_edited=True, runs=runs)
     plan = HarnessPlan(found.target, found.kind, found.module, found.qualname, found.folder, found.make, found.call)
-    beginning = preamble(plan, found.harness if found.ended in _HARNESS_ENDS or found.captured else "")
+    beginning = preamble(plan, found.harness if found.ended in OWN_HARNESS_ENDS or found.captured else "")
     seen = _ask(lab, target, file, beginning, phase="observe", tell=tell).read(ObservedBehaviour)
     made = assertions(target.name, seen)
     text = draft_text(beginning, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import traceback
@@ -13,6 +14,7 @@ from ..profile.call_runner import Runner
 from ..results import UserFrame
 from ..target.input_spec import TargetError
 from ..target.own_files import own_file
+from ..target.target import load
 from .result import RaisedException, WatchedLine, WatchResult
 
 if TYPE_CHECKING:
@@ -24,18 +26,20 @@ if TYPE_CHECKING:
 _MOST_TEXT = 500
 
 
-def run(target: LoadedTarget, request: dict[str, Any], tell: Callable[[str, float], None]) -> WatchResult:
+def run(target: LoadedTarget | None, request: dict[str, Any], tell: Callable[[str, float], None]) -> WatchResult:
     """Call a target repeatedly and count executed lines.
 
     Args:
-        target: The target.
-        request: `root`; `lines`, the first and the last line of each span by file; `calls`, `train`, `seed`.
+        target: The target; None to load it here, so that lines that making it runs count too.
+        request: `root`; `lines`, the first and the last line of each span by file; `calls`, `train`, `seed`; `target`,
+            the specification of a target that is not loaded.
         tell: Progress callback.
     """
     spans = {name: [(int(first), int(last)) for first, last in each] for name, each in request["lines"].items()}
-    runner = Runner(target, train=bool(request["train"]), seed=int(request["seed"]))
     calls, raised = 0, None
     with _counted(request["root"], spans) as counts:
+        loaded = load(request["root"], **request["target"]) if target is None else target
+        runner = Runner(loaded, train=bool(request["train"]), seed=int(request["seed"]))
         for number in range(int(request["calls"])):
             tell(f"call {number + 1} of {request['calls']}", number / request["calls"])
             (inputs,) = runner.fresh()
@@ -64,7 +68,8 @@ def _counted(root: str, spans: dict[str, list[tuple[int, int]]]) -> Iterator[Cou
     def enter(frame: FrameType, _event: str, _argument: object) -> Any:
         code = frame.f_code
         if code not in files:
-            own = own_file(root, code.co_filename)
+            # The bodies of modules and classes run at import, which shows nothing.
+            own = own_file(root, code.co_filename) if code.co_flags & inspect.CO_OPTIMIZED else None
             files[code] = own if own in spans else ""
         return line if files[code] else None
 
