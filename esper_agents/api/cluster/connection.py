@@ -69,17 +69,19 @@ def connect(address: str = "", *, allow_open: bool = False) -> Iterator[Cluster]
     """Yield a connection to a running Ray cluster; a process has at most one.
 
     Args:
-        address: `HOST:PORT` of the head; `RAY_ADDRESS`, else the cluster of this machine if empty.
+        address: `HOST:PORT` of the head; `RAY_ADDRESS`, else the cluster that this user started here, if empty or `auto`.
         allow_open: Whether the cluster may run code for clients without a token.
 
     Raises:
         MissingExtraError: The extra `ray` is not installed.
-        UsageError: The address is not valid, or the cluster requires no token.
+        UsageError: The address is not valid, the file that names the cluster belongs to another user, or the cluster
+            requires no token.
         ClusterError: The cluster does not answer, refuses the token, or has another version of Ray or Python.
     """
     require_extra(Extra.RAY)
     os.environ.update({name: text for name, text in _QUIET.items() if name not in os.environ})
-    wanted = address or os.environ.get("RAY_ADDRESS") or "auto"
+    named = "" if address == "auto" else address
+    wanted = named or os.environ.get("RAY_ADDRESS") or "auto"
     if wanted != "auto" and not _ADDRESS.fullmatch(wanted):
         raise UsageError(f"{wanted!r} is not the address of a Ray cluster", remedy="use HOST:PORT of its head node")
     cluster = _checked(wanted, allow_open=allow_open)
@@ -106,6 +108,11 @@ def connect(address: str = "", *, allow_open: bool = False) -> Iterator[Cluster]
 def _checked(wanted: str, *, allow_open: bool) -> Cluster:
     """Return a cluster that may be used, without connecting this process to it."""
     word, address = _probe(wanted, with_token=False)
+    if word == "foreign":
+        raise UsageError(
+            f"{address} names the Ray cluster of this machine and is not a regular file of this user",
+            remedy="name the head of your cluster: --cluster HOST:PORT",
+        )
     if word == "silent":
         name = f"at {address or wanted}" if wanted != "auto" else "on this machine"
         raise ClusterError(f"no Ray cluster answers {name}", remedy=_START)
@@ -128,9 +135,13 @@ def _probe(address: str, *, with_token: bool) -> tuple[str, str]:
     env = {name: text for name, text in os.environ.items() if with_token or name not in _TOKEN}
     if not with_token:
         env["RAY_AUTH_MODE"] = "disabled"
-    command = [sys.executable, "-m", "esper_agents.api.cluster.probe", address]
+    # Python puts the current folder first: a project under review could replace `esper_agents` and get the token.
+    command = [sys.executable, "-P", "-m", "esper_agents.api.cluster.probe", address]
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        with TemporaryDirectory(prefix="esper-ray-") as empty:
+            done = subprocess.run(
+                command, cwd=empty, env=env, capture_output=True, text=True, timeout=_PROBE_S, check=False
+            )
     except subprocess.TimeoutExpired:
         return "silent", address
     word, _, found = done.stdout.strip().partition(" ")
