@@ -92,7 +92,7 @@ class NonfiniteValues(FactQuery):
                 is_floored = isinstance(value, ast.Call) and tail_of(dotted(value.func)) in _NONNEGATIVE
                 at_zero = "infinite in its gradient at 0" if call.tail == "sqrt" else "minus infinity at 0"
                 below = "" if is_floored else " and NaN below"
-                text = f"`{_short(call.node)}` is {at_zero}{below}; nothing in sight keeps the argument above 0"
+                text = f"`{_short(call.node)}` is {at_zero}{below}; this line does not keep the argument above 0"
                 yield self.fact(file, call.node, Assessment.OPEN, text)
             elif not guard and call.tail in {"acosh", "atanh", "logit", "rsqrt"}:
                 text = f"`{_short(call.node)}` is infinite or NaN at the edge of its range, and nothing here guards it"

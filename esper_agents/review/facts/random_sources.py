@@ -169,7 +169,7 @@ class RandomSources(FactQuery):
             place = f"{seeding.function.file.path}:{seeding.line}"
             worker = ", and each worker of a loader has its own" if source.name == "torch" else ""
             drawn = f"`{call.path}` draws from the global generator of `{source.name}`{worker}"
-            text = f"{drawn}; a program with {place} seeds it"
+            text = f"{drawn}; it is seeded only by a program that runs {place}"
             yield self.fact(call.function.file, call.node, Assessment.DESCRIPTION, text)
 
     def _seed(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:

@@ -203,4 +203,4 @@ def test_draws_of_one_file_are_told_with_a_program_that_seeds_them(tmp_path):
     done = inspect(tmp_path, [tmp_path / "masks.py"], subject, names=["random-sources"])
     (fact,) = done.results[0].facts
     assert (fact.path, fact.line, fact.assessment) == ("masks.py", 21, "description")
-    assert "a program with train.py:5 seeds it" in fact.text
+    assert "it is seeded only by a program that runs train.py:5" in fact.text
