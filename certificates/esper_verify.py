@@ -314,8 +314,8 @@ def later(certificate_id: str, stem: Path, keys: Keys, signer: str) -> list[tupl
             for each in [said] if NOTICE in kinds else said.get("relations", ()):
                 word = WORDS.get((statement["predicateType"], at(each, "kind")), "").format(each.get("status"))
                 if word and at(each, "certificate") == certificate_id:
-                    if word == "revoked" and key_id != signer:  # Another key than the signer's objects.
-                        word, why = UNDECIDED, f"{why}; only its signer can revoke it"
+                    if word in ENDINGS and key_id != signer:  # Another key than the signer's objects.
+                        word, why = UNDECIDED, f"only its signer can {word.removesuffix('d')} it: {why}"
                     found.append((word, why, str(each.get("certificate_sha256"))))
         except (ValueError, OSError, TypeError) as error:
             found += [(w, f"for {path.name}: {error.args[0]}", "") for w in (UNDECIDED, FAILS) if w in error.args]

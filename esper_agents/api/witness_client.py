@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from concurrent.futures import Future
 from hashlib import sha256
 from http.client import HTTPException
+from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -65,7 +68,7 @@ async def request_cosignature(url: str, given: Iterable[str], where: str | Path)
     published = await publish_log(where)
     known = max((each.checkpoint.size for each in published.cosigned if _is_by(each.note, witnesses)), default=0)
     request = _request(published, known)
-    status, body = _post(address, request)
+    status, body = await _post(address, request)
     if status == _OTHER_SIZE:
         size = _size(body)
         if size > published.size:
@@ -74,14 +77,13 @@ async def request_cosignature(url: str, given: Iterable[str], where: str | Path)
                 remedy="restore the newer database; do not publish this log",
             )
         request = _request(await publish_log(where, (size,)), size)
-        status, body = _post(address, request)
+        status, body = await _post(address, request)
     if status != _DONE:
         why = _REASONS.get(status, f"HTTP status {status}")
         raise EvidenceError(f"the witness did not cosign: {why}", remedy="ask the witness to add the log and its key")
     witness = _cosigner(request, body, witnesses)
-    line = signature_line(_line_of(_answered(request, body), witness))
     name = f"{sha256(witness.public_key).hexdigest()[:16]}{CHECKPOINT_SUFFIX}"
-    write_published(published.folder / name, f"{request.note}{line}".encode())
+    write_published(published.folder / name, _cosigned(request, body, witness).encode())
     return await publish_log(where)
 
 
@@ -91,8 +93,9 @@ def _address(url: str) -> str:
         _ = parts.port
     except ValueError:
         parts = urlsplit("")
+    is_plain = url.isascii() and url.isprintable() and " " not in url
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
-    if not is_safe or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if not is_plain or not is_safe or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise UsageError(f"{url[:200]!r} is not the URL of a witness", remedy="write it as https://HOST/PATH")
     return f"{url.rstrip('/')}/add-checkpoint"
 
@@ -128,6 +131,11 @@ def _line_of(note: SignedNote, witness: Witness) -> NoteSignature:
     return next(each for each in note.signatures if (each.name, each.key_hash) == wanted)
 
 
+def _cosigned(request: WitnessRequest, body: bytes, witness: Witness) -> str:
+    """Return the published checkpoint with only the signature line of a witness from its answer."""
+    return f"{request.note}{signature_line(_line_of(_answered(request, body), witness))}"
+
+
 def _cosigner(request: WitnessRequest, body: bytes, witnesses: Iterable[Witness]) -> Witness:
     """Return the demanded witness whose valid cosignature an answer has.
 
@@ -137,7 +145,10 @@ def _cosigner(request: WitnessRequest, body: bytes, witnesses: Iterable[Witness]
     try:
         answered = _answered(request, body)
         for witness in witnesses:
-            if cosignature_of(answered, witness) is not None:
+            # The answer may continue the text before it signs: only the note that will be stored counts.
+            if cosignature_of(answered, witness) is not None and cosignature_of(
+                read_note(_cosigned(request, body, witness)), witness
+            ):
                 return witness
     except (IntegrityError, UnicodeDecodeError) as error:
         raise EvidenceError("the answer of the witness is not a cosignature", remedy="ask its operator") from error
@@ -154,22 +165,41 @@ class _NoRedirects(HTTPRedirectHandler):
         del req, fp, code, msg, headers, newurl
 
 
-def _post(address: str, request: WitnessRequest) -> tuple[int, bytes]:
+async def _post(address: str, request: WitnessRequest) -> tuple[int, bytes]:
     """Return status and body of the answer to a request.
 
     Raises:
         EvidenceError: There is no answer in time, or it is too long.
     """
     data = write_request(request.old, request.hashes, request.note).encode()
+    answer: Future[tuple[int, bytes]] = Future()
+    answer.set_running_or_notify_cancel()
+    # A daemon thread, because timeouts of sockets hold for one operation each, and a pool would wait for it at exit.
+    Thread(target=_deliver, args=(answer, address, data), name="esper-witness", daemon=True).start()
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(answer), _PATIENCE_S)
+    except TimeoutError as error:
+        raise EvidenceError("the witness answers too slowly", remedy="try again later") from error
+
+
+def _deliver(answer: Future[tuple[int, bytes]], address: str, data: bytes) -> None:
+    try:
+        answer.set_result(_exchange(address, data))
+    except BaseException as error:  # noqa: BLE001 - the boundary of the thread; the caller raises it
+        answer.set_exception(error)
+
+
+def _exchange(address: str, data: bytes) -> tuple[int, bytes]:
     deadline = time.monotonic() + _PATIENCE_S
     asked = Request(address, data, {"content-type": "text/plain; charset=utf-8"}, method="POST")  # noqa: S310 - checked
     try:
-        with build_opener(_NoRedirects).open(asked, timeout=_TIMEOUT_S) as answer:
+        try:
+            answer = build_opener(_NoRedirects).open(asked, timeout=_TIMEOUT_S)
+        except HTTPError as error:
+            answer = error
+        with answer:
             return int(answer.status), _body(answer, deadline)
-    except HTTPError as error:
-        with error:
-            return error.code, _body(error, deadline)
-    except (URLError, HTTPException, OSError) as error:
+    except (URLError, HTTPException, OSError, UnicodeError) as error:
         why = str(getattr(error, "reason", "") or str(error) or type(error).__name__)[:200]
         raise EvidenceError(
             f"the witness does not answer: {why}", remedy="check the URL, or try again later"

@@ -134,6 +134,7 @@ def _leased(store: Store, name: str, project_key: str, wait: Callable[[], None])
     finally:
         ended.set()
         heart.join()
+        _check_held(store, lease, lost)
         release_device(store, lease)
     if lost.is_set():
         raise EvidenceError(
@@ -157,6 +158,16 @@ def _renew(store: Store, lease: DeviceLease, ended: Event, lost: Event) -> None:
                 return
         else:
             failures = 0
+
+
+def _check_held(store: Store, lease: DeviceLease, lost: Event) -> None:
+    """Renew a lease a last time: it may have been lost since the last renewal. Any error counts as lost."""
+    from esper_agents.storage.device_lease import renew_device
+
+    try:
+        renew_device(store, lease)
+    except EsperError:
+        lost.set()
 
 
 def _is_passing(error: EsperError) -> bool:

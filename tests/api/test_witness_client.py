@@ -6,12 +6,15 @@ import asyncio
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 from judged import judge
 
 from esper_agents.api import export_key, publish_log, request_cosignature, verify_certificate, witness_client
 from esper_agents.certificates.log import witness_memory
+from esper_agents.certificates.log.cosignature import cosigned
+from esper_agents.certificates.log.note import signature_line
 from esper_agents.certificates.log.witness_request import read_request
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.domain.key_format import KeyFormat
@@ -141,6 +144,73 @@ def test_a_witness_that_answers_byte_by_byte_is_left_in_time(witness, judged_pro
         asked_of(witness, judged_project)
 
 
+@pytest.fixture
+def stalling():
+    """A server that sends what it is told, byte by byte or again and again, and never ends its answer."""
+    done = threading.Event()
+    parts = []
+
+    class Stalling(BaseRequestHandler):
+        def handle(self):
+            self.request.recv(2**16)
+            try:
+                self.request.sendall(parts[0])
+                while not done.wait(0.05):
+                    self.request.sendall(parts[1])
+            except OSError:
+                pass
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Stalling) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", parts
+        done.set()
+        server.shutdown()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 409 Conflict\r\nContent-Length: 100\r\n\r\n5", b""),
+    ],
+)
+def test_a_witness_that_never_ends_its_answer_is_left_in_time(witness, judged_project, stalling, monkeypatch, answer):
+    monkeypatch.setattr(witness_client, "_PATIENCE_S", 0.5)
+    url, parts = stalling
+    parts += answer
+    with pytest.raises(EvidenceError, match="too slowly"):
+        asyncio.run(request_cosignature(url, [witness.key], judged_project.root))
+
+
+def test_an_error_whose_body_stalls_is_an_error_with_a_remedy(witness, judged_project, stalling, monkeypatch):
+    monkeypatch.setattr(witness_client, "_TIMEOUT_S", 0.2)
+    url, parts = stalling
+    parts += [b"HTTP/1.1 409 Conflict\r\nContent-Length: 100\r\n\r\n5", b""]
+    with pytest.raises(EvidenceError, match="does not answer"):
+        asyncio.run(request_cosignature(url, [witness.key], judged_project.root))
+
+
+def test_a_name_that_is_no_host_is_an_error_with_a_remedy(witness, judged_project):
+    with pytest.raises(EvidenceError, match="does not answer"):
+        asyncio.run(request_cosignature(f"https://{'a' * 70}.invalid", [witness.key], judged_project.root))
+
+
+def test_a_cosignature_of_a_longer_text_is_refused(witness, judged_project):
+    def longer(data):
+        note = read_request(data).signed
+        text = f"{note.text}\nmore\n"
+        signed = cosigned(f"{text}\n{signature_line(note.signatures[0])}", signing_key(witness.home), 1_800_000_000)
+        return 200, signed.removeprefix(f"{note.text}\n").encode(), {}
+
+    witness.answer = longer
+    with pytest.raises(EvidenceError, match="is not a cosignature"):
+        asked_of(witness, judged_project)
+    assert not list(judged_project.root.rglob("*.checkpoint"))
+
+
 def test_a_witness_that_is_not_there_is_an_error_with_a_remedy(judged_project, witness):
     with pytest.raises(EvidenceError, match="does not answer"):
         asyncio.run(request_cosignature("http://127.0.0.1:9/", [witness.key], judged_project.root))
@@ -150,7 +220,13 @@ def test_a_witness_that_is_not_there_is_an_error_with_a_remedy(judged_project, w
     "url",
     [
         *("http://example.org", "file:///etc/passwd", "ftp://example.org", "https://", "x", "", "https://u:p@host/"),
-        *("https://host/?a=b", "https://host/#x", "http://127.0.0.1.nip.io/", "https://host:port/"),
+        *(
+            "https://host/?a=b",
+            "https://host/#x",
+            "http://127.0.0.1.nip.io/",
+            "https://host:port/",
+            "http://localhost/\u00e9",
+        ),
     ],
 )
 def test_an_address_that_is_not_of_a_witness_is_refused(judged_project, witness, url):

@@ -335,6 +335,18 @@ def test_a_revocation_by_another_key_than_the_signer_s_leaves_it_undecided(judge
     assert "only its signer can revoke it" in found.text
 
 
+def test_a_certificate_of_another_key_does_not_supersede(judged, key, stranger):
+    async def again(project):
+        return await (await project.tasks.submit(await project.tasks.repeat(judged.id))).run()
+
+    later = on_project(judged.root, again)
+    record = later.view.with_name(later.view.name.removesuffix(".md") + ".dsse.json")
+    record.write_bytes(envelope_bytes(seal(stranger, read_envelope(record.read_bytes()).payload)))
+    found = said_by("--key", key, "--key", as_ssh(stranger.public_key), judged.view)
+    assert (found.code, found.word("current")) == (4, "cannot decide")
+    assert "only its signer can supersede it" in found.text
+
+
 def override(judged, status, reason="not shipped"):
     return on_project(judged.root, lambda project: project.certificates.override(judged.id, Status(status), reason))
 

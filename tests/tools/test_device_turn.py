@@ -9,6 +9,7 @@ import pytest
 
 from esper_agents.errors import BusyError, EvidenceError
 from esper_agents.storage import device_lease
+from esper_agents.storage.engine import database_url
 from esper_agents.storage.store import Store
 from esper_agents.tools import device_turn as module
 from esper_agents.tools.device_turn import device_name, device_turn
@@ -87,6 +88,13 @@ def test_a_measurement_whose_lease_was_lost_counts_for_nothing(store, monkeypatc
 
     with pytest.raises(EvidenceError, match="was lost"), turn(store):
         lose()
+
+
+def test_a_lease_that_was_lost_before_the_next_renewal_counts_for_nothing(tmp_path):
+    local = Store(database_url(tmp_path / "esper.db"))
+    with pytest.raises(EvidenceError, match="was lost"), turn(local), local.writing() as transaction:
+        transaction.connection.exec_driver_sql("UPDATE device_lease SET owner = 'other:1', fence = fence + 1")
+    local.close()
 
 
 @pytest.mark.parametrize(

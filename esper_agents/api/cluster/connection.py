@@ -69,7 +69,7 @@ def connect(address: str = "", *, allow_open: bool = False) -> Iterator[Cluster]
     """Yield a connection to a running Ray cluster; a process has at most one.
 
     Args:
-        address: `HOST:PORT` of the head; `RAY_ADDRESS`, else the cluster that this user started here, if empty or `auto`.
+        address: `HOST:PORT` of the head; if empty or `auto`, `RAY_ADDRESS`, else this user's cluster here.
         allow_open: Whether the cluster may run code for clients without a token.
 
     Raises:

@@ -20,7 +20,6 @@ from esper_agents.archive.published_notices import (
 from esper_agents.archive.publishing import RECORD_SUFFIX
 from esper_agents.archive.verification.signature import signature_check
 from esper_agents.archive.verification.supersession import (
-    EndingKind,
     by_notices,
     by_statement,
     objection_check,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
 
 NOTICE_SIGNATURE = "notice signature"
-_REVOKED = EndingKind.REVOKED
 _PAYLOAD = re.compile(rb'"payload":"([A-Za-z0-9+/]*)')
 _OWN_ID = re.compile(rb'"id":"(crt_[0-9a-f]{32})"')
 _ANY_ID = re.compile(rb"crt_[0-9a-f]{32}")
@@ -90,7 +88,7 @@ class PublishedEndings:
     """Published entries that end a certificate, or ask for it.
 
     Attributes:
-        later: Revocations by its signer, and certificates that supersede it.
+        later: Revocations by its signer, and certificates of its signer that supersede it.
         objections: Checks for revocations by other trusted keys, which do not end it.
     """
 
@@ -105,7 +103,7 @@ def published_endings(
     known: tuple[SupersedingEntry, ...],
     beside: PublishedFolder | None = None,
 ) -> PublishedEndings:
-    """Return the published notices that revoke a certificate and the published certificates that supersede it.
+    """Return the published notices that revoke a certificate and the signer's published certificates that supersede it.
 
     Args:
         sealed: Envelope of the certificate; None if it is not available.
@@ -130,8 +128,9 @@ def published_endings(
     records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
     for other in signed(sealed_files(records, named), keyring):
         with passing_over_other_records():
-            is_owner = keyring.has_same_owner(other.key_id, sealed.key_id)
-            found += (each for each in by_statement(other.payload, named) if is_owner or each.ending is not _REVOKED)
+            # A rejection must not end because of a certificate that somebody else published.
+            if keyring.has_same_owner(other.key_id, sealed.key_id):
+                found += by_statement(other.payload, named)
     return PublishedEndings(tuple(each for each in dict.fromkeys(found) if each.by not in told), tuple(objections))
 
 

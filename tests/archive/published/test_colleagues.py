@@ -19,8 +19,11 @@ from esper_agents.api import (
     verify_certificate,
 )
 from esper_agents.certificates.check import CheckOutcome, combine_outcomes
+from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
+from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.domain.status import Status
 from esper_agents.errors import EvidenceError, ExitCode, UsageError
+from esper_agents.paths import home as data_directory
 
 
 @pytest.fixture
@@ -199,11 +202,8 @@ def revoked_by_bob(bob, judged_project, ann_key):
     """Publish a revocation by the colleague next to the author's certificate, which `revoke` refuses to do."""
     from esper_agents.archive.publishing import publish_notice
     from esper_agents.certificates.notices import notice_statement
-    from esper_agents.certificates.signing.dsse import read_envelope, seal
-    from esper_agents.certificates.signing.signing_key import signing_key
     from esper_agents.certificates.statement import digest_of
     from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
-    from esper_agents.paths import home as data_directory
 
     bob_key = bob.become("bob")
     trust_key(ann_key)
@@ -277,3 +277,23 @@ def test_another_key_of_the_same_owner_revokes(bob, judged_project):
     trust_key(bob_key.replace(" bob", " ann").replace("bob ", "ann "), "ann")
     found = asyncio.run(verify_certificate(judged_project.id, bob.clone))
     assert (found.exit_code, found.objections, found.later[0].reason) == (ExitCode.NOT_CURRENT, (), "it must go")
+
+
+@pytest.mark.parametrize(("owner", "currency"), [("bob", "valid"), ("ann", "superseded")])
+def test_a_certificate_supersedes_those_of_its_own_signer_only(bob, judged_project, owner, currency):
+    async def again():
+        async with open_project(judged_project.root) as project:
+            return await (await project.tasks.submit(await project.tasks.repeat(judged_project.id))).run()
+
+    ann_key = bob.become("ann")
+    later = asyncio.run(again())
+    record = later.view.with_name(later.view.name.removesuffix(".md") + ".dsse.json")
+    bob_key = bob.become("bob")
+    record.write_bytes(envelope_bytes(seal(signing_key(data_directory()), read_envelope(record.read_bytes()).payload)))
+    git(judged_project.root, "add", "-A")
+    git(judged_project.root, "commit", "-q", "-m", "later")
+    git(bob.clone, "pull", "-q")
+    bob.become("carol")
+    trust_key(ann_key, "ann")
+    trust_key(bob_key, owner)
+    assert asyncio.run(verify_certificate(judged_project.id, bob.clone)).currency == currency
