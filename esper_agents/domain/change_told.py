@@ -100,7 +100,7 @@ def change_edits(evidence: Iterable[Evidence]) -> tuple[ToldEdit, ...]:
     spans = [
         (str(each["target"]).rpartition(":")[0], *each["lines"])
         for each in _comparisons(every)
-        if each["outcome"] in _SAME and isinstance(each.get("lines"), list | tuple)
+        if each["outcome"] in _SAME and isinstance(each.get("lines"), list | tuple) and each["lines"]
     ]
     found = []
     for row in rows if isinstance(rows, list | tuple) else ():

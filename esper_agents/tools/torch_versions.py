@@ -91,7 +91,7 @@ async def torch_versions(
         witnesses=(_SEEN_BY,),
         only=(),
         comparisons=[
-            {**plain(each), "said": str(each), "lines": [known.line, known.last_line]}
+            {**plain(each), "said": str(each), "lines": _settled(known)}
             for (_, known, _), each in zip(named, done, strict=False)
         ],
         edited=len(named),
@@ -144,6 +144,14 @@ def _named(changed: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Change
             old_lines = _edited(file.after, before[was], each.body_before)
             new_lines = _edited(before[was], file.after, each.body)
             yield file, each, VersionPair(*targets, old_lines, new_lines, fallback, optional)
+
+
+def _settled(edited: ChangedDefinition) -> list[int]:
+    """Return the lines whose edits a comparison can settle; none of a constructor.
+
+    Both versions are given the same parameters, so what a constructor puts into them is not compared.
+    """
+    return [] if edited.after.endswith("__init__") else [edited.line, edited.last_line]
 
 
 def _optional_arguments(text: str) -> dict[str, tuple[tuple[str, str], ...]]:

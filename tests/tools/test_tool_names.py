@@ -15,6 +15,7 @@ READING = {
         "find-symbol",
         "search-files",
         "search-code",
+        "search-documents",
         "inspect-code",
         "related-code",
         "git-state",

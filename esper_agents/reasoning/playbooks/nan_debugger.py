@@ -129,7 +129,7 @@ def _gaps(target: ChosenTarget, seen: ReviewSummary, reports: Sequence[ToolRepor
     if not measured(reports):
         yield InformationGap(
             "a batch, and the parameters of that step, on which a NaN or Inf appears",
-            f"{target.shown} stays finite on the inputs of this run, which does not show where the one that was seen came from",
+            f"{target.shown} stays finite on the inputs of this run, which does not show where yours came from",
             f"esper torch nan {target.name} --inputs FILE:FUNCTION",
             blocks_approval=not seen.mine,
         )
