@@ -83,7 +83,7 @@ _OPENING = {
 }
 # To "is something wrong with it?" a yes would say the opposite.
 _ASKS_FOR_FAULTS = re.compile(
-    r"\b(?:wrong|bugs?|broken|problems?|issues?|mistakes?|errors?|falsch|fehler|kaputt|probleme?)\b", re.IGNORECASE
+    r"\b(?:wrong|bugs?|broken|issues?|mistakes?|errors?|problem\w*|falsch|fehler|kaputt)\b", re.IGNORECASE
 )
 _OPENING_ON_FAULTS = {
     Stance.FOR: "No fault found",
