@@ -57,7 +57,7 @@ _ATTRIBUTES = b"""\
 keys/*.pub linguist-generated
 """
 _LONGEST_SHOWN = 200
-# Threads that write the files of a certificate.
+# Threads that write files; more take CPU time and save no more time.
 _AT_ONCE = 4
 # Marker near the beginning of generated memory documents.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
