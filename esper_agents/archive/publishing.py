@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,8 +55,6 @@ _ATTRIBUTES = b"""\
 keys/*.pub linguist-generated
 """
 _LONGEST_SHOWN = 200
-# Threads that write files; more take CPU time and save no more time.
-_AT_ONCE = 4
 # Marker near the beginning of generated memory documents.
 _OURS, _HEAD_BYTES = b"Rendered from the database", 4096
 
@@ -79,7 +75,7 @@ def publish(store: Store, place: ProjectPlace, certificate_id: str) -> tuple[Pat
         del wanted[page_path(published.view)]
     wanted |= _memory(store, place, (definition.agent for definition in published.issued.definitions))
     _add_git_attributes(Path(place.project.root), published.view)
-    return _write_all(wanted)
+    return tuple(path for path, data in wanted.items() if _write(path, data))
 
 
 def _add_git_attributes(root: Path, view: Path) -> None:
@@ -92,7 +88,7 @@ def _add_git_attributes(root: Path, view: Path) -> None:
 
 def publish_memory(store: Store, place: ProjectPlace, agents: Iterable[str]) -> tuple[Path, ...]:
     """Write the current memory documents of the given agents; see `publish`."""
-    return _write_all(_memory(store, place, agents))
+    return tuple(path for path, data in _memory(store, place, agents).items() if _write(path, data))
 
 
 def write_document(folder: Path, agent: str, kind: NoteKind, text: str, *, replace: bool = False) -> Path:
@@ -369,19 +365,6 @@ def place_of(project: Project, home: Path, name: str = "", *, into_project: bool
 
 def _existing(path: Path) -> Path:
     return next(each for each in (path, *path.parents) if each.exists())
-
-
-def _write_all(wanted: dict[Path, bytes]) -> tuple[Path, ...]:
-    """Write files at the same time, and return those that differed; see `_write`.
-
-    Each file waits for the disk, and one flush of the disk serves all that wait.
-
-    Raises:
-        StorageError: A file cannot be written; the others are.
-    """
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        is_written = pool.map(_write, wanted, wanted.values())
-    return tuple(compress(wanted, is_written))
 
 
 def _write(path: Path, data: bytes) -> bool:

@@ -3,20 +3,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import threading
 
 import pytest
 from toys import calling
 
 from esper_agents.api import open_project
-from esper_agents.archive.publishing import _write, _write_all
+from esper_agents.archive.publishing import _write
 from esper_agents.archive.verification.statement import CheckOutcome, verify_statement, verify_view
 from esper_agents.certificates.log.note import includes, read_proof
 from esper_agents.certificates.log.note import is_signed_by as note_is_signed_by
 from esper_agents.certificates.policy.verdict_ceiling import policy_text
 from esper_agents.certificates.signing.dsse import envelope_bytes, is_signed_by, read_envelope
 from esper_agents.certificates.signing.signing_key import signing_key
-from esper_agents.errors import StorageError
 from esper_agents.git.project_state import revision
 from esper_agents.paths import PUBLISHED, home
 
@@ -228,28 +226,6 @@ async def test_processes_that_publish_one_file_at_once_leave_it_whole(tmp_path):
             assert path.read_bytes() in texts
     assert [each.exitcode for each in started] == [0] * 4
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
-
-
-async def test_the_files_of_a_certificate_wait_for_the_disk_together(tmp_path, monkeypatch):
-    sync, both_wait = os.fsync, threading.Barrier(2)
-
-    def synced(descriptor):
-        both_wait.wait(timeout=20)
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    wanted = {tmp_path / f"{name}.md": name.encode() for name in ("first", "second")}
-    assert _write_all(wanted) == tuple(wanted)
-    assert [path.read_bytes() for path in wanted] == list(wanted.values())
-    assert _write_all(wanted) == ()
-
-
-async def test_a_file_that_cannot_be_written_is_an_error_and_keeps_no_other_from_being_written(tmp_path):
-    taken, other = tmp_path / "taken.md", tmp_path / "other.md"
-    taken.mkdir()
-    with pytest.raises(StorageError):
-        _write_all({taken: b"a", other: b"b"})
-    assert other.read_bytes() == b"b"
 
 
 async def test_certificates_are_generated_files_for_git_and_a_file_of_the_user_is_kept(judged_project, git):
