@@ -244,9 +244,9 @@ def coverage_of(
     about = [each for each in about if each.counts]
     same = [each for each in about if sha256 in each.digests[path]]
     # Neither a missing cosignature of a witness nor an objection voids a verdict against the file.
-    vouched = [each for each in same if each.verified.own_exit_code is ExitCode.DONE]
-    reviews = [each for each in vouched if whole.includes(each)]
-    if against := _against(path, agent, same, vouched, reviews):
+    valid_ones = [each for each in same if each.verified.own_exit_code is ExitCode.DONE]
+    reviews = [each for each in valid_ones if whole.includes(each)]
+    if against := _against(path, agent, same, valid_ones, reviews):
         return against
     named = [review for review in reviews if not agent or _agent(review) == agent]
     own = [each for each in named if not _excess(each)]
@@ -322,12 +322,12 @@ def _against(
     path: str,
     agent: str,
     same: Sequence[CoveringCertificate],
-    vouched: Sequence[CoveringCertificate],
+    valid_ones: Sequence[CoveringCertificate],
     reviews: Sequence[CoveringCertificate],
 ) -> FileCoverage | None:
     """Return the coverage of a file if a negative verdict or failed tests apply to its current content; else None."""
     # A later review of a part does not replace an earlier review of the whole file.
-    for newest in ({_agent(each): each for each in reversed(found)} for found in (vouched, reviews)):
+    for newest in ({_agent(each): each for each in reversed(found)} for found in (valid_ones, reviews)):
         for each in newest.values():
             if each.status in AGAINST:
                 return _told(path, agent, CoverageState.AGAINST, each, f"{each.status} stands against it")

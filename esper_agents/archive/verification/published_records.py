@@ -128,7 +128,7 @@ def published_endings(
     records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
     for other in signed(sealed_files(records, named), keyring):
         with passing_over_other_records():
-            # A rejection must not end because of a certificate that somebody else published.
+            # A rejection must not end because of a certificate that another signer published.
             if keyring.has_same_owner(other.key_id, sealed.key_id):
                 found += by_statement(other.payload, named)
     return PublishedEndings(tuple(each for each in dict.fromkeys(found) if each.by not in told), tuple(objections))

@@ -26,7 +26,7 @@ _HOPS = 2
 
 
 class ResumeWithoutOptimizer(Rule):
-    """A training that goes on at the epoch or step of a checkpoint, with an optimizer that begins anew.
+    """A training that goes on at the epoch or step of a checkpoint, with an optimizer that starts without its state.
 
     ## Why it costs
     Adam begins with moments of zero and the bias correction of its first steps, momentum is lost, and a schedule
