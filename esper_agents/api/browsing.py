@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from esper_agents.errors import EsperError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from esper_agents.api.project import OpenProject
     from esper_agents.archive.certified_source import CertifiedSource
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.value_counts import ValueCounts
     from esper_agents.archive.verification.gate import GateResult
-    from esper_agents.archive.verification.verify import RepositoryState
+    from esper_agents.archive.verification.published_records import PublishedFolder
+    from esper_agents.archive.verification.verify import DerivedChecks, RepositoryState, VerificationResult
     from esper_agents.certificates.views.html import Measurement
     from esper_agents.certificates.views.view_model import CertificateView
     from esper_agents.domain.certificate import Certificate
     from esper_agents.storage.questions import StoredAnswer
     from esper_agents.storage.store import Store
 
-_MOST_PARSED = 64
 _MOST_PER_FILE = 10
 _MOST_FILES = 20_000
+_MOST_VIEWS = 100_000
 _MOST_HISTORY, _NEWEST_SHOWN = 12, 5
 
 
@@ -75,7 +76,8 @@ class BrowsingService(Service):
     def __init__(self, project: OpenProject) -> None:
         """Belong to a project; use `OpenProject.browsing`."""
         super().__init__(project)
-        self._parsed: OrderedDict[str, Certificate] = OrderedDict()
+        self._published: PublishedFolder | None = None
+        self._derived: DerivedChecks | None = None
         self._file = _file_identity(self._store.store.where)
 
     def is_replaced(self) -> bool:
@@ -209,7 +211,13 @@ class BrowsingService(Service):
             if (record := self._services.certificates.envelope_path(entry)) is not None
         }
         places = [self._root / path for path in wanted]
-        return await coverage_by(tuple(candidates.values()), published, self._place, places, state)
+        state = state or await self._repository_state()
+        known = len(state.new_views)
+        result = await coverage_by(tuple(candidates.values()), published, self._place, places, state)
+        if len(state.new_views) > known:
+            views = frozenset(state.new_views)
+            await self._store.run(lambda _: self._services.certificates.keep_views(views))
+        return result
 
     async def coverage_state(self) -> object:
         """Return a value that differs after a change of the archive, its log or the files of the project."""
@@ -225,11 +233,33 @@ class BrowsingService(Service):
 
     async def repository(self) -> RepositoryState:
         """Return the git state of the project now, for the verification of many certificates."""
-        from esper_agents.archive.verification.verify import RepositoryState
-
-        state = RepositoryState(self._root)
+        state = await self._repository_state()
         await self._store.run_aside(lambda _: state.here)
         return state
+
+    async def _repository_state(self) -> RepositoryState:
+        """Return a state that reads git, with what was derived from bytes before."""
+        from esper_agents.archive.verification.published_records import PublishedFolder
+        from esper_agents.archive.verification.verify import DerivedChecks, RepositoryState
+
+        async def naming(certificate_id: str) -> list[Path]:
+            return await self._store.run(self._services.certificates.envelopes_naming, certificate_id)
+
+        self._published = self._published or PublishedFolder(naming)
+        if self._derived is None or len(self._derived.views) > _MOST_VIEWS:
+            views = await self._store.run(self._services.certificates.verified_views)
+            self._derived = DerivedChecks(set(views))
+        return RepositoryState(self._root, self._published, self._derived)
+
+    async def verification(self, entry: CertificateSummary, state: RepositoryState) -> VerificationResult:
+        """Return the verification of a listed certificate.
+
+        Args:
+            entry: The certificate.
+            state: Git state of the project; see `repository`.
+        """
+        record = await self._store.run(lambda _: self._services.certificates.envelope_path(entry))
+        return await self._project.certificates.verify(str(record) if record else entry.id, state=state)
 
     async def files(self) -> tuple[str, ...]:
         """Return the Python files and notebooks of the project, sorted, relative to it."""
@@ -272,16 +302,10 @@ class BrowsingService(Service):
     async def _read(self, entry: CertificateSummary) -> Certificate | None:
         from esper_agents.certificates.statement import parse
 
-        found = self._parsed.pop(entry.sha256, None)
-        if found is None:
-            try:
-                found = parse(await self._store.run(self._services.certificates.read, entry))
-            except EsperError:
-                return None
-        self._parsed[entry.sha256] = found
-        while len(self._parsed) > _MOST_PARSED:
-            self._parsed.popitem(last=False)
-        return found
+        try:
+            return parse(await self._store.run(self._services.certificates.read, entry))
+        except EsperError:
+            return None
 
 
 def _file_identity(where: str) -> tuple[int, int] | None:

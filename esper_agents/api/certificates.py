@@ -223,7 +223,9 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.archive.verification.verify import verify
 
         demand = self._demand()
-        files = await find_certificate_files(target, self._services.project, self._place, trusted_keys, demand)
+        beside = state.published if state else None
+        place, project = self._place, self._services.project
+        files = await find_certificate_files(target, project, place, trusted_keys, demand, beside=beside)
         return verify(files, state=state)
 
     def _demand(self) -> WitnessDemand:

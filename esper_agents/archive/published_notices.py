@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.storage.store import Store
 
-# Notice files of listed folders, by folder and stem of the view.
-NoticeFolders = dict["Path", dict[str, list["Path"]]]
 MOST_FILES = 5000
 PUBLISHED_NOTICE = "published notice"
+# A file that is added within one tick of the clock of the file system leaves the time of its folder as it was.
+_TICK_NS = 20_000_000
 _NAMES = {
     NoticeKind.CERTIFICATE_REVOKED: "revocation",
     NoticeKind.OVERRIDDEN: "override",
@@ -75,27 +77,45 @@ class UnloggedNotice:
         return f"the {_NAMES[self.notice.kind]} {self.notice.id} of {self.notice.at[:10]}{reason}"
 
 
+class NoticeFolders:
+    """Notice files of folders, for callers that ask for many views; a folder is listed again after a change."""
+
+    def __init__(self) -> None:
+        """List nothing yet."""
+        self._listed: dict[Path, tuple[int, dict[str, list[str]]]] = {}
+
+    def names(self, view: Path) -> list[str]:
+        """Return the names of the notice files of a view."""
+        folder = view.parent
+        try:
+            # Read before the names: a file that is added meanwhile changes it.
+            changed_at = folder.stat().st_mtime_ns
+            if folder not in self._listed or self._listed[folder][0] != changed_at:
+                found = _by_stem(folder)
+                if time.time_ns() - changed_at < _TICK_NS:
+                    return found.get(view.stem, [])
+                self._listed[folder] = changed_at, found
+        except OSError:
+            return []
+        return self._listed[folder][1].get(view.stem, [])
+
+
 def notice_files(view: Path, folders: NoticeFolders | None = None) -> list[Path]:
     """Return the notice files of a view, sorted by name; at most 5,000.
 
     Args:
         view: Markdown view, which need not exist.
-        folders: Cache of listed folders; a caller that asks for many views passes one, so each folder is listed once.
+        folders: Folders that were listed before; None to list the folder of the view.
     """
-    listed = {} if folders is None else folders
-    if view.parent not in listed:
-        listed[view.parent] = _by_stem(view.parent)
-    return sorted(listed[view.parent].get(view.stem, ()))[:MOST_FILES]
+    return [view.parent / name for name in sorted((folders or NoticeFolders()).names(view))[:MOST_FILES]]
 
 
-def _by_stem(folder: Path) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
-    try:
-        for path in folder.iterdir():
-            if path.name.endswith(NOTICE_SUFFIX):
-                found.setdefault(path.name.removesuffix(NOTICE_SUFFIX).rpartition(".")[0], []).append(path)
-    except OSError:
-        return {}
+def _by_stem(folder: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(NOTICE_SUFFIX):
+                found.setdefault(entry.name.removesuffix(NOTICE_SUFFIX).rpartition(".")[0], []).append(entry.name)
     return found
 
 

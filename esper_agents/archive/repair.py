@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from esper_agents.archive import search_index as index
 from esper_agents.archive import store as archive
 from esper_agents.archive.inspection import audit_log_faults, keyring
-from esper_agents.archive.published_notices import colleagues_among, is_objection, notice_files, sealed_files, unlogged
+from esper_agents.archive.published_notices import (
+    NoticeFolders,
+    colleagues_among,
+    is_objection,
+    notice_files,
+    sealed_files,
+    unlogged,
+)
 from esper_agents.archive.publishing import publish, view_places
 from esper_agents.archive.record_audit import audit_records, restore_notes
 from esper_agents.archive.search.filters import Filter
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from esper_agents.archive.project_place import ProjectPlace
-    from esper_agents.archive.published_notices import NoticeFolders, SealedFile
+    from esper_agents.archive.published_notices import SealedFile
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.storage.store import Store, Transaction
 
@@ -193,7 +200,7 @@ def _mend(
 def _published_notices(store: Store, place: ProjectPlace) -> dict[str, tuple[SealedFile, ...]]:
     """Return the notice files next to each certificate's views, by certificate; those without any are omitted."""
     found = {}
-    folders: NoticeFolders = {}
+    folders = NoticeFolders()
     for entry in archive.pages(store, place.project.key, Filter()):
         try:
             views = view_places(place, entry, parse(archive.read(store, entry.id)))

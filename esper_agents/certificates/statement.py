@@ -29,6 +29,7 @@ CERTIFICATE = "certificate/v1"
 PREDICATE_TYPE = VOCABULARY + CERTIFICATE
 # The base64 envelope must not exceed the read limit.
 MOST_ISSUED = MOST_BYTES // 4 * 3 - 2**10
+_SMALL = 64 * 2**10
 _MEMBERS = frozenset({"_type", "subject", "predicateType", "predicate"})
 _ISSUED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 # Members unknown to 0.1.0: a certificate without them keeps the same bytes as there.
@@ -78,11 +79,10 @@ def parse(data: bytes) -> Certificate:
             an unknown or missing member, a wrong type, an unknown status, or subjects that differ from the
             certificate's.
     """
-    # Cached, because views and checks parse the same bytes in a row.
-    return _parsed(bytes(data))
+    # Cached, because views and checks parse the same bytes in a row, and a server shows the same certificates again.
+    return (_small if len(data) <= _SMALL else _large)(bytes(data))
 
 
-@lru_cache(maxsize=2)
 def _parsed(data: bytes) -> Certificate:
     value = loads(data)
     said = predicate_of(value, CERTIFICATE)
@@ -97,6 +97,10 @@ def _parsed(data: bytes) -> Certificate:
     if subjects != _subjects(certificate, said) and subjects != _subjects(certificate, said, tree=False):
         refuse("its subjects differ from the files that it lists as read")
     return certificate
+
+
+_small = lru_cache(maxsize=64)(_parsed)
+_large = lru_cache(maxsize=2)(_parsed)
 
 
 def predicate_of(value: Any, known: str) -> str:

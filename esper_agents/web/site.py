@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from esper_agents.api import GateResult, OpenProject, PendingQuestion, RepositoryState, VerificationResult
+    from esper_agents.api import (
+        CertificateSummary,
+        GateResult,
+        OpenProject,
+        PendingQuestion,
+        RepositoryState,
+        VerificationResult,
+    )
     from esper_agents.web.access import Access
     from esper_agents.web.served_project import ServedProject
 
@@ -114,9 +121,9 @@ class ArchiveSite:
         """Return the owners of keys by fingerprint."""
         return self.exported.key_names if self.exported else project.browsing.key_names()
 
-    async def verify(self, project: OpenProject, certificate_id: str) -> VerificationResult:
+    async def verify(self, project: OpenProject, entry: CertificateSummary) -> VerificationResult:
         """Return the verification of a certificate."""
-        return await project.certificates.verify(certificate_id, state=await self.repository(project))
+        return await project.browsing.verification(entry, await self.repository(project))
 
     async def repository(self, project: OpenProject) -> RepositoryState:
         """Return the git state of the project, at most a few seconds old; files are compared for each page."""

@@ -16,7 +16,7 @@ from esper_agents.archive.search.filter_conditions import LOGGED, SignatureTable
 from esper_agents.archive.search.filters import Filter
 from esper_agents.archive.search.posting_lists import ABOVE_ALL
 from esper_agents.archive.store import CertificateOrigin
-from esper_agents.errors import EsperError, NoCertificatesError, NotFoundError
+from esper_agents.errors import EsperError, NoCertificatesError, NotFoundError, StorageError
 from esper_agents.paths import PUBLISHED
 
 _PUBLISHED_SIGNATURES = SignatureTable("published_file", "certificate_id")
@@ -24,7 +24,7 @@ _PUBLISHED_SIGNATURES = SignatureTable("published_file", "certificate_id")
 INDEX_FILE = "published-2.db"
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published.scan import RefusedFile
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.supersession import Override
     from esper_agents.storage.store import Store
 
-# In a process that asks many times, such as a server, a file that changed in place is noticed after this time.
-_FRESH_S = 5.0
+# In a process that asks many times, such as a server, a file that changed in place is noticed after this time, or
+# after this multiple of the time that the comparison takes: 10 s for 10,000 files.
+_FRESH_S, _FRESH_SHARE = 5.0, 50
 _TRUSTED, _UNTRUSTED = "trusted", "untrusted"
 
 
@@ -97,7 +98,7 @@ class CombinedArchive:
         self._place = place
         self._index: Store | None = None
         self._refused: tuple[RefusedFile, ...] = ()
-        self._read_at = 0.0
+        self._fresh_until = 0.0
         self._read_for: tuple[tuple[str, int], ...] = ()
         self.on_begin: Callable[[int], None] = lambda _: None
 
@@ -190,16 +191,50 @@ class CombinedArchive:
             file = index.file_of(connection, entry.id)
         return Path(self._place.project.root, file.path) if file else None
 
+    def envelopes_naming(self, local: Store, certificate_id: str) -> list[Path]:
+        """Return the published envelopes that may supersede or revoke a certificate."""
+        from esper_agents.archive.published.scan import own_envelopes_naming
+
+        self._refresh(local)
+        found = own_envelopes_naming(local, self._place.project, certificate_id)
+        if self._index is None:
+            return found
+        from esper_agents.archive.published import index
+
+        with self._index.reading() as connection:
+            others = index.envelopes_naming(connection, certificate_id)
+        return [*found, *(Path(self._place.project.root, path) for path in others)]
+
+    def verified_views(self, local: Store) -> frozenset[str]:
+        """Return the digests of published views that were found to match their statements."""
+        self._refresh(local)
+        if self._index is None:
+            return frozenset()
+        from esper_agents.archive.published import index
+
+        with self._index.reading() as connection:
+            return index.verified_views(connection)
+
+    def keep_views(self, digests: Collection[str]) -> None:
+        """Store digests of views that match their statements, for later processes; there may be no index."""
+        if self._index is None or not digests:
+            return
+        from esper_agents.archive.published import index
+
+        with suppress(StorageError), self._index.writing() as transaction:
+            index.keep_views(transaction.connection, digests)
+
     def overrides(self, entries: Sequence[CertificateSummary]) -> dict[str, Override]:
         """Return the overrides of published certificates by notices next to their views, by ID."""
         shown = {each.id: path for each in entries if (path := self.envelope_path(each)) is not None}
         if not shown or self._index is None:
             return {}
         from esper_agents.archive.inspection import keyring
+        from esper_agents.archive.published_notices import NoticeFolders
         from esper_agents.archive.publishing import view_of
         from esper_agents.archive.verification.published_records import published_override
 
-        keys, folders = keyring(self._place.project), dict[Path, dict[str, list[Path]]]()
+        keys, folders = keyring(self._place.project), NoticeFolders()
         found = {}
         for certificate_id, path in shown.items():
             # Newer or changed notices are reported by verification.
@@ -272,7 +307,8 @@ class CombinedArchive:
     def _refresh(self, local: Store) -> None:
         """Compare the index with the published files, unless the folders are as they were a moment ago."""
         stamp = tuple(_folder_stamps(Path(self._place.project.root)))
-        if stamp and stamp == self._read_for and time.monotonic() - self._read_at < _FRESH_S:
+        began = time.monotonic()
+        if stamp and stamp == self._read_for and began < self._fresh_until:
             return
         if not stamp:
             self.close()
@@ -288,7 +324,8 @@ class CombinedArchive:
 
             self._index = self._index or index.open_index(self._place.home)
             sync.Synchronization(local, self._index, self._place.project, files).run(self.on_begin)
-        self._read_at, self._read_for = time.monotonic(), stamp
+        ended = time.monotonic()
+        self._fresh_until, self._read_for = ended + max(_FRESH_S, _FRESH_SHARE * (ended - began)), stamp
 
     def _find(self, sources: Sequence[_Source], wanted: str) -> tuple[CertificateSummary, int]:
         """Return the certificate that a text names in the first source that has one, and the number of the source."""

@@ -216,12 +216,15 @@ def examinations(connection: Connection, paths: Iterable[str]) -> list[Examinati
 
 
 def envelopes_naming(connection: Connection, certificate_id: str) -> tuple[str, ...]:
-    """Return the paths of the envelopes whose certificates supersede, revoke or else name a certificate."""
+    """Return the paths of the envelopes whose certificates supersede, revoke or else name a certificate.
+
+    Those that a trusted key signed are first.
+    """
     wanted = select(_file.c.path).join(table, table.c.id == _file.c.certificate_id)
     wanted = wanted.join(certificate_relation, certificate_relation.c.position == table.c.position)
-    return tuple(
-        connection.scalars(wanted.where(certificate_relation.c.other == certificate_id).order_by(_file.c.path))
-    )
+    # Trusted ones first: others must not displace them, however many there are.
+    order = (_file.c.standing != FileStanding.TRUSTED, _file.c.path)
+    return tuple(connection.scalars(wanted.where(certificate_relation.c.other == certificate_id).order_by(*order)))
 
 
 def verified_views(connection: Connection) -> frozenset[str]:

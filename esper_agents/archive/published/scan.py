@@ -6,7 +6,7 @@ import os
 import stat
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
@@ -15,6 +15,7 @@ from esper_agents.certificates.views.file_names import agent_folder
 from esper_agents.domain.plain_text import plain
 from esper_agents.paths import PUBLISHED, RECORD_SUFFIX
 from esper_agents.storage.tables import certificate as table
+from esper_agents.storage.tables import certificate_relation as relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,9 +149,23 @@ def _published_here(local: Store, project_key: str, names: set[str]) -> set[tupl
     return found
 
 
+def own_envelopes_naming(local: Store, project: Project, certificate_id: str) -> list[Path]:
+    """Return the published envelopes of those certificates of a local archive that name a certificate.
+
+    The index does not contain them: see `published_by_others`.
+    """
+    wanted = select(table.c.agent, table.c.view_name).join(relation, relation.c.position == table.c.position)
+    wanted = wanted.where(relation.c.other == certificate_id, table.c.project_key == project.key)
+    with local.reading() as connection:
+        rows = connection.execute(wanted.distinct()).all()
+    folder = Path(project.root, PUBLISHED)
+    names = ((agent_folder(each.agent), each.view_name.removesuffix(".md") + RECORD_SUFFIX) for each in rows)
+    return sorted(folder / agent / CERTIFICATES / name for agent, name in names)
+
+
 def _view_of(path: str) -> str:
-    return PurePosixPath(path).name.removesuffix(RECORD_SUFFIX) + ".md"
+    return path.rpartition("/")[2].removesuffix(RECORD_SUFFIX) + ".md"
 
 
 def _folder_of(path: str) -> str:
-    return PurePosixPath(path).parts[-3]
+    return path.rsplit("/", 3)[1]

@@ -143,6 +143,8 @@ async def find_certificate_files(
     place: ProjectPlace | None,
     given: Sequence[Signer] = (),
     demand: WitnessDemand = NO_DEMAND,
+    *,
+    beside: PublishedFolder | None = None,
 ) -> CertificateFiles:
     """Return the files of the named certificate; does not create a database.
 
@@ -152,6 +154,7 @@ async def find_certificate_files(
         place: Archive of the project; None if it has no database.
         given: Additional trusted keys for this call.
         demand: Witnesses that must have cosigned.
+        beside: Published files that were listed before; None to list them.
 
     Raises:
         NotFoundError: The certificate is neither in the archive nor in the published files.
@@ -160,9 +163,10 @@ async def find_certificate_files(
     """
     file = file_in(target)
     if file is not None:
-        return await published_certificate(file, project, place, given, demand=demand)
+        return await published_certificate(file, project, place, given, demand=demand, beside=beside)
+    folders = beside.notices if beside else None
     try:
-        return await archived_certificate(target, _required(place, target), given, demand=demand)
+        return await archived_certificate(target, _required(place, target), given, folders, demand)
     except NotFoundError:
         is_latest = target == "latest"
         published = (
@@ -172,7 +176,7 @@ async def find_certificate_files(
         )
         if published is None:
             raise
-        return await published_certificate(published, project, place, given, demand=demand)
+        return await published_certificate(published, project, place, given, demand=demand, beside=beside)
 
 
 def _required(place: ProjectPlace | None, target: str) -> ProjectPlace:
@@ -202,7 +206,7 @@ async def archived_certificate(
         wanted: Certificate ID, unique suffix, or `latest`.
         place: The archive.
         given: Additional trusted keys for this call.
-        folders: Cached directory listings; see `published_notices.notice_files`.
+        folders: Folders that were listed before; see `published_notices.notice_files`.
         demand: Witnesses that must have cosigned.
 
     Raises:
@@ -320,7 +324,12 @@ async def published_certificate(
         is_restorable=known.is_restorable,
     )
     endings = published_endings(
-        None if isinstance(sealed, Check) else sealed, view, exhibit.keyring, exhibit.later, beside
+        None if isinstance(sealed, Check) else sealed,
+        view,
+        exhibit.keyring,
+        exhibit.later,
+        records=await beside.naming(exhibit.data, view) if beside else None,
+        folders=folders,
     )
     also = exhibit.countersigned or published_countersignatures(exhibit.data, view, exhibit.keyring, folders)
     witnessed = (

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from esper_agents.certificates.check import Check
     from esper_agents.certificates.policy.verdict_ceiling import Policy
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.verdict import Ceiling
 
 # Question types that the gate counts; advice and recommendations are ignored.
 COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
@@ -373,11 +374,18 @@ def _excess(judged: CoveringCertificate) -> str:
     issued = judged.verified.certificate
     if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in COUNTED:
         return ""
-    kind, stance, today = issued.verdict.kind, issued.verdict.stance, ceiling_of(_policy_today(), issued)
+    kind, stance, today = issued.verdict.kind, issued.verdict.stance, _ceiling_today(judged.verified, issued)
     if worst(kind, stance, today.stance) is stance:
         return ""
     reason = "; ".join(line.because for line in today.lines if line.stance is today.stance)
     return f"it does not count: {judged.status}, and today's policy allows {today.status} at most, because {reason}"
+
+
+def _ceiling_today(verified: VerificationResult, issued: Certificate) -> Ceiling:
+    """Return the ceiling under the current policy; that of the verification if it derived it under this policy."""
+    recorded, policy = issued.verdict.ceiling, _policy_today()
+    is_derived = any(each.name == "ceiling" and each.outcome is CheckOutcome.HOLDS for each in verified.verdict)
+    return recorded if is_derived and recorded.policy_sha256 == policy.sha256 else ceiling_of(policy, issued)
 
 
 def _uncovered(

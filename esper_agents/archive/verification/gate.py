@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
 from esper_agents.archive.inspection import keyring
+from esper_agents.archive.published_notices import NoticeFolders
 from esper_agents.archive.publishing import RECORD_SUFFIX
 from esper_agents.archive.verification.certificate_files import archived_certificate, published_certificate
 from esper_agents.archive.verification.coverage import (
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
-    from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.verify import VerificationResult
     from esper_agents.archive.verification.witnessed import WitnessDemand
@@ -161,7 +161,7 @@ async def coverage_by(
     for record in published.values():
         # A file that was removed meanwhile covers nothing.
         with suppress(InputFileError, EvidenceError):
-            files = await published_certificate(record, place.project, place)
+            files = await published_certificate(record, place.project, place, beside=state.published)
             named.append(_Named(record.relative_to(root).as_posix(), verify(files, state=state)))
         await asyncio.sleep(0)
     named.sort(key=_issued_at, reverse=True)
@@ -260,7 +260,7 @@ class _Collector:
                 indexed = read_index(None, self.project, home, wanted.keys())
             else:
                 indexed = await self.place.store.run(read_index, self.project, home, wanted.keys())
-            naming = NamingEnvelopes(self.project, home)
+            naming = NamingEnvelopes(self.project, home, self.place)
         except StorageError:
             return False
         self.total += indexed.total
@@ -327,7 +327,7 @@ async def _archived(
     state: RepositoryState,
 ) -> list[_Named]:
     """Return certificates of the archive, verified, in their order."""
-    folders: NoticeFolders = {}
+    folders = state.published.notices if state.published else NoticeFolders()
     found = []
     for entry in entries:
         files = await archived_certificate(entry.id, place, signers, folders, demand)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.archive.changes.countersignatures import check_each
+from esper_agents.archive.published.scan import MOST_ENVELOPES
 from esper_agents.archive.published_notices import (
     MOST_FILES,
+    NoticeFolders,
     notice_files,
     notice_of,
     passing_over_other_records,
@@ -33,9 +37,9 @@ from esper_agents.errors import InputFileError, IntegrityError
 from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from esper_agents.archive.published_notices import NoticeFolders, SealedFile
+    from esper_agents.archive.published_notices import SealedFile
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.certificates.check import Check
@@ -55,24 +59,37 @@ _END = re.compile(r"(?:crt_)?([0-9a-f]{6,32})")
 class PublishedFolder:
     """Published files of a project, each folder listed and each envelope searched once for many certificates."""
 
-    def __init__(self, envelopes_naming: Callable[[str], Iterable[Path]] | None = None) -> None:
+    def __init__(self, envelopes_naming: Callable[[str], Awaitable[Iterable[Path]]] | None = None) -> None:
         """List nothing yet.
 
         Args:
             envelopes_naming: Returns the envelopes that may name a certificate, from an index; None to read them all.
         """
-        self.notices: NoticeFolders = {}
+        self.notices = NoticeFolders()
         self._from_index = envelopes_naming
         self._named: dict[Path, dict[str, list[Path]]] = {}
 
-    def naming(self, certificate_id: str, view: Path) -> list[Path]:
-        """Return the envelopes in the folder of a view that name its certificate."""
+    async def naming(self, statement: bytes | None, view: Path) -> list[Path]:
+        """Return the envelopes in the folder of a view that name its certificate; none if its statement is not one."""
+        certificate_id = _certificate_of(statement)
+        if certificate_id is None:
+            return []
         folder = view.parent
         if self._from_index is not None:
-            return [path for path in self._from_index(certificate_id) if path.parent == folder][:MOST_FILES]
+            return [path for path in await self._from_index(certificate_id) if path.parent == folder][:MOST_FILES]
         if folder not in self._named:
-            self._named[folder] = _names_in(sorted(folder.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES])
+            self._named[folder] = _names_in(_envelopes_in(folder))
         return self._named[folder].get(certificate_id, [])
+
+
+def _envelopes_in(folder: Path) -> list[Path]:
+    """Return the envelopes in a folder, at most the first 100,000 by name."""
+    try:
+        with os.scandir(folder) as entries:
+            names = (entry.name for entry in entries if entry.name.endswith(RECORD_SUFFIX))
+            return [folder / name for name in nsmallest(MOST_ENVELOPES, names)]
+    except OSError:
+        return []
 
 
 def _names_in(records: Iterable[Path]) -> dict[str, list[Path]]:
@@ -101,7 +118,9 @@ def published_endings(
     view: Path,
     keyring: Keyring,
     known: tuple[SupersedingEntry, ...],
-    beside: PublishedFolder | None = None,
+    *,
+    records: Sequence[Path] | None = None,
+    folders: NoticeFolders | None = None,
 ) -> PublishedEndings:
     """Return the published notices that revoke a certificate and the signer's published certificates that supersede it.
 
@@ -110,7 +129,8 @@ def published_endings(
         view: View of the certificate.
         keyring: Trusted keys.
         known: Known entries that revoke or supersede it.
-        beside: Published files that were listed before; None to list them.
+        records: Published envelopes that may name it; None for all in the folder of the view.
+        folders: Folders that were listed before; see `published_notices.notice_files`.
     """
     named = _certificate_of(sealed.payload) if sealed else None
     if named is None or sealed is None:
@@ -118,15 +138,15 @@ def published_endings(
     told = {each.by for each in known}
     found: list[SupersedingEntry] = []
     objections: list[Check] = []
-    for notice in _notices(sealed.payload, view, keyring, beside.notices if beside else None):
+    for notice in _notices(sealed.payload, view, keyring, folders):
         revocations = tuple(by_notices([notice], named, keyring.history))
         if keyring.has_same_owner(notice.envelope.key_id, sealed.key_id):
             found += revocations
         elif revocations and notice.notice.id not in told:
             who = keyring.who(keyring.history.spans[notice.envelope.key_id].public_key)
             objections.append(objection_check(notice, who))
-    records = beside.naming(named, view) if beside else sorted(view.parent.glob(f"*{RECORD_SUFFIX}"))[:MOST_FILES]
-    for other in signed(sealed_files(records, named), keyring):
+    others = _envelopes_in(view.parent) if records is None else records
+    for other in signed(sealed_files(others, named), keyring):
         with passing_over_other_records():
             # A rejection must not end because of a certificate that another signer published.
             if keyring.has_same_owner(other.key_id, sealed.key_id):
@@ -143,7 +163,7 @@ def published_countersignatures(
         data: Statement of the certificate; None if it is not available.
         view: View of the certificate.
         keyring: Trusted keys.
-        folders: Cached directory listings; see `published_notices.notice_files`.
+        folders: Folders that were listed before; see `published_notices.notice_files`.
     """
     notices = _notices(data, view, keyring, folders)
     return check_each(notices, data, keyring) if data is not None and notices else ()
@@ -158,7 +178,7 @@ def published_override(
         data: Statement of the certificate; None if it is not available.
         view: View of the certificate.
         keyring: Trusted keys.
-        folders: Cached directory listings; see `published_notices.notice_files`.
+        folders: Folders that were listed before; see `published_notices.notice_files`.
     """
     notices = _notices(data, view, keyring, folders)
     return override_of(notices, data, keyring.history) if data is not None and notices else None

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive.published import index
 from esper_agents.archive.published.index import FileStanding
-from esper_agents.archive.published.scan import published_by_others
+from esper_agents.archive.published.scan import own_envelopes_naming, published_by_others
 from esper_agents.archive.published.sync import Synchronization
 from esper_agents.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published.index import Examination
     from esper_agents.archive.verification.coverage import CoveringCertificate
     from esper_agents.domain.project import Project
@@ -77,20 +78,25 @@ def read_index(local: Store | None, project: Project, home: Path, paths: Collect
 class NamingEnvelopes:
     """Envelopes that name a certificate, from the index."""
 
-    def __init__(self, project: Project, home: Path) -> None:
+    def __init__(self, project: Project, home: Path, place: ProjectPlace | None) -> None:
         """Open the index; `read_index` has brought it up to date.
 
         Args:
             project: The project.
             home: Folder of the project in the data directory.
+            place: Archive of the project; None if it has no database.
         """
-        self._root = Path(project.root)
+        self._project, self._place = project, place
         self._index = index.open_index(home)
 
-    def __call__(self, certificate_id: str) -> list[Path]:
+    async def __call__(self, certificate_id: str) -> list[Path]:
         """Return the envelopes that may supersede or revoke a certificate."""
+        own = []
+        if self._place is not None:
+            own = await self._place.store.run(own_envelopes_naming, self._project, certificate_id)
         with self._index.reading() as connection:
-            return [self._root / path for path in index.envelopes_naming(connection, certificate_id)]
+            others = index.envelopes_naming(connection, certificate_id)
+        return [*own, *(Path(self._project.root, path) for path in others)]
 
     def verified_views(self) -> frozenset[str]:
         """Return the digests of views that were found to match their statements before."""

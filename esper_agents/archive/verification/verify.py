@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
     from esper_agents.archive.verification.certificate_files import CertificateFiles
     from esper_agents.archive.verification.files import SubjectCheck
+    from esper_agents.archive.verification.published_records import PublishedFolder
     from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.project import GitRevision
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MOST_DERIVED = 4_000
 # Name of the check that compares a published file with the local archive.
 ARCHIVE_CHECK = "archive"
 _VERDICT_CHECKS = frozenset(("kind", "policy", "ceiling", "verdict", "evidence"))
@@ -155,24 +157,43 @@ def _soundness(checks: tuple[Check, ...]) -> ExitCode:
             return ExitCode.DONE
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedChecks:
+    """Results of checks that depend on nothing but bytes, for programs that verify the same certificates often.
+
+    Attributes:
+        views: Digests of views that match their statements; see `RepositoryState.view_digest`.
+        statements: Checks of statements by the digest of statement, policy and trigger table.
+    """
+
+    views: set[str] = field(default_factory=set)
+    statements: dict[bytes, tuple[Check, ...]] = field(default_factory=dict)
+
+
 class RepositoryState:
-    """Git repository and views of a project; each question about them is asked once.
+    """Git repository and published files of a project; each question about them is asked once.
 
     Attributes:
         root: Project directory.
         verified_views: Digests of views that were found to match their statements, by digest.
         new_views: Those that were found since.
+        published: Published files that were listed before; None if there are none.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, published: PublishedFolder | None = None, derived: DerivedChecks | None = None
+    ) -> None:
         """Ask nothing yet.
 
         Args:
             root: Project directory.
+            published: Published files that were listed before.
+            derived: Checks that were derived before.
         """
-        self.root = root
+        self.root, self.published = root, published
+        self._derived = derived or DerivedChecks()
         self.verified_views: frozenset[str] = frozenset()
-        self.new_views: set[str] = set()
+        self.new_views = self._derived.views
         self._layouts = f"{layout()}\0{html_layout()}".encode()
         self._commits: dict[str, bool] = {}
 
@@ -184,6 +205,17 @@ class RepositoryState:
             page: Bytes of the view.
         """
         return sha256(sha256(data).digest() + sha256(page).digest() + self._layouts).hexdigest()
+
+    def statement_checks(self, data: bytes, policy: str, kinds: str) -> tuple[Check, ...]:
+        """Return the checks of a statement; see `verify_statement`."""
+        texts = (text.encode("utf-8", "surrogatepass") for text in (policy, kinds))
+        key = b"".join(sha256(each).digest() for each in (data, *texts))
+        known = self._derived.statements
+        if key not in known:
+            if len(known) >= _MOST_DERIVED:
+                known.clear()
+            known[key] = verify_statement(data, policy, kinds)
+        return known[key]
 
     @cached_property
     def here(self) -> GitRevision:
@@ -221,9 +253,9 @@ def verify(
         outcome = CheckOutcome.CANNOT_DECIDE if isinstance(error, NewerRecordError) else CheckOutcome.FAILS
         return _unreadable(exhibit, (*exhibit.known, *signed, Check("record", outcome, error.problem)))
     book = rulebook_of(certificate, exhibit.artifacts)
-    made = {each.name: each for each in verify_statement(exhibit.data, book.policy, book.kinds)}
-    files = verify_subjects(exhibit.data, exhibit.root, commit)
     state = state or RepositoryState(exhibit.root)
+    made = {each.name: each for each in state.statement_checks(exhibit.data, book.policy, book.kinds)}
+    files = verify_subjects(exhibit.data, exhibit.root, commit)
     place = _place_check(certificate, state)
     return VerificationResult(
         certificate=certificate,
@@ -306,7 +338,7 @@ def _published_checks(exhibit: CertificateFiles) -> Iterator[Check]:
 def _view_checks(exhibit: CertificateFiles, data: bytes, state: RepositoryState) -> Iterator[Check]:
     for path, page in exhibit.views:
         digest = state.view_digest(data, page)
-        if digest in state.verified_views:
+        if digest in state.verified_views or digest in state.new_views:
             yield Check("view", CheckOutcome.HOLDS, f"{exhibit.shown(path)}: view matches the statement, as before")
             continue
         verify_form = verify_page if path.suffix == ".html" else verify_view

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.archive import store as archive
 from esper_agents.archive.inspection import audit_log_faults
+from esper_agents.archive.published_notices import NoticeFolders
 from esper_agents.archive.record_audit import audit_records
 from esper_agents.archive.verification.certificate_files import archived_certificate, shown_within
 from esper_agents.archive.verification.verify import VerificationResult, verify
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
-    from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.certificates.log.cosignature import Witness
     from esper_agents.certificates.log.faults import Fault
     from esper_agents.certificates.log.note import SignedNote
@@ -97,7 +97,7 @@ async def verify_all(place: ProjectPlace, witnesses: Sequence[Witness] = ()) -> 
     """
     run, project = place.store.run, place.project
     names = [each.id for each in await run(archive.everything, project.key)]
-    folders: NoticeFolders = {}
+    folders = NoticeFolders()
     demand = witness_demand(witnesses, project, place)
     found = [
         NamedVerification(name, verify(await archived_certificate(name, place, folders=folders, demand=demand)))

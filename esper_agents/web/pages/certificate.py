@@ -110,7 +110,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     entry = await project.certificates.get(request.path_params["certificate"])
     presentation = await project.browsing.presentation(entry.id)
     certificate = presentation.view.certificate
-    verification = await site.verify(project, entry.id)
+    verification = await site.verify(project, entry)
     history = await project.browsing.question_history(entry, certificate)
     return await site.render(
         project,
