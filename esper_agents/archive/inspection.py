@@ -166,7 +166,7 @@ def inspect_certificate(
         log_id = transparency_log.log_of(connection, project.key)
         data, archived = _data(store, entry)
         envelope, proof, index, logged = _entered(connection, log_id, entry.id)
-        later = later_entries(connection, log_id, entry.id, keys.history)
+        later = later_entries(connection, log_id, entry.id, keys)
         pinned = pins.check_pin(connection, home(), store.where, project.key)
         related = relations(connection, entry.position)
         also = check_countersignatures(connection, log_id, entry.id, data, keys) if data is not None else ()

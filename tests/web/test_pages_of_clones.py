@@ -9,10 +9,13 @@ from archive_samples import identifier, made
 from judged import judge
 from web_samples import Document, pages_of
 
-from esper_agents.api import Filter, trust_key
+from esper_agents.api import Filter, export_key, trust_key, verify_certificate
+from esper_agents.archive.verification import published_records, verify
+from esper_agents.archive.verification.verify import FreshnessState
 from esper_agents.certificates.signing.dsse import envelope_bytes, read_envelope, seal
 from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.statement import parse, statement
+from esper_agents.domain.relation import Relation, RelationKind
 from esper_agents.paths import home
 
 pytestmark = pytest.mark.anyio
@@ -111,3 +114,45 @@ async def asyncio_judge(root):
     from asyncio import to_thread
 
     return await to_thread(judge, root)
+
+
+@pytest.fixture
+def superseded(clone, publish, monkeypatch, tmp_path):
+    """Return a published certificate that the last of more than 5,000 envelopes supersedes."""
+    first = publish(3)
+    publish(4, relations=(Relation(RelationKind.SUPERSEDES, first, "0" * 64),))
+    (folder,) = clone.glob("docs/ai/agents/*/certificates")
+    for number in range(5_001):
+        (folder / f"a{number:04}.dsse.json").touch()
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "mallory"))
+    key = export_key(name="mallory@example.org")
+    monkeypatch.setenv("ESPER_HOME", str(tmp_path / "bob"))
+    trust_key(key)
+    return first
+
+
+async def test_an_ending_is_found_however_many_envelopes_a_folder_has(clone, superseded, monkeypatch):
+    (file,) = clone.glob(f"docs/ai/agents/*/certificates/{superseded}.dsse.json")
+    by_reading = await verify_certificate(str(file), clone)
+    assert by_reading.currency is FreshnessState.SUPERSEDED
+    async with pages_of(clone) as pages:
+        project = await pages.project()
+        entry = await project.certificates.get(superseded)
+        state = await project.browsing.repository()
+
+        def refuse(folder):
+            raise AssertionError(f"{folder} is read although there is an index")
+
+        monkeypatch.setattr(published_records, "_envelopes_in", refuse)
+        found = await project.browsing.verification(entry, state)
+        assert (found.currency, found.later) == (by_reading.currency, by_reading.later)
+        assert [each.by for each in found.later] == [identifier(4)]
+        assert "superseded" in (await pages.get(f"/certificates/{superseded}")).text
+
+
+async def test_the_second_visit_derives_nothing_again(clone, superseded, monkeypatch):
+    async with pages_of(clone) as pages:
+        first = (await pages.get(f"/certificates/{superseded}")).text
+        monkeypatch.setattr(verify, "verify_statement", None)
+        monkeypatch.setattr(verify, "verify_view", None)
+        assert (await pages.get(f"/certificates/{superseded}")).text == first

@@ -139,7 +139,7 @@ def refuse_misfit(verdict: Verdict, status: Status) -> None:
 def _refuse_ended(connection: Connection, log_id: int, entry: CertificateSummary, keys: Keyring) -> None:
     from esper_agents.archive.verification.supersession import later_entries
 
-    for later_entry in later_entries(connection, log_id, entry.id, keys.history):
+    for later_entry in later_entries(connection, log_id, entry.id, keys):
         raise NotCurrentError(
             f"certificate {entry.id} is {later_entry.ending} by {later_entry.by}",
             remedy=f"see `esper certificates verify {entry.id}`",

@@ -49,6 +49,25 @@ class Keyring:
                 names[found].add(key.signer.principal)
         return key_id == signer or bool(names[key_id] & names[signer])
 
+    def has_same_log(self, key_id: str, signer: str) -> bool:
+        """Return whether two keys sign entries of one log: one owner has both, or the log introduced one by the other.
+
+        On a shared database, each machine signs with its own key, which a user has enrolled in the log.
+
+        Args:
+            key_id: Fingerprint of the key.
+            signer: Fingerprint of the key that signed a certificate in the log.
+        """
+        pairs = ((one, other) for one in self._introduced_by(key_id) for other in self._introduced_by(signer))
+        return any(self.has_same_owner(one, other) for one, other in pairs)
+
+    def _introduced_by(self, key_id: str) -> list[str]:
+        """Return a key with the keys that introduced it to the log, directly or through other keys."""
+        found = [key_id]
+        while (span := self.history.spans.get(found[-1])) is not None and span.added_by and span.added_by not in found:
+            found.append(span.added_by)
+        return found
+
 
 def read_sealed(data: bytes) -> Envelope | Check:
     """Parse an envelope; return the failed check if the bytes are not one."""

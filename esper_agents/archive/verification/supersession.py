@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from esper_agents.archive.verification.signature import Keyring
     from esper_agents.certificates.signing.key_history import KeyHistory, LogNotice
     from esper_agents.domain.certificate import Certificate
 
@@ -83,19 +84,21 @@ _ENDINGS = {RelationKind.SUPERSEDES: EndingKind.SUPERSEDED, RelationKind.REVOKES
 
 
 def later_entries(
-    connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory
+    connection: Connection, log_id: int, certificate_id: str, keys: Keyring
 ) -> tuple[SupersedingEntry, ...]:
     """Return the log entries that end a certificate, oldest first; entries without a valid signature are ignored.
+
+    A certificate supersedes those of its own signer, and of keys that the log introduced by it or it by them.
 
     Args:
         connection: The archive.
         log_id: Log that contains the certificate.
         certificate_id: The certificate.
-        keys: Validity of keys per entry.
+        keys: Trusted keys, with their validity per entry.
     """
     found = [*_by_certificates(connection, log_id, certificate_id, keys)]
     notices = log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
-    found += by_notices(notices, certificate_id, keys)
+    found += by_notices(notices, certificate_id, keys.history)
     return tuple(sorted(found, key=lambda each: each.at))
 
 
@@ -176,8 +179,13 @@ def _is_by_good_key(entry: LogNotice, keys: KeyHistory) -> bool:
 
 
 def _by_certificates(
-    connection: Connection, log_id: int, certificate_id: str, keys: KeyHistory
+    connection: Connection, log_id: int, certificate_id: str, keys: Keyring
 ) -> Iterator[SupersedingEntry]:
+    try:
+        signer = transparency_log.entry(connection, log_id, certificate_id).key_id
+    except EsperError:
+        # Without an entry nothing can follow it; verification reports the missing one.
+        return
     wanted = (
         select(certificate.c.id)
         .join(certificate_relation, certificate_relation.c.position == certificate.c.position)
@@ -192,8 +200,8 @@ def _by_certificates(
             issued = parse(entry.statement)
         except EsperError:
             continue
-        key = keys.good_key(entry.key_id, entry.idx)
-        if key is not None and is_signed_by(envelope, key):
+        key = keys.history.good_key(entry.key_id, entry.idx)
+        if key is not None and is_signed_by(envelope, key) and keys.has_same_log(entry.key_id, signer):
             yield from _ended_by(issued, certificate_id)
 
 

@@ -83,10 +83,12 @@ def test_a_pipe_or_a_device_in_the_place_of_a_judged_file_hangs_nobody(judged, e
     ],
 )
 def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
+    from esper_agents.archive.verification.signature import Keyring
     from esper_agents.archive.verification.supersession import EndingKind, later_entries
     from esper_agents.certificates.log import transparency_log
     from esper_agents.certificates.notices import enter_notice
     from esper_agents.certificates.signing.key_history import key_history
+    from esper_agents.certificates.signing.trusted_keys import TrustedKeys
     from esper_agents.domain.notice import LogNoticeStatement, NoticeKind
     from esper_agents.domain.relation import Relation, RelationKind
 
@@ -102,7 +104,8 @@ def test_no_clock_decides_what_came_later(archived, home, issued, noticed):
     with store.writing() as transaction:
         enter_notice(transaction, PROJECT.key, revoked)
     with store.reading() as connection:
-        keys = key_history((), [signing_key(home).public_key])
+        public_key = signing_key(home).public_key
+        keys = Keyring(TrustedKeys(()), key_history((), [public_key]))
         log_id = transparency_log.log_of(connection, PROJECT.key)
         found = later_entries(connection, log_id, first.id, keys)
         assert transparency_log.size(connection, log_id) == 3
