@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FIRST_COVERAGE_S = 2.0
 # Signers that a user has trusted since are noticed after this time.
 _FRESH_S = 60.0
-# Reading the state of the repository starts processes, which takes a quarter of a page's time.
+# Reading the state of the repository starts processes, and listing its files visits all folders.
 _REPOSITORY_S = 5.0
 
 
@@ -85,6 +85,8 @@ class ArchiveSite:
     _computed_for: object = None
     _repository: RepositoryState | None = None
     _repository_s: float = float("-inf")
+    _files: frozenset[str] = frozenset()
+    _files_s: float = float("-inf")
 
     async def render(
         self, project: OpenProject, template: str, section: str, *, status_code: int = 200, **values: Any
@@ -133,6 +135,13 @@ class ArchiveSite:
         if self._repository is None or now - self._repository_s > _REPOSITORY_S:
             self._repository, self._repository_s = await project.browsing.repository(), now
         return self._repository
+
+    async def files(self, project: OpenProject) -> frozenset[str]:
+        """Return the Python files and notebooks of the project, at most a few seconds old."""
+        now = asyncio.get_running_loop().time()
+        if now - self._files_s > _REPOSITORY_S:
+            self._files, self._files_s = frozenset(await project.browsing.files()), now
+        return self._files
 
     async def settled_coverage(self, project: OpenProject) -> GateResult:
         """Return the coverage of all files as they are now."""

@@ -98,6 +98,7 @@ class CombinedArchive:
         self._place = place
         self._index: Store | None = None
         self._refused: tuple[RefusedFile, ...] = ()
+        self._status: PublishedStatus | None = None
         self._fresh_until = 0.0
         self._read_for: tuple[tuple[str, int], ...] = ()
         self.on_begin: Callable[[int], None] = lambda _: None
@@ -276,11 +277,16 @@ class CombinedArchive:
         """Return the number of published certificates, the untrusted keys and the refused files."""
         if len(self._sources(local)) == 1 or self._index is None:
             return PublishedStatus(refused=self._refused)
+        if self._status is None:
+            self._status = self._status_of(self._index)
+        return self._status
+
+    def _status_of(self, indexed: Store) -> PublishedStatus:
         from esper_agents.archive.published import index
         from esper_agents.archive.published.scan import RefusedFile
         from esper_agents.domain.plain_text import plain
 
-        with self._index.reading() as connection:
+        with indexed.reading() as connection:
             files = index.indexed_files(connection).values()
         shown = {each.certificate_id: each for each in files if each.standing == _UNTRUSTED}
         trusted = {each.certificate_id for each in files if each.standing == _TRUSTED}
@@ -310,6 +316,7 @@ class CombinedArchive:
         began = time.monotonic()
         if stamp and stamp == self._read_for and began < self._fresh_until:
             return
+        self._status = None
         if not stamp:
             self.close()
             self._refused = ()
@@ -344,8 +351,8 @@ class CombinedArchive:
         from esper_agents.archive.inspection import keyring
         from esper_agents.archive.published import index
 
-        found, keys = {}, keyring(self._place.project).history.spans
-        trusted = keyring(self._place.project).trusted
+        found, accepted = {}, keyring(self._place.project)
+        keys, trusted = accepted.history.spans, accepted.trusted
         with self._index.reading() as connection:
             for entry in entries:
                 file = index.file_of(connection, entry.id)

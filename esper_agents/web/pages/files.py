@@ -70,9 +70,9 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     """
     path = text_of(request, "path")
     entries = await project.certificates.list(wanted=Filter(path=path), limit=_MOST_CERTIFICATES) if path else ()
-    known = await project.browsing.files()
+    known = await site.files(project)
     if not entries and path not in known:
-        raise NotFoundError("file", path, known, listing="esper gate")
+        raise NotFoundError("file", path, sorted(known), listing="esper gate")
     coverage: tuple[FileCoverage, ...] = ()
     if site.exported:
         coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
@@ -87,6 +87,6 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         entries=entries,
         notes=await project.memory.about(path, limit=_MOST_NOTES + 1),
         most_notes=_MOST_NOTES,
-        files=frozenset(known),
+        files=known,
         histories=await project.browsing.finding_histories(path, entries[:_SHOWN_SINCE]),
     )

@@ -34,7 +34,7 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         notes = await project.memory.about(path, limit=_MOST_NOTES)
     else:
         notes = await project.memory.list(kind=NoteKind(kind) if kind else None, limit=_MOST_NOTES)
-    files = set(await project.browsing.files())
+    files = await site.files(project)
     about = Counter(name for note in notes for name in {source.path for source in note.sources} if name in files)
     return await site.render(
         project,
