@@ -120,6 +120,12 @@ class BrowsingService(Service):
 
         return await self._store.run_aside(lambda _: certified_sources(self._root, certificate, paths))
 
+    async def source_lines(self, path: str) -> tuple[str, ...] | None:
+        """Return the lines of a working file of the project; see `current_lines`."""
+        from esper_agents.archive.certified_source import current_lines
+
+        return await self._store.run_aside(lambda _: current_lines(self._root, path))
+
     async def certificates_of(
         self, paths: Collection[str], *, agent: str = "", most: int = _MOST_PER_FILE, trusted_only: bool = False
     ) -> dict[str, tuple[CertificateSummary, ...]]:

@@ -58,6 +58,12 @@ def certified_sources(root: Path, certificate: Certificate, paths: Collection[st
     return {path: found.get(path) or _current(root, file) for path, file in wanted.items()}
 
 
+def current_lines(root: Path, path: str) -> tuple[str, ...] | None:
+    """Return the lines of a working file; None if it is missing, outside the project, unreadable or over 4 MiB."""
+    data = read_inside(root, path, _MOST_BYTES)
+    return None if data is None else tuple(data.decode("utf-8", "replace").splitlines())
+
+
 def _committed(objects: Contents, certificate: Certificate, files: Collection[SourceFile]) -> Iterator[CertifiedSource]:
     for file in files:
         # The name comes from a certificate: only a full object ID may reach git.

@@ -125,6 +125,9 @@ class Guard:
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self._hosts.accepts(hosts[0]):
             return RequestRefusal(421, "the request names another host", _OPEN_THE_URL)
+        if _values(scope, b"transfer-encoding"):
+            # Browsers send forms with a length; a chunked request may mean another one to a program in between.
+            return RequestRefusal(400, "the request is sent in chunks", "use the pages of this server")
         if any(value.encode() not in _OWN_FETCHES for value in _values(scope, b"sec-fetch-site")):
             return RequestRefusal(403, "another site sent the request", _OPEN_THE_URL)
         origins = _values(scope, b"origin")

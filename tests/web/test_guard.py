@@ -261,6 +261,12 @@ async def test_an_answer_without_the_marks_of_our_own_form_is_refused(pages, hea
     assert (await pages.answer("qst_0123456789ab", "approve", headers=headers)).status_code == status
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_request_in_chunks_is_refused(pages, method):
+    answer = await pages.client.request(method, "/", headers={"origin": BASE, "transfer-encoding": "chunked"})
+    assert answer.status_code == 400
+
+
 @pytest.mark.parametrize("token", ["", "guess", "\u00e4"])
 async def test_an_answer_with_a_wrong_form_token_is_refused(pages, token):
     answer = await pages.answer("qst_0123456789ab", "approve", token=token)

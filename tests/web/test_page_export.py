@@ -266,3 +266,9 @@ def test_different_pages_have_different_files_whatever_their_names_are():
     assert page_file(f"/certificates/{identifier(1)}") == f"certificates/{identifier(1)}.html"
     assert page_file("/log?before=50") == "log-before-50.html"
     assert page_file("/?agent=x") == "index.html"
+
+
+async def test_exported_pages_contain_no_whole_file(exported):
+    pages = [page.read_text() for page in exported.rglob("*.html")]
+    assert any("loss.backward()" in page for page in pages)
+    assert not any('class="line" id="L' in page or "#L8" in page for page in pages)

@@ -129,3 +129,22 @@ def test_a_page_of_another_site_gets_nothing(visit, browser, tmp_path):  # noqa:
     page.goto(evil.as_uri())
     assert {status for url, status in answers if url.startswith(visit.base)} <= {403}
     assert page.frames[-1].locator("h1").count() == 0
+
+
+def test_the_verdict_and_three_findings_fit_on_two_screens(visit):
+    page = visit("/certificates/latest", viewport={"width": 1280, "height": 800})
+    boxes = page.locator("article.finding").evaluate_all(
+        "found => found.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    )
+    # The project has two findings: a third is as high as the higher one of them, at the same distance.
+    (first, second), between = boxes, boxes[1][0] - boxes[0][1]
+    assert second[1] + between + max(first[1] - first[0], second[1] - second[0]) <= 2 * 800
+
+
+def test_a_finding_leads_to_its_line(visit):
+    page = visit("/certificates/latest")
+    page.get_by_role("link", name="train.py:8").first.click()
+    line = page.locator("#L8")
+    assert "loss.backward()" in line.inner_text()
+    assert line.evaluate("each => each.matches(':target') && each.getBoundingClientRect().top > 0")
+    assert not page.said

@@ -81,10 +81,10 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} more characters in the record)"
 
 
-def source_lines(text: str) -> tuple[list[str], int]:
-    """Return the first forty lines of a text with invisible characters escaped, and the number of omitted lines."""
+def source_lines(text: str, most: int = MOST_LINES) -> tuple[list[str], int]:
+    """Return the first lines of a text with invisible characters escaped, and the number of omitted lines."""
     lines = text.split("\n")
-    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:MOST_LINES]]
+    shown = [_ODD_SPACE.sub(_escape, _INVISIBLE.sub(_escape, line.expandtabs(4))) for line in lines[:most]]
     return [shortened(line, LONGEST_CODE) for line in shown], len(lines) - len(shown)
 
 

@@ -236,7 +236,7 @@ def html_environment(folder: str = "certificates") -> Environment:
         return _Escaped((value if isinstance(value, EscapedText) else _INK.prose(str(value))).text)
 
     made = environment(_INK, finalize, is_html=True, folder=folder)
-    made.filters |= {"block": _INK.block, "record": _record, "references": _references}
+    made.filters |= {"block": _INK.block, "listing": _INK.listing, "record": _record, "references": _references}
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import escape
+from typing import TYPE_CHECKING
 
 from esper_agents.certificates.views.escaping import (
     LONGEST_CODE,
@@ -13,6 +14,9 @@ from esper_agents.certificates.views.escaping import (
     source_lines,
     visible,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _EMPTY = '<span class="quiet">(empty)</span>'
@@ -55,6 +59,15 @@ class HtmlInk:
         ]
         more = f'<span class="line quiet">and {left} more lines in the record</span>' if left else ""
         return EscapedText(f"<pre><code>{''.join(shown)}{more}</code></pre>")
+
+    def listing(self, lines: Sequence[str]) -> EscapedText:
+        """Return the lines of a file as a block of numbered lines, each with the target `L` and its number."""
+        shown, _ = source_lines("\n".join(lines), len(lines))
+        numbered = [
+            f'<span class="line" id="L{at}"><span class="at" aria-hidden="true">{at}</span>{_coloured(line)}</span>'
+            for at, line in enumerate(shown, 1)
+        ]
+        return EscapedText(f"<pre><code>{''.join(numbered)}</code></pre>")
 
     def block(self, text: str) -> EscapedText:
         """Return text as a block of lines without numbers."""

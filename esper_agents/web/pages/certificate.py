@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Finding
     from esper_agents.web.site import ArchiveSite
 
-_AROUND = 3
+_AROUND = 2
 _MOST_FINDINGS = 40
 _MOST_RELATED = 10
 _CHANGED = frozenset((SubjectState.STALE, SubjectState.MISSING))
@@ -129,6 +129,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         verification=_shown(verification, is_exported=site.exported is not None),
         explanation=(await project.certificates.explain(entry.id)).outline(),
         history=history,
+        with_lines=_files_with_lines(verification.files, is_exported=site.exported is not None),
         unchanged=_unchanged(verification.files, is_exported=site.exported is not None),
         diff=await _diff(project, history.previous, entry),
         since=await _diff(project, entry, history.newest),
@@ -183,6 +184,12 @@ def _shown_finding(
     gone = history.absent if history else ()
     origin = source.origin if source else "not available: the certificate does not list the file"
     return ShownFinding(finding, first, lines, origin, f"mark{place.line - first + 1}", others, gone)
+
+
+def _files_with_lines(files: Sequence[SubjectCheck], *, is_exported: bool) -> frozenset[str]:
+    """Return the files whose pages show the certified lines; exported pages contain no whole file."""
+    unchanged = (file.path for file in files if file.state is SubjectState.VALID)
+    return frozenset() if is_exported else frozenset(unchanged)
 
 
 def _unchanged(files: Sequence[SubjectCheck], *, is_exported: bool) -> str:

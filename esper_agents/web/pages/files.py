@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.api import CoverageState, Filter
+from esper_agents.domain.memory import NoteState
 from esper_agents.errors import NotFoundError
 from esper_agents.web.pages.query import number_of, text_of
 
@@ -19,6 +20,7 @@ _ROWS = 100
 _MOST_CERTIFICATES = 20
 _SHOWN_SINCE = 10
 _MOST_NOTES = 20
+_MOST_LINES = 3000
 _TONES = {
     CoverageState.TAMPERED: "stop",
     CoverageState.AGAINST: "bad",
@@ -78,14 +80,20 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         coverage = tuple(each for each in (await site.settled_coverage(project)).coverage if each.path == path)
     elif path in known:
         coverage = (await project.browsing.coverage((path,), await site.repository(project))).coverage
+    # Exported pages may be published: they quote lines, and do not contain whole files.
+    is_shown = path in known and site.exported is None
+    lines = (await project.browsing.source_lines(path) or ()) if is_shown else ()
+    notes = await project.memory.about(path, limit=_MOST_NOTES + 1)
     return await site.render(
         project,
         "file.html.j2",
         "files",
         path=path,
+        lines=lines[:_MOST_LINES],
+        more_lines=max(len(lines) - _MOST_LINES, 0),
         coverage=[(each, _TONES[each.standing]) for each in coverage],
         entries=entries,
-        notes=await project.memory.about(path, limit=_MOST_NOTES + 1),
+        notes=sorted(notes, key=lambda note: note.state is not NoteState.CURRENT),
         most_notes=_MOST_NOTES,
         files=known,
         histories=await project.browsing.finding_histories(path, entries[:_SHOWN_SINCE]),
