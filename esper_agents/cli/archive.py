@@ -44,9 +44,9 @@ def export_command(
     Writes sessions, certificates, transparency log, memory and artifacts as one snapshot, from SQLite or PostgreSQL.
     The file contains no key. It contains the source code that the sessions quote.
 
-    With --html, writes the pages of `esper serve` instead, except sessions and approvals: certificates with filters and
-    search, files, agents with their memory, trends, keys and log. They work from disk and from any web server, and
-    load nothing from other sites. The folder must be new, empty, or written by an earlier export, whose pages are
+    With --html, writes the pages of `esper serve` instead: certificates with filters and search, files, sessions,
+    approvals, agents with their memory, trends, keys and log. They work from disk and from any web server, and load
+    nothing from other sites. The folder must be new, empty, or written by an earlier export, whose pages are
     replaced. It needs the extra `web`.
 
     Examples:
