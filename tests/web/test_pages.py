@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
@@ -19,6 +20,8 @@ from esper_agents.api.current_user import person
 from esper_agents.certificates.statement import normal
 from esper_agents.domain.agent_action import Conclude
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.status import Stance, Status
+from esper_agents.domain.verdict import AppliedPolicyRule
 
 pytestmark = pytest.mark.anyio
 
@@ -468,3 +471,28 @@ async def test_the_history_of_an_old_certificate_contains_it(pages):
     assert len(shown) == len(set(shown)) <= 12
     assert history.previous.id == ids[21]
     assert "this certificate" in await text_of(pages, f"/certificates/{entry.id}")
+
+
+async def test_a_reason_that_is_a_condition_is_shown_once(judged_project):
+    condition = "settle first: no test ran the loop"
+    async with pages_of(judged_project.root) as pages:
+        project = await pages.project()
+        store = Archive(project.services.store.store)
+        issued = made(8)
+        lines = (AppliedPolicyRule("not-executed", Stance.CONDITIONAL, "no test ran the loop", ()),)
+        verdict = replace(
+            issued.verdict,
+            stance=Stance.CONDITIONAL,
+            status=Status.CONDITIONALLY_APPROVED,
+            conditions=(condition,),
+            ceiling=replace(
+                issued.verdict.ceiling,
+                stance=Stance.CONDITIONAL,
+                status=Status.CONDITIONALLY_APPROVED,
+                lines=lines,
+            ),
+        )
+        store.add(replace(issued, verdict=verdict), project=project.services.project, logged=True)
+        verdict_part = Document((await pages.get("/certificates/latest")).text).text.partition("Findings")[0]
+        assert verdict_part.count("no test ran the loop") == 1
+        assert condition in verdict_part

@@ -119,6 +119,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         entry=entry,
         view=presentation.view,
         answer=presentation.view.answer,
+        because=presentation.reasons,
         tone=presentation.tone if entry.is_trusted else "open",
         signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
         signer=site.key_names(project).get(key, key or "unknown"),
