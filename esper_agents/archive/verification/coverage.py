@@ -34,6 +34,7 @@ COUNTED = frozenset((QuestionType.APPROVAL, QuestionType.GO))
 AGAINST = frozenset((Status.REJECTED, Status.REQUIRES_REMEDIATION, Status.NO_GO, Status.EMERGENCY_STOP))
 _REVIEW, _TESTS = "static-review", "run-tests"
 _SHORT = 9
+_MOST_CEILINGS = 64
 _PASSED, _FAILED = "passed", "failed"
 _TOLD_CHECKS = frozenset(("published notice", NOTICE_SIGNATURE, WITNESS))
 
@@ -361,6 +362,9 @@ def _failing_tests(same: Sequence[CoveringCertificate]) -> CoveringCertificate |
     return None
 
 
+_ceilings: dict[int, tuple[Certificate, Ceiling]] = {}
+
+
 @cache
 def _policy_today() -> Policy:
     return load_policy()
@@ -374,18 +378,21 @@ def _excess(judged: CoveringCertificate) -> str:
     issued = judged.verified.certificate
     if issued is None or judged.status is not issued.verdict.status or issued.verdict.kind not in COUNTED:
         return ""
-    kind, stance, today = issued.verdict.kind, issued.verdict.stance, _ceiling_today(judged.verified, issued)
+    kind, stance, today = issued.verdict.kind, issued.verdict.stance, _ceiling_today(issued)
     if worst(kind, stance, today.stance) is stance:
         return ""
     reason = "; ".join(line.because for line in today.lines if line.stance is today.stance)
     return f"it does not count: {judged.status}, and today's policy allows {today.status} at most, because {reason}"
 
 
-def _ceiling_today(verified: VerificationResult, issued: Certificate) -> Ceiling:
-    """Return the ceiling under the current policy; that of the verification if it derived it under this policy."""
-    recorded, policy = issued.verdict.ceiling, _policy_today()
-    is_derived = any(each.name == "ceiling" and each.outcome is CheckOutcome.HOLDS for each in verified.verdict)
-    return recorded if is_derived and recorded.policy_sha256 == policy.sha256 else ceiling_of(policy, issued)
+def _ceiling_today(issued: Certificate) -> Ceiling:
+    """Return the ceiling of a certificate under the current policy; the newest are kept, for other files of it."""
+    kept = _ceilings.get(id(issued))
+    if kept is None or kept[0] is not issued:
+        if len(_ceilings) >= _MOST_CEILINGS:
+            _ceilings.clear()
+        kept = _ceilings[id(issued)] = issued, ceiling_of(_policy_today(), issued)
+    return kept[1]
 
 
 def _uncovered(
