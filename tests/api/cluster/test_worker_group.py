@@ -56,16 +56,11 @@ def ended(process, code=0):
     return out, err
 
 
-def assert_each_has_one_certificate(place, count, env=None, *, is_killed=False):
-    """Assert that each session has one certificate that holds.
-
-    A process that is killed between a certificate and its published files leaves those to `certificates repair`.
-    """
+def assert_each_has_one_certificate(place, count, env=None):
+    """Assert that each session has one certificate that holds, with all its published files."""
     listed = json.loads(place.esper("certificates", "list", "--json", "-n", str(count + 9), code=0, env=env).stdout)
     assert len(listed) == count
     assert len({each["session"] for each in listed}) == count
-    if is_killed:
-        place.esper("certificates", "repair", code=0, env=env)
     place.esper("certificates", "verify", "--all", code=0, env=env)
 
 
@@ -106,7 +101,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_doubled(place, clust
         process.kill()
     out, _ = ended(running)
     assert "worker died" in out
-    assert_each_has_one_certificate(place, 12, is_killed=True)
+    assert_each_has_one_certificate(place, 12)
 
 
 def test_a_killed_node_loses_nothing(place, cluster):
@@ -116,7 +111,7 @@ def test_a_killed_node_loses_nothing(place, cluster):
     until(lambda: "ended" in running.stdout.readline())
     cluster.kill(second)
     ended(running)
-    assert_each_has_one_certificate(place, 12, is_killed=True)
+    assert_each_has_one_certificate(place, 12)
 
 
 def test_a_killed_driver_loses_nothing(place, cluster):
@@ -127,7 +122,7 @@ def test_a_killed_driver_loses_nothing(place, cluster):
     running.communicate()
     until(lambda: not cluster.workers())
     ended(worker(place, cluster))
-    assert_each_has_one_certificate(place, 8, is_killed=True)
+    assert_each_has_one_certificate(place, 8)
 
 
 def test_sigterm_stops_the_workers_and_gives_the_sessions_back(place, cluster):
