@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import AllowOpenClusterOption, WorkPlace
 from esper_agents.cli.submit import Publish
 from esper_agents.cli.terminal import one_line, short
 from esper_agents.errors import ExitCode, UsageError
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from esper_agents.api import QueueWorker, WorkerEvent, WorkerGroup
-
-
-class WorkPlace(StrEnum):
-    """Where sessions run."""
-
-    HERE = "here"
-    RAY = "ray"
 
 
 _MOST_OF_RESOURCE = 1024
@@ -73,9 +66,7 @@ def worker(
         list[str] | None,
         typer.Option("--resource", metavar="NAME=N", help="Ray resource for each worker (repeatable)"),
     ] = None,
-    allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="Accept a cluster that requires no token")
-    ] = False,
+    allow_open_cluster: AllowOpenClusterOption = False,
 ) -> None:
     """Run queued and abandoned sessions.
 

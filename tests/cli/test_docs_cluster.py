@@ -30,7 +30,10 @@ def test_every_command_of_the_group_is_told_of():
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[\w-]+)", TEXT))))
 def test_every_option_that_is_named_exists(option):
     app = typer.main.get_command(build())
-    commands = [app.commands["worker"], *app.commands["cluster"].commands.values()]
+    commands = [
+        *(app.commands[name] for name in ("worker", "review", "submit")),
+        *app.commands["cluster"].commands.values(),
+    ]
     assert any(option in param.opts for command in commands for param in command.params)
 
 
