@@ -242,6 +242,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--reasoner": "playbook|claude|auto|",
             "--dry-run": "",
             "--queue": "",
+            "--snapshot": "",
             "--publish": "project|data|",
             "--json": "",
         },
