@@ -271,6 +271,8 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--cluster": "text",
             "--gpus": "text",
             "--resource": "text",
+            "--measure-gpus": "text",
+            "--measure-resource": "text",
             "--allow-open-cluster": "",
         },
         (),

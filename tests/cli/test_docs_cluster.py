@@ -52,4 +52,4 @@ def test_the_commands_without_a_cluster_work(tmp_path):
         if "ray" not in words:
             place.esper(*words[1:], code=0)
     shown = place.esper("cluster", "status", code=0).stdout
-    assert "1 queued" in shown
+    assert "2 queued" in shown

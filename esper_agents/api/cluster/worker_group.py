@@ -50,6 +50,8 @@ class WorkerGroupSettings:
         gpus: GPUs that Ray reserves for each worker.
         resources: Amounts of Ray's custom resources that it reserves for each worker.
         publish: Whether views may be published into projects.
+        measure_gpus: GPUs that each measurement on a device asks Ray for, while it runs.
+        measure_resources: Amounts of custom resources that it asks for.
     """
 
     workers: int | None = None
@@ -57,6 +59,16 @@ class WorkerGroupSettings:
     gpus: int = 0
     resources: Mapping[str, float] = field(default_factory=dict)
     publish: bool = True
+    measure_gpus: int = 0
+    measure_resources: Mapping[str, float] = field(default_factory=dict)
+
+    def work(self) -> dict[str, Any]:
+        """Return the options of `WorkerActor`."""
+        return {
+            "publish": self.publish,
+            "measure_gpus": self.measure_gpus,
+            "measure_resources": dict(self.measure_resources),
+        }
 
     def placement(self) -> dict[str, Any]:
         """Return Ray's options of a worker; nothing that has an effect is ever repeated by Ray."""
@@ -104,6 +116,7 @@ async def open_worker_group(
     counter = EventCounter(tell)
     with connect(cluster, allow_open=allow_open) as connected:
         require_placeable(connected, {"CPU": 1.0, "GPU": float(wanted.gpus), **wanted.resources})
+        require_placeable(connected, {"GPU": float(wanted.measure_gpus), **wanted.measure_resources})
         own = describe_process(Path(only.root) if only else None)
         group = WorkerGroup(connected, wanted, counter, own, only.root if only else "", is_sqlite=is_sqlite)
         async with AsyncExitStack() as stack:
@@ -213,7 +226,7 @@ class WorkerGroup:
         from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
 
         actor: Any = ray.remote(WorkerActor).options(name=f"esper-worker-{uuid4().hex}", **self._settings.placement())
-        actor = actor.remote(self._root, self._settings.jobs, publish=self._settings.publish)
+        actor = actor.remote(self._root, self._settings.jobs, **self._settings.work())
         self._actors.add(actor)
         node = ""
         try:
