@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from esper_agents.api.checkouts import find_checkout as find_checkout
     from esper_agents.api.checkouts import find_checkouts as find_checkouts
     from esper_agents.api.checkouts import join_checkout as join_checkout
+    from esper_agents.api.cluster.split_work import review_on_ray as review_on_ray
+    from esper_agents.api.cluster.split_work import verify_archive_on_ray as verify_archive_on_ray
     from esper_agents.api.cluster.status import ClusterNode as ClusterNode
     from esper_agents.api.cluster.status import ClusterStatus as ClusterStatus
     from esper_agents.api.cluster.status import cluster_status as cluster_status
@@ -368,6 +370,10 @@ _NAMES = {
         "find_checkout",
         "find_checkouts",
         "join_checkout",
+    ),
+    "esper_agents.api.cluster.split_work": (
+        "review_on_ray",
+        "verify_archive_on_ray",
     ),
     "esper_agents.api.cluster.status": (
         "ClusterNode",
@@ -1000,6 +1006,7 @@ __all__ = [
     "review_as_sarif",
     "review_files",
     "review_line",
+    "review_on_ray",
     "review_pull_request",
     "revoke_key",
     "rotate_key",
@@ -1023,6 +1030,7 @@ __all__ = [
     "upgrade_database",
     "vacuum_database",
     "verify_archive",
+    "verify_archive_on_ray",
     "verify_certificate",
     "with_captured_inputs",
     "write_baseline",

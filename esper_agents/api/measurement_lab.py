@@ -161,7 +161,9 @@ def open_measurement_lab(
 
 
 @contextmanager
-def _device_turn(project_key: str, device: str, timeout_s: float, is_cancelled: Callable[[], bool]) -> Iterator[None]:
+def _device_turn(
+    project_key: str, device: str, timeout_s: float, is_cancelled: Callable[[], bool]
+) -> Iterator[str | None]:
     """Yield when no other measurement runs on a device; see `device_turn`."""
     store = None
     if os.environ.get("ESPER_DATABASE_URL"):
@@ -176,8 +178,8 @@ def _device_turn(project_key: str, device: str, timeout_s: float, is_cancelled: 
             project_key=project_key,
             timeout_s=timeout_s,
             is_cancelled=is_cancelled,
-        ):
-            yield
+        ) as visible:
+            yield visible
     finally:
         if store is not None:
             store.close()

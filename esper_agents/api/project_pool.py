@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from esper_agents.errors import EsperError, UsageError
 from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.project_services import ServiceOverrides, services_of
+from esper_agents.orchestration.snapshot_sessions import SnapshotSource, snapshot_services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,10 +31,12 @@ class _Desk:
         services: The services of the project.
         until: Time at which new sessions get new services, by the clock of the event loop.
         users: Number of sessions that run in it.
+        stack: Closes it.
     """
 
     services: ProjectServices
     until: float
+    stack: AsyncExitStack
     users: int = 0
 
 
@@ -49,7 +52,9 @@ class ProjectPool:
             additions: Additional tools, playbooks, agents and rules.
         """
         self._store, self._publish, self._additions = store, publish, additions
-        self._desks: dict[str, _Desk] = {}
+        # By the key of the project, and the digest of the snapshot that its sessions read.
+        self._desks: dict[tuple[str, str], _Desk] = {}
+        self._opening = asyncio.Lock()
 
     def is_here(self, key: str, root: str) -> bool:
         """Return whether a project is on this machine.
@@ -58,7 +63,7 @@ class ProjectPool:
             key: Key of the project.
             root: The expected folder of the project.
         """
-        if key in self._desks:
+        if (key, "") in self._desks:
             return True
         try:
             return Path(root).is_dir() and find_project([Path(root)], Path(root)).key == key
@@ -66,31 +71,48 @@ class ProjectPool:
             return False
 
     @asynccontextmanager
-    async def at(self, key: str, root: str) -> AsyncIterator[ProjectServices]:
+    async def at(self, key: str, root: str, snapshot: str = "") -> AsyncIterator[ProjectServices]:
         """Yield the services of a project for its sessions.
 
+        Args:
+            key: Key of the project.
+            root: The expected folder of the project.
+            snapshot: Digest of the artifact to read instead of that folder; empty for none.
+
         Raises:
-            UsageError: The project no longer exists.
+            UsageError: The project no longer exists, or the snapshot is not shared with this machine.
+            IntegrityError: The snapshot is damaged.
         """
-        desk = self._desk(key, root)
-        desk.users += 1
+        # Sessions that begin together share what the first one unpacks.
+        async with self._opening:
+            desk = await self._desk(key, root, snapshot)
+            desk.users += 1
         try:
             yield desk.services
         finally:
             desk.users -= 1
-            if not desk.users and self._desks.get(key) is not desk:
-                await desk.services.close()
+            if not desk.users and self._desks.get((key, snapshot)) is not desk:
+                await desk.stack.aclose()
 
-    def _desk(self, key: str, root: str) -> _Desk:
+    async def _desk(self, key: str, root: str, snapshot: str) -> _Desk:
         now = asyncio.get_running_loop().time()
-        desk = self._desks.get(key)
+        desk = self._desks.get((key, snapshot))
         if desk is None or desk.until <= now:
-            found = find_project([Path(root)], Path(root))
-            # The folder comes from a database row and may contain another project by now.
-            if found.key != key:
-                raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
-            services = services_of(found, self._store, self._additions, publish=self._publish)
-            desk = self._desks[key] = _Desk(services, now + _FRESH_S)
+            stack = AsyncExitStack()
+            if snapshot:
+                source = SnapshotSource(key, root, snapshot)
+                services = await stack.enter_async_context(snapshot_services(source, self._store, self._additions))
+            else:
+                found = find_project([Path(root)], Path(root))
+                # The folder comes from a database row and may contain another project by now.
+                if found.key != key:
+                    raise UsageError(f"{root!r} is not the project {key!r}", remedy="run `esper doctor` in that folder")
+                services = services_of(found, self._store, self._additions, publish=self._publish)
+                stack.push_async_callback(services.close)
+            older = desk
+            desk = self._desks[key, snapshot] = _Desk(services, now + _FRESH_S, stack)
+            if older is not None and not older.users:
+                await older.stack.aclose()
         return desk
 
     async def leave(self, *, everything: bool = False) -> None:
@@ -102,4 +124,4 @@ class ProjectPool:
         now = asyncio.get_running_loop().time()
         idle = [key for key, desk in self._desks.items() if not desk.users and (everything or desk.until <= now)]
         for key in idle:
-            await self._desks.pop(key).services.close()
+            await self._desks.pop(key).stack.aclose()

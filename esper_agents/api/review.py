@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from esper_agents.review.fixes import Patch
     from esper_agents.review.model.explanation import LineFacts
     from esper_agents.review.outcome import ReviewOutcome
+    from esper_agents.review.portable_parts import PartReviewer
     from esper_agents.review.report import Progress, ReviewReport, SuppressedDiagnostic
 
 _CONTEXT_LINES = 3
@@ -112,12 +113,18 @@ class LineReview:
     note: str = ""
 
 
-def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None] | None = None) -> ReviewOutcome:
+def review_files(
+    options: ReviewOptions,
+    on_progress: Callable[[Progress], None] | None = None,
+    *,
+    elsewhere: PartReviewer | None = None,
+) -> ReviewOutcome:
     """Return the review of files or of a change; runs none of the code and writes no file of the project.
 
     Args:
         options: Paths, rules, and the change or baseline file to compare with.
         on_progress: Called before each file is read and before it is checked.
+        elsewhere: Reviews the parts of whole files in other processes; None for this process.
 
     Raises:
         InputFileError: A path does not exist, or the baseline file cannot be read.
@@ -140,7 +147,7 @@ def review_files(options: ReviewOptions, on_progress: Callable[[Progress], None]
         difference = _difference(options, root, on_progress)
         outcome = ReviewOutcome(difference.report, earlier=difference.earlier)
     else:
-        outcome = ReviewOutcome(_report(options, root, on_progress))
+        outcome = ReviewOutcome(_report(options, root, on_progress, elsewhere))
     return outcome if options.baseline is None else _without_known(outcome, options.baseline, root)
 
 
@@ -308,7 +315,12 @@ def _lines_around(file: Path, line: int) -> dict[int, str]:
     return dict(enumerate(lines[first - 1 : line + _CONTEXT_LINES], first))
 
 
-def _report(options: ReviewOptions, root: Path, on_progress: Callable[[Progress], None] | None) -> ReviewReport:
+def _report(
+    options: ReviewOptions,
+    root: Path,
+    on_progress: Callable[[Progress], None] | None,
+    elsewhere: PartReviewer | None,
+) -> ReviewReport:
     from esper_agents.review.cache import review_cache
     from esper_agents.review.project_context import MOST_CONTEXT_BYTES, review_in_project
 
@@ -322,6 +334,7 @@ def _report(options: ReviewOptions, root: Path, on_progress: Callable[[Progress]
         extra=options.extra,
         cache=review_cache(_without_secrets) if options.may_cache else None,
         most_bytes=MOST_CONTEXT_BYTES if options.with_context else 0,
+        elsewhere=elsewhere,
     )
 
 

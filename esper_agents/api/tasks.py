@@ -356,16 +356,25 @@ class TaskService(Service):
         held = await self._store.run(sessions.create, self._services.project, begun, origin=origin)
         return await self._project.sessions.open_held(held)
 
-    async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None) -> str:
+    async def enqueue(self, task: Task, *, continues: PredecessorResult | None = None, snapshot: bool = False) -> str:
         """Create a session for a queue worker to run, and return its identifier; see `submit`.
 
+        Args:
+            task: The task.
+            continues: Result of the session to continue; see `continuation`.
+            snapshot: Whether the session reads a snapshot of the project, so that it runs on any machine.
+
         Raises:
-            UsageError: The agent of the task cannot act on it with what is available.
+            UsageError: The agent of the task cannot act on it with what is available, or the project cannot travel.
         """
         from esper_agents.storage import sessions
 
         self._refuse_declined(task)
         begun, origin = await self._submission(task, continues)
+        if snapshot:
+            from esper_agents.orchestration.snapshot_sessions import with_snapshot
+
+            begun = await with_snapshot(self._services, begun)
         return await self._store.run(sessions.enqueue, self._services.project, begun, origin=origin)
 
     def _refuse_declined(self, task: Task) -> None:
@@ -440,6 +449,9 @@ class TaskService(Service):
         require_extra(Extra.AGENTS)
         found = await self._project.sessions.get(session_id)
         history = await self._project.sessions.history(found.id)
+        if history.begun.snapshot and history.certified is None:
+            problem = f"session {found.id} reads a snapshot of the project, not these files"
+            raise UsageError(problem, remedy="let a worker run it: esper worker --once")
         definitions = self._project.sessions.definitions_for(
             history, f"esper resume {found.id}", accept=accept, pinned=pinned
         )

@@ -30,7 +30,7 @@ from esper_agents.storage.queue_notices import QueueNotices
 from esper_agents.storage.store import AsyncStore, Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from esper_agents.api.session import SessionResult
     from esper_agents.domain.project import Project
@@ -124,7 +124,6 @@ class QueueWorker:
         self._stopping = asyncio.Event()
         self._tasks: dict[asyncio.Task[SessionResult], ClaimedSession] = {}
         self._sessions: set[Session] = set()
-        self._roots: dict[str, str] = {}
         self._away: set[str] = set()
         self._passed_over: dict[str, float] = {}
         self._trouble = ""
@@ -226,31 +225,34 @@ class QueueWorker:
         passed_over = [task.lease.session for task in self._tasks.values()]
         passed_over += [name for name, until in self._passed_over.items() if until > now]
         places = await self._store.run(queue.queued_projects, passed_over=passed_over)
-        here = [place.key for place in places if self._is_here(place)]
+        places = tuple(place for place in places if self._only is None or place.key == self._only.key)
+        here = [place.key for place in places if self._desks.is_here(place.key, place.root)]
+        away = [place for place in places if place.key not in here]
+        self._away -= set(here)
+        if not places:
+            return None
         try:
-            return await self._store.run(queue.claim_next, here, passed_over=passed_over) if here else None
+            keys = [place.key for place in away]
+            taken = await self._store.run(queue.claim_next, here, passed_over=passed_over, away=keys)
         except BusyError:
             return None
+        if taken is None:
+            self._report_away(away)
+        return taken
 
-    def _is_here(self, place: QueuedProject) -> bool:
-        """Return whether the project is served and its folder exists on this machine; report once if not."""
-        if self._only and place.key != self._only.key:
-            return False
-        self._roots[place.key] = place.root
-        if self._desks.is_here(place.key, place.root):
-            self._away.discard(place.key)
-            return True
-        if place.key not in self._away:
-            self._away.add(place.key)
-            text = f"sessions of {place.root!r} are skipped: the project is not on this machine"
-            self._tell(WorkerEvent(WorkerEventKind.AWAY, place.key, text))
-        return False
+    def _report_away(self, places: Sequence[QueuedProject]) -> None:
+        """Report once that sessions are left to other machines: all but those that read a snapshot."""
+        for place in places:
+            if place.key not in self._away:
+                self._away.add(place.key)
+                text = f"sessions of {place.root!r} are skipped: the project is not on this machine"
+                self._tell(WorkerEvent(WorkerEventKind.AWAY, place.key, text))
 
     async def _work(self, taken: ClaimedSession) -> SessionResult:
         key = taken.project_key
         async with AsyncExitStack() as stack:
             try:
-                services = await stack.enter_async_context(self._desks.at(key, self._roots[key]))
+                services = await stack.enter_async_context(self._desks.at(key, taken.root, taken.snapshot))
                 session = await self._session(services, taken.lease)
             except BaseException:
                 await self._store.run(lease.release, taken.lease, SessionState.OPEN)

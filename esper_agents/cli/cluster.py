@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.live_output import say
-from esper_agents.cli.shared_options import HERE, JsonOption, ProjectOption
+from esper_agents.cli.shared_options import HERE, AllowOpenClusterOption, JsonOption, ProjectOption
 from esper_agents.cli.terminal import echo_json, one_line, short
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def status(
             metavar="HOST:PORT", envvar="RAY_ADDRESS", help="Head of a Ray cluster to show as well, or `auto`"
         ),
     ] = "",
-    allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="Accept a cluster that requires no token")
-    ] = False,
+    allow_open_cluster: AllowOpenClusterOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the queue, leases, devices and nodes.

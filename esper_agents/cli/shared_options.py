@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from esper_agents.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,6 +33,13 @@ class LintLevel(StrEnum):
     NEVER = "never"
 
 
+class WorkPlace(StrEnum):
+    """Where work is done."""
+
+    HERE = "here"
+    RAY = "ray"
+
+
 HERE = Path()
 """Default of `ProjectOption`: the current directory."""
 
@@ -49,6 +58,13 @@ PluginDirsOption = Annotated[
 WitnessOption = Annotated[
     list[str] | None,
     typer.Option("--require-witness", metavar="KEY|FILE", help="Witness that must have cosigned (repeatable)"),
+]
+OnOption = Annotated[WorkPlace, typer.Option("--on", help="Work here, or in parts on a Ray cluster")]
+ClusterOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Head of the cluster [default: RAY_ADDRESS, or this machine]")
+]
+AllowOpenClusterOption = Annotated[
+    bool, typer.Option("--allow-open-cluster", help="Accept a cluster that requires no token")
 ]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID, unique prefix, or `latest`")]
 CertificateArgument = Annotated[str, typer.Argument(metavar="ID", help="Certificate ID, unique suffix, or `latest`")]
@@ -93,3 +109,14 @@ def _options(function: Callable[..., Any], omitted: str = "") -> list[Parameter]
         for parameter in signature(function).parameters.values()
         if parameter.name != omitted
     ]
+
+
+def refuse_cluster_options(place: WorkPlace, cluster: str, *, allow_open: bool) -> None:
+    """Refuse options about a cluster without `--on ray`.
+
+    Raises:
+        UsageError: There is one.
+    """
+    if place is WorkPlace.HERE and (cluster or allow_open):
+        problem = "--cluster and --allow-open-cluster are about a cluster"
+        raise UsageError(problem, remedy="add --on ray, or leave them out")

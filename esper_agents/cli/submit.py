@@ -88,6 +88,9 @@ def submit(
     ] = ReasonerName.AUTO,
     plan: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the cost estimate, run nothing")] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Queue the task for `esper worker`")] = False,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="With --queue: let workers without the checkout run it")
+    ] = False,
     publish: Annotated[
         Publish, typer.Option(help="Publish views to the project or the data directory")
     ] = Publish.PROJECT,
@@ -137,7 +140,8 @@ def submit(
         reasoner,
     )
     given = replace(given, diff=STAGED if staged and not diff else diff, is_branch=branch, is_staged=staged)
-    given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, publish=publish)
+    given = replace(given, plugins=tuple(plugin_dir or ()), is_plan=plan, is_queued=queue, has_snapshot=snapshot)
+    given = replace(given, publish=publish)
     given = replace(given, project=project)
     raise typer.Exit(asyncio.run(_submit(given, as_json=as_json)))
 
@@ -190,6 +194,7 @@ class _Given:
     plugins: tuple[Path, ...] = ()
     is_plan: bool = False
     is_queued: bool = False
+    has_snapshot: bool = False
     publish: Publish = Publish.PROJECT
     project: Path | None = None
 
@@ -208,6 +213,8 @@ class _Given:
             raise UsageError("--rerun repeats the request of the certificate", remedy="remove the task and --agent")
         if self.is_queued and self.publish is Publish.DATA:
             raise UsageError("a queued task is published by its worker", remedy="esper worker --publish data")
+        if self.has_snapshot and not self.is_queued:
+            raise UsageError("--snapshot is for sessions of a worker", remedy="add --queue, or leave it out")
         if self.is_queued and self.plugins:
             raise UsageError("a worker has the plugins that were added, no others", remedy="esper plugins add PATH")
         if self.from_action and (self.request or self.agent or self.again or self.paths):
@@ -233,7 +240,7 @@ async def _submit(given: _Given, *, as_json: bool) -> int:
         if given.is_plan:
             return await show_plan(project, task, as_json=as_json)
         if given.is_queued:
-            return _queued(await project.tasks.enqueue(task), as_json=as_json)
+            return _queued(await project.tasks.enqueue(task, snapshot=given.has_snapshot), as_json=as_json)
         shown = () if as_json else show_route(project, task)
         session = await begin(project.tasks.submit(task))
         return await run_interactively(project, session, as_json=as_json, shown=shown)

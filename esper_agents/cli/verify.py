@@ -12,15 +12,21 @@ import typer
 
 from esper_agents.api import CheckOutcome, combine_outcomes
 from esper_agents.cli.indented_output import outline, outline_command
-from esper_agents.cli.shared_options import JsonOption, WitnessOption
+from esper_agents.cli.shared_options import (
+    AllowOpenClusterOption,
+    ClusterOption,
+    JsonOption,
+    OnOption,
+    WitnessOption,
+    WorkPlace,
+    refuse_cluster_options,
+)
 from esper_agents.cli.terminal import echo_json
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.status import replacements
 from esper_agents.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from esper_agents.api import ArchiveVerification, Check, VerificationResult
     from esper_agents.domain.certificate import Certificate
 
@@ -41,6 +47,9 @@ def verify(
         str, typer.Option("--rev", metavar="REV", help="Compare with a commit instead of the work tree")
     ] = "",
     witness: WitnessOption = None,
+    on: OnOption = WorkPlace.HERE,
+    cluster: ClusterOption = "",
+    allow_open_cluster: AllowOpenClusterOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Verify signature, log, verdict and files.
@@ -52,7 +61,7 @@ def verify(
     Exits with 0 if valid; 7 if modified, or if the log contradicts what a witness cosigned; 8 if stale, superseded or
     revoked; 4 if a check is undecided, such as a signature by an untrusted key or a missing cosignature. With --all,
     stale, superseded and revoked certificates are listed and do not change the exit code; 8 means that published files
-    were deleted.
+    were deleted. With --all --on ray, the nodes of a Ray cluster verify parts of the archive; the result is the same.
 
     Examples:
       esper certificates verify latest
@@ -66,8 +75,20 @@ def verify(
 
     if everything and revision:
         raise UsageError("--all compares with the work tree", remedy="name one certificate with --rev")
+    refuse_cluster_options(on, cluster, allow_open=allow_open_cluster)
+    if on is WorkPlace.RAY and not everything:
+        raise UsageError("one certificate is verified here", remedy="add --all, or leave out --on ray")
     if everything:
-        raise typer.Exit(_verify_all(project or Path(), witness or (), as_json=as_json))
+        wanted = (project or Path(), witness or ())
+        if on is WorkPlace.RAY:
+            from esper_agents.api import verify_archive_on_ray
+
+            working = verify_archive_on_ray(*wanted, cluster=cluster, allow_open=allow_open_cluster)
+        else:
+            from esper_agents.api import verify_archive
+
+            working = verify_archive(*wanted)
+        raise typer.Exit(_report_all(asyncio.run(working), as_json=as_json))
     verified = asyncio.run(verify_certificate(certificate, project, revision=revision, witnesses=witness or ()))
     if as_json:
         echo_json(_as_data(verified))
@@ -76,10 +97,7 @@ def verify(
     raise typer.Exit(verified.exit_code)
 
 
-def _verify_all(where: Path, witnesses: Sequence[str], *, as_json: bool) -> ExitCode:
-    from esper_agents.api import verify_archive
-
-    whole = asyncio.run(verify_archive(where, witnesses))
+def _report_all(whole: ArchiveVerification, *, as_json: bool) -> ExitCode:
     code = whole.exit_code
     if as_json:
         certificates = [{"id": certificate.id, **_as_data(certificate.verified)} for certificate in whole.certificates]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from esper_agents.cli.live_output import say
+from esper_agents.cli.shared_options import AllowOpenClusterOption, WorkPlace
 from esper_agents.cli.submit import Publish
 from esper_agents.cli.terminal import one_line, short
 from esper_agents.errors import ExitCode, UsageError
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from esper_agents.api import QueueWorker, WorkerEvent, WorkerGroup
-
-
-class WorkPlace(StrEnum):
-    """Where sessions run."""
-
-    HERE = "here"
-    RAY = "ray"
 
 
 _MOST_OF_RESOURCE = 1024
@@ -73,9 +66,14 @@ def worker(
         list[str] | None,
         typer.Option("--resource", metavar="NAME=N", help="Ray resource for each worker (repeatable)"),
     ] = None,
-    allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="Accept a cluster that requires no token")
-    ] = False,
+    measure_gpus: Annotated[
+        int | None, typer.Option(min=1, max=64, metavar="N", help="GPUs that Ray reserves for each measurement")
+    ] = None,
+    measure_resource: Annotated[
+        list[str] | None,
+        typer.Option("--measure-resource", metavar="NAME=N", help="Ray resource for each measurement (repeatable)"),
+    ] = None,
+    allow_open_cluster: AllowOpenClusterOption = False,
 ) -> None:
     """Run queued and abandoned sessions.
 
@@ -85,24 +83,34 @@ def worker(
     next step and releases it; a second signal stops at once. With --once, exits with 1 if a session failed.
 
     With --on ray, workers run on the nodes of a running Ray cluster, each with --jobs sessions. A worker that dies is
-    replaced. The nodes use their own ESPER_DATABASE_URL and ESPER_HOME, as set before `ray start`.
+    replaced. The nodes use their own ESPER_DATABASE_URL and ESPER_HOME, as set before `ray start`. With --measure-gpus,
+    a measurement on a GPU has it only while it runs.
 
     Examples:
       esper worker --once
       esper worker --jobs 16
       esper worker --on ray --workers 4 --cluster 10.0.0.5:6379
     """
-    given = (workers, cluster, gpus, resource, allow_open_cluster or None)
+    given = (workers, cluster, gpus, resource, measure_gpus, measure_resource, allow_open_cluster or None)
     if on is WorkPlace.HERE and any(option is not None for option in given):
-        names = "--workers, --cluster, --gpus, --resource and --allow-open-cluster"
+        names = "--workers, --cluster, --gpus, --resource, --measure-* and --allow-open-cluster"
         raise UsageError(f"{names} are about a cluster", remedy="add --on ray, or leave them out")
+    if gpus and measure_gpus:
+        raise UsageError("--gpus and --measure-gpus reserve the same GPUs twice", remedy="use one of them")
     from esper_agents.api import WorkerGroupSettings, open_worker, open_worker_group
 
     into_project = publish is Publish.PROJECT
     opening: AbstractAsyncContextManager[QueueWorker | WorkerGroup]
     if on is WorkPlace.RAY:
-        reserved = dict(map(_resource, resource or ()))
-        settings = WorkerGroupSettings(workers, concurrency, gpus or 0, reserved, publish=into_project)
+        settings = WorkerGroupSettings(
+            workers,
+            concurrency,
+            gpus or 0,
+            dict(map(_resource, resource or ())),
+            publish=into_project,
+            measure_gpus=measure_gpus or 0,
+            measure_resources=dict(map(_resource, measure_resource or ())),
+        )
         opening = open_worker_group(
             project,
             settings,
@@ -120,7 +128,7 @@ def _resource(text: str) -> tuple[str, float]:
     """Return the name and the amount of a Ray resource."""
     name, _, number = text.partition("=")
     if not name.isidentifier() or not number.isdecimal() or not 0 < int(number) <= _MOST_OF_RESOURCE:
-        raise UsageError(f"--resource {text!r} is not NAME=N", remedy="use a name and a whole number, such as a100=1")
+        raise UsageError(f"resource {text!r} is not NAME=N", remedy="use a name and a whole number, such as a100=1")
     return name, float(number)
 
 

@@ -33,6 +33,7 @@ class Submission:
         rules: The permission rules in force at the start; they apply until the end.
         rules_sha256: Digest of these rules, or empty.
         request: Content of the request, as parsed at submission; None for sessions of version 0.1.0.
+        snapshot: Digest of the artifact with the files to read instead of the checkout, or empty.
     """
 
     task: Task
@@ -48,6 +49,7 @@ class Submission:
     rules: tuple[PermissionRule, ...] = ()
     rules_sha256: str = ""
     request: ParsedRequest | None = None
+    snapshot: str = ""
 
 
 class SessionSummary(NamedTuple):

@@ -100,6 +100,23 @@ class Contents:
             case _:
                 raise _unreadable(object_id)
 
+    def read_object(self, object_id: str) -> tuple[str, bytes]:
+        """Return the type and the content of an object.
+
+        Raises:
+            EvidenceError: The object does not exist, or git ended.
+        """
+        for _ in self.chunks():
+            pass
+        self._ask.write(f"{object_id}\n".encode())
+        self._ask.flush()
+        match self._answers.readline().split():
+            case [_, kind, size]:
+                self._left = int(size) + 1
+                return kind.decode("ascii"), b"".join(self.chunks())
+            case _:
+                raise _unreadable(object_id)
+
     def chunks(self) -> Iterator[bytes]:
         """Yield the remaining content of the requested file.
 

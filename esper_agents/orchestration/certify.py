@@ -11,10 +11,10 @@ from esper_agents.certificates.policy import rulebook
 from esper_agents.certificates.statement import parse, statement
 from esper_agents.domain.ledger import CertificateIssued, RowKind
 from esper_agents.domain.memory import ACTION
-from esper_agents.domain.session import SessionState
 from esper_agents.memory import notes
 from esper_agents.memory.lessons import gap_action, lessons
 from esper_agents.orchestration.build_certificate import certificate
+from esper_agents.orchestration.poison_session import MOST_ATTEMPTS
 from esper_agents.orchestration.session_run import session_row
 from esper_agents.storage import ledger, session_search_index
 
@@ -30,19 +30,32 @@ async def certify(run: SessionRun) -> None:
 
     A session that is waiting, was refused or was cancelled has no conclusion and ends here without a verdict.
     """
-    frame = run.history.conclusion
+    frame, certified = run.history.conclusion, run.history.certified
     if frame is None or run.history.is_cancelled:
         return
-    data = statement(certificate(run.history, frame))
+    # An earlier run may have died between the certificate and its files. If each one dies there, `repair` is left.
+    if certified is not None and run.lease.attempt > MOST_ATTEMPTS:
+        return
+    with run.publishing():
+        name = certified.certificate if certified else await _issued(run, certificate(run.history, frame))
+        await run.services.store.run(publish, run.services.place, name)
+
+
+async def _issued(run: SessionRun, content: Certificate) -> str:
+    """Issue a certificate, and return its ID."""
+    data = statement(content)
     issued = parse(data)
-    if run.history.certified is None:
-        rulebook.keep(run.services.place.artifacts)
-        await run.transact(lambda store: _issue(store, run, issued, data))
-    await run.services.store.run(publish, run.services.place, issued.id)
+    rulebook.keep(run.services.place.artifacts)
+    await run.transact(lambda store: _issue(store, run, issued, data))
+    return issued.id
 
 
 def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> Appended:
-    """Archive, sign, log, remember and record in one transaction: the event is the commit point."""
+    """Archive, sign, log, remember and record in one transaction: the event is the commit point.
+
+    The listed state stays open until the lease is returned, after publication: if this process dies before that, the
+    next one that claims the session publishes.
+    """
     project_key = run.services.project.key
     with store.writing() as transaction:
         enter_unlogged(transaction, str(store.where), project_key)
@@ -60,4 +73,4 @@ def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> A
         notes.write(transaction, project_key, lessons(issued))
         session_search_index.write(transaction, run.session, issued.summary)
         row = session_row(RowKind.CERTIFIED), CertificateIssued(issued.id, digest)
-        return ledger.append_within(transaction, run.lease, [row], state=SessionState.DONE, certificate_id=issued.id)
+        return ledger.append_within(transaction, run.lease, [row], certificate_id=issued.id)

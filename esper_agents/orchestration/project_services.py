@@ -100,11 +100,13 @@ class ProjectServices:
         place: Project with its data folder and database.
         additions: Services added by the calling program.
         shared: Artifacts that other machines can read; None if the database is on this machine only.
+        checkout: Folder of the project where its snapshot was made; None if this is the checkout.
     """
 
     place: ProjectPlace
     additions: ServiceOverrides
     shared: SharedArtifacts | None = None
+    checkout: Path | None = None
 
     @property
     def project(self) -> Project:
@@ -200,6 +202,7 @@ class ProjectServices:
             records=self.record,
             tools=self.tools.tools,
             skills=self._skill_text,
+            checkout=self.checkout,
         )
 
     def record(self, certificate: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +17,7 @@ from esper_agents.orchestration.session_projection import SessionProjection
 from esper_agents.storage import lease, ledger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from esper_agents.domain.ledger import ActionDecided
     from esper_agents.orchestration.open_frame import FrameState
@@ -64,6 +64,7 @@ class SessionRun:
         self._stop_at_once = asyncio.Event()
         self._lost: LeaseLostError | None = None
         self._is_cancel_requested = False
+        self._is_unpublished = False
         self._watchers: list[Callable[[], None]] = []
         self._noted: list[tuple[RowKey, object]] = []
         self._copies: dict[str, object] = {}
@@ -86,7 +87,7 @@ class SessionRun:
             EvidenceError: The commit of a change cannot be read any more.
         """
         change = self.history.begun.task.change
-        if change is None or change.is_checked_out:
+        if change is None or change.is_checked_out or self.history.certified is not None:
             yield
             return
         from esper_agents.orchestration.commit_tree import context_for
@@ -98,6 +99,15 @@ class SessionRun:
     def secrets(self) -> tuple[str, ...]:
         """Secrets of this machine, which are never recorded."""
         return secrets_of(os.environ)
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Keep the session open for the next run if this one is cancelled before the block ends."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._is_unpublished = True
+            raise
 
     def stop(self, *, at_once: bool = False) -> None:
         """Request a stop at the next step boundary; `at_once` also ends a call that may be stopped."""
@@ -196,7 +206,8 @@ class SessionRun:
         if self._noted:
             written = ledger.append(store, self.lease, tuple(self._noted), beginning=(), **self._copies)
             self._take(written.rows)
-        lease.release(store, self.lease, self.history.state)
+        state = SessionState.OPEN if self._is_unpublished and self.history.certified else self.history.state
+        lease.release(store, self.lease, state)
 
     async def _beat(self) -> None:
         """Renew the lease in its own thread, so that long writes or busy tool threads cannot delay it."""

@@ -78,7 +78,7 @@ class Cache:
             return None
         digests = {candidate.path: _digest_of(candidate.file) for candidate in candidates}
         choice = {
-            "program": _program(),
+            "program": program_digest(),
             "python": sys.version,
             "categories": None if categories is None else sorted(set(categories)),
             "rules": None if rules is None else sorted(set(rules)),
@@ -195,7 +195,7 @@ def _shrink(folder: int, most_bytes: int) -> None:
 
 
 @cache
-def _program() -> str:
+def program_digest() -> str:
     """Return a digest of the code of the review."""
     package = Path(__file__).parent
     files = [path for folder in (package, package.parent / "domain") for path in folder.rglob("*") if path.is_file()]
@@ -207,12 +207,9 @@ def _program() -> str:
 
 def _settings(root: Path, candidates: Iterable[DiscoveredFile]) -> list[tuple[str, str]]:
     """Return the settings files that a review may read, with their digests."""
-    from esper_agents.review.project_libraries import library_files
-    from esper_agents.review.versions import settings_files
+    from esper_agents.review.versions import settings_around
 
-    folders = {parent for candidate in candidates for parent in Path(candidate.path).parents}
-    files = [file for folder in sorted(folders) for file in settings_files(root / folder)]
-    return [(str(file), _digest_of(file)) for file in (*files, *library_files(root))]
+    return [(str(file), _digest_of(file)) for file in settings_around(root, (each.path for each in candidates))]
 
 
 def _digest_of(file: Path) -> str:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Diagnostic
-from esper_agents.errors import InputFileError
+from esper_agents.errors import InputFileError, UsageError
+from esper_agents.review.cache import program_digest
 from esper_agents.review.catalogue import catalogue, select
 from esper_agents.review.discover import discover
 from esper_agents.review.judging import ReviewedFile, judge
 from esper_agents.review.leniency import is_generated
 from esper_agents.review.parsing import tables_of
 from esper_agents.review.parts import divide
+from esper_agents.review.portable_parts import (
+    PortablePart,
+    PortableSource,
+    ReviewedPart,
+    settings_folder,
+    settings_of,
+)
 from esper_agents.review.report import FileSize, Progress, ReviewReport
-from esper_agents.review.source import ReviewSource, Unreadable, from_bytes, read
+from esper_agents.review.source import ReviewSource, Unreadable, from_bytes, read, read_content
 from esper_agents.review.versions import TorchSettings
 
 if TYPE_CHECKING:
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Category
     from esper_agents.review.cache import Cache
     from esper_agents.review.discover import DiscoveredFile
+    from esper_agents.review.parts import Part
+    from esper_agents.review.portable_parts import PartReviewer
     from esper_agents.review.report import SuppressedDiagnostic
     from esper_agents.review.rule import Rule
     from esper_agents.review.tables import FileTables
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "ReviewReport", "Unreadable", "review", "review_read", "review_sources"]
 
 
-def review(
+def review(  # noqa: PLR0913 - the options of the command
     root: Path,
     paths: Sequence[Path],
     *,
@@ -45,6 +56,7 @@ def review(
     on_progress: Callable[[Progress], None] | None = None,
     extra: Sequence[ModuleType] = (),
     cache: Cache | None = None,
+    elsewhere: PartReviewer | None = None,
 ) -> ReviewReport:
     """Review Python files and notebooks for faulty PyTorch patterns. Does not run their code.
 
@@ -59,6 +71,7 @@ def review(
         on_progress: Called before each file is read and before it is checked.
         extra: Modules with further rules.
         cache: Cache of reports; not used if rules from other packages are installed.
+        elsewhere: Reviews the parts in other processes; None for this process.
 
     Raises:
         InputFileError: A path does not exist, or contains nothing to review.
@@ -77,11 +90,16 @@ def review(
     run = _Run(select(known, categories=categories, names=rules), known, TorchSettings(root), len(candidates))
     run.on_file, run.on_progress = on_file, on_progress
     run.unreadable += unread.values()
-    for part in (parts := divide(candidates)):
-        run.add(_read(candidate, run) for candidate in part.candidates)
-        if len(parts) > 1:
-            run.parts.append(part.name)
-            gc.collect()
+    parts = divide(candidates)
+    run.parts += [part.name for part in parts] if len(parts) > 1 else []
+    if elsewhere is not None:
+        for reviewed in elsewhere(_portable(part, root, run) for part in parts):
+            run.join(reviewed)
+    else:
+        for part in parts:
+            run.add(_read(candidate, run) for candidate in part.candidates)
+            if len(parts) > 1:
+                gc.collect()
     report = run.report()
     if entry is not None:
         entry.write(report)
@@ -142,6 +160,56 @@ def _read(candidate: DiscoveredFile, run: _Run) -> ReviewSource | Unreadable:
     return source
 
 
+def _portable(part: Part, root: Path, run: _Run) -> PortablePart:
+    """Return a part with the contents of its files; those that cannot be read are added to the run."""
+    sources = []
+    for candidate in part.candidates:
+        run.tell("reading", candidate.path)
+        content = read_content(candidate.file, candidate.path)
+        if isinstance(content, Unreadable):
+            if candidate.is_explicit:
+                refuse_if_pointless(content)
+            run.unreadable.append(content)
+        else:
+            sources.append(PortableSource(candidate.path, content, candidate.is_explicit))
+    settings = settings_of(root, (source.path for source in sources))
+    return PortablePart(tuple(sources), settings, tuple(rule.code for rule in run.rules), _program(run.known))
+
+
+def _program(known: Sequence[Rule]) -> str:
+    """Return the code of the review, its rules and the Python that runs them, as far as results depend on them."""
+    codes = " ".join(sorted(rule.code for rule in known))
+    return f"{program_digest()} {sys.version_info.major}.{sys.version_info.minor} {codes}"
+
+
+def review_portable(part: PortablePart) -> ReviewedPart:
+    """Review a part in a process that does not have its project.
+
+    Args:
+        part: The part.
+
+    Raises:
+        UsageError: This process has another version of the review.
+        InputFileError: A file that the user named has nothing to review.
+    """
+    with _collector_paused():
+        known = catalogue(())
+    if part.program != _program(known):
+        problem = "a process that reviews a part has other rules, or another version of esper-agents or Python"
+        raise UsageError(problem, remedy="install the same esper-agents and plugins on every machine")
+    with settings_folder(part.settings) as root:
+        run = _Run(select(known, categories=None, names=part.rules), known, TorchSettings(root), len(part.sources))
+        run.add(_opened(source) for source in part.sources)
+        return run.reviewed()
+
+
+def _opened(source: PortableSource) -> ReviewSource | Unreadable:
+    read_source = from_bytes(source.content, source.path)
+    if source.is_explicit:
+        refuse_if_pointless(read_source)
+    return read_source
+
+
 def refuse_if_pointless(source: ReviewSource | Unreadable) -> None:
     """Refuse a file that a user named and that has nothing to review.
 
@@ -186,6 +254,30 @@ class _Run:
         self.unreadable += judged.failures
         self.suppressed += judged.suppressed
         self.silenced += judged.silenced
+
+    def join(self, part: ReviewedPart) -> None:
+        """Add the review of a part that another process made."""
+        self.claims += part.claims
+        self.examined += part.examined
+        self.unreadable += part.unreadable
+        self.generated += part.generated
+        self.silenced += part.silenced
+        self.sizes += part.sizes
+        self.suppressed += part.suppressed
+        for record in part.examined:
+            self._judging(record.path)
+
+    def reviewed(self) -> ReviewedPart:
+        """Return the results for `join`."""
+        return ReviewedPart(
+            tuple(self.claims),
+            tuple(self.examined),
+            tuple(self.unreadable),
+            tuple(self.generated),
+            tuple(self.silenced),
+            tuple(self.sizes),
+            self.suppressed,
+        )
 
     def _files(self, sources: Iterable[ReviewSource | Unreadable]) -> Iterator[ReviewedFile]:
         for source in sources:

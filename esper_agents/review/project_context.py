@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Category
     from esper_agents.review.cache import Cache
     from esper_agents.review.discover import DiscoveredFile
+    from esper_agents.review.portable_parts import PartReviewer
     from esper_agents.review.report import Progress, ReviewReport
     from esper_agents.review.source import Unreadable
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 MOST_CONTEXT_BYTES = 8 * 1024 * 1024
 
 
-def review_in_project(
+def review_in_project(  # noqa: PLR0913 - the options of the command
     root: Path,
     paths: Sequence[Path],
     *,
@@ -39,6 +40,7 @@ def review_in_project(
     extra: Sequence[ModuleType] = (),
     cache: Cache | None = None,
     most_bytes: int = MOST_CONTEXT_BYTES,
+    elsewhere: PartReviewer | None = None,
 ) -> ReviewReport:
     """Review files and folders as parts of their project: all of it is analysed, only they are reported.
 
@@ -54,6 +56,7 @@ def review_in_project(
         extra: Modules with further rules.
         cache: Cache of reports.
         most_bytes: Size of the project's sources above which the named paths are analysed alone.
+        elsewhere: Reviews the parts in other processes; None for this process.
 
     Returns:
         The report of the paths; `context_files` says how many other files were analysed with them.
@@ -70,14 +73,21 @@ def review_in_project(
     beside = [each for each in named if each.path not in inside]
     if not around or sum(map(size_of, (*around, *beside))) > most_bytes:
         return review(
-            root, paths, categories=categories, rules=rules, on_progress=on_progress, extra=extra, cache=cache
+            root,
+            paths,
+            categories=categories,
+            rules=rules,
+            on_progress=on_progress,
+            extra=extra,
+            cache=cache,
+            elsewhere=elsewhere,
         )
     chosen = {each.code for each in select(catalogue(extra), categories=categories, names=rules)}
     for each in named:
         if each.is_explicit:
             refuse_if_pointless(read(each.file, each.path))
     everything = [root, *(each.file for each in beside)]
-    whole = review(root, everything, on_progress=on_progress, extra=extra, cache=cache)
+    whole = review(root, everything, on_progress=on_progress, extra=extra, cache=cache, elsewhere=elsewhere)
     # A path in a report is as it is printed; what is not known to be another file's is reported.
     others = {carried(each) for each in inside - own} | (known.keys() - unread.keys())
     return _limited(whole, others, chosen)

@@ -74,6 +74,12 @@ def read(file: Path, path: str) -> ReviewSource | Unreadable:
         file: Path of the file.
         path: Path to report: relative to the root, with forward slashes.
     """
+    content = read_content(file, path)
+    return content if isinstance(content, Unreadable) else from_bytes(content, path)
+
+
+def read_content(file: Path, path: str) -> bytes | Unreadable:
+    """Return the bytes of a file for `from_bytes`, or the reason it cannot be read; see `read` for the arguments."""
     if carried(path) != path:
         return Unreadable(carried(path), "its name is not UTF-8", "rename it", None)
     try:
@@ -87,8 +93,7 @@ def read(file: Path, path: str) -> ReviewSource | Unreadable:
         largest = LARGEST_NOTEBOOK_BYTES if path.endswith(NOTEBOOK) else LARGEST_BYTES
         if facts.st_size > largest:
             return Unreadable(path, f"larger than {largest} bytes", "split it, or exclude it from the paths", None)
-        content = stream.read(largest + 1)
-    return from_bytes(content, path)
+        return stream.read(largest + 1)
 
 
 def from_bytes(content: bytes, path: str) -> ReviewSource | Unreadable:

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.patterns import pattern
@@ -177,6 +178,21 @@ def settings_files(folder: Path) -> list[Path]:
     patterns = [pattern for readers in (_PACKAGE, _ENVIRONMENT) for pattern, _ in readers]
     patterns.append(".python-version")
     return [file for pattern in patterns for file in _matching(folder, pattern)]
+
+
+def settings_around(root: Path, paths: Iterable[str]) -> tuple[Path, ...]:
+    """Return the settings files that a review of some files may read.
+
+    Args:
+        root: The project's folder.
+        paths: The files, relative to it.
+
+    Raises:
+        UsageError: A library file that the project names is not valid.
+    """
+    folders = {parent for path in paths for parent in PurePosixPath(path).parents}
+    files = [file for folder in sorted(folders) for file in settings_files(root / folder)]
+    return (*files, *library_files(root))
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:

@@ -63,7 +63,7 @@ class SharedArtifacts:
             UsageError: The folder does not exist.
         """
         self._store, self._project = store, project_key
-        self._folder = _shared_folder()
+        self._folder = shared_folder()
         self._shared: set[str] = set()
 
     def share(self, sha256: str, file: Path, size_bytes: int) -> None:
@@ -142,7 +142,12 @@ def remove_rows(store: Store, project_key: str, removed: Collection[SharedArtifa
             transaction.connection.execute(delete(artifact).where(artifact.c.project_key == project_key, is_it))
 
 
-def _shared_folder() -> Path | None:
+def shared_folder() -> Path | None:
+    """Return the folder of large artifacts; None if none is set.
+
+    Raises:
+        UsageError: It does not exist.
+    """
     given = os.environ.get(VARIABLE)
     if not given:
         return None

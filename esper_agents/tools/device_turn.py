@@ -12,13 +12,14 @@ import time
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.errors import BusyError, EsperError, EvidenceError
 from esper_agents.paths import home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from esper_agents.storage.device_lease import DeviceLease
     from esper_agents.storage.store import Store
@@ -28,19 +29,35 @@ _RENEW_S = 10.0
 _QUERY_S = 20
 
 
-def device_name(device: str) -> str:
+# Reserves devices at a scheduler; the argument waits for a moment, or raises. Yields the value of
+# CUDA_VISIBLE_DEVICES for the processes of the measurement; None if they keep that of this process.
+DeviceReservation: TypeAlias = "Callable[[Callable[[], None]], AbstractContextManager[str | None]]"
+_reservations: list[DeviceReservation] = []
+
+
+def use_reservation(reservation: DeviceReservation) -> None:
+    """Let every measurement of this process reserve its device first.
+
+    Args:
+        reservation: How.
+    """
+    _reservations[:] = [reservation]
+
+
+def device_name(device: str, visible: str | None = None) -> str:
     """Return a name of a device of torch that is unique over machines and containers.
 
     Args:
         device: As torch names it, such as `cuda` or `cuda:1`.
+        visible: Value of CUDA_VISIBLE_DEVICES for the process that uses it; that of this process if None.
 
     Returns:
         The UUID of an NVIDIA GPU if its driver tells it, else the machine and the index.
     """
     kind, _, number = device.partition(":")
     index = int(number) if number.isdecimal() else 0
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    physical = visible[index].strip() if kind == "cuda" and visible != [""] and index < len(visible) else str(index)
+    given = (os.environ.get("CUDA_VISIBLE_DEVICES", "") if visible is None else visible).split(",")
+    physical = given[index].strip() if kind == "cuda" and given != [""] and index < len(given) else str(index)
     if kind == "cuda" and not physical.isdecimal():
         return physical
     if kind == "cuda" and (uuid := _uuids().get(physical)):
@@ -68,11 +85,12 @@ def device_turn(
     project_key: str,
     timeout_s: float,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[None]:
+) -> Iterator[str | None]:
     """Yield when no other measurement runs on a device.
 
     The lock of the machine excludes other processes of this user, whatever their database; the lease all processes that
-    share the database. A measurement whose lease is lost counts for nothing.
+    share the database. A measurement whose lease is lost counts for nothing. The value is CUDA_VISIBLE_DEVICES for the
+    processes of the measurement; None if they keep that of this process.
 
     Args:
         device: As torch names it.
@@ -99,10 +117,14 @@ def device_turn(
         time.sleep(_PAUSE_S)
 
     with ExitStack() as opened:
+        visible = None
+        for reservation in _reservations:
+            visible = opened.enter_context(reservation(wait))
+        name = device_name(device, visible)
         _take_lock(name, wait, opened)
         if store is not None:
             opened.enter_context(_leased(store, name, project_key, wait))
-        yield
+        yield visible
 
 
 def _take_lock(name: str, wait: Callable[[], None], opened: ExitStack) -> None:

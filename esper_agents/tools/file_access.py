@@ -74,7 +74,7 @@ def writable(context: ToolContext, path: str) -> Path:
             the task is about a commit that is not checked out.
     """
     if context.checkout is not None:
-        problem = f"{path!r} cannot be written: the change is judged from its commit, which is not checked out"
+        problem = f"{path!r} cannot be written: the task is judged from a private copy of its commit or snapshot"
         raise EvidenceError(problem, remedy="recommend the edit instead")
     target = context.within(path)
     _refuse(context, path, target, "written by")

@@ -153,7 +153,7 @@ class LabPool:
 
     def _device_turn(
         self, device: str, timeout_s: float, is_cancelled: Callable[[], bool]
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[str | None]:
         return device_turn(
             device,
             store=self._store,

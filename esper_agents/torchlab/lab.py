@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker.target.result import PackageNotRun
 
     # Of a device, the time to wait for it in seconds, and whether to stop waiting.
-    DeviceTurn = Callable[[str, float, Callable[[], bool]], AbstractContextManager[None]]
+    DeviceTurn = Callable[[str, float, Callable[[], bool]], AbstractContextManager[str | None]]
 
 _MOST_WORKERS = 3
 
@@ -116,8 +116,9 @@ class Lab:
         self._is_closed = Event()
         # Context in which no other measurement runs on a device; None for no such check.
         self.device_turn: DeviceTurn | None = None
-        # Devices of the running measurement, from its first process on them to its end.
-        self._devices: set[str] = set()
+        # Devices of the running measurement, from its first process on them to its end, with the GPUs that processes
+        # on them may see; None for those of the fork server.
+        self._devices: dict[str, str | None] = {}
         self._turns = ExitStack()
 
     def __enter__(self) -> Self:
@@ -241,8 +242,7 @@ class Lab:
     def _take_device(self, device: str) -> None:
         if self.device_turn is not None and device != "cpu" and device not in self._devices:
             turn = self.device_turn(device, self.settings.queue_s, self._is_closed.is_set)
-            self._turns.enter_context(turn)
-            self._devices.add(device)
+            self._devices[device] = self._turns.enter_context(turn)
 
     def worker(
         self,
@@ -288,6 +288,7 @@ class Lab:
             "cpu": cpu,
             "threads": self.settings.threads,
             "padding": padding,
+            "visible_gpus": self._devices.get(device),
             **self._forks.confinement(),
         }
         self._supervisor.exceeded = ""

@@ -43,7 +43,7 @@ def test_a_project_stays_open_while_a_session_of_it_runs_however_long(make_proje
     async def work():
         pool = ProjectPool(UNSHARED, publish=False, additions=ServiceOverrides())
         async with pool.at(key, str(root)) as services:
-            pool._desks[key].until = 0.0
+            pool._desks[key, ""].until = 0.0
             await pool.leave()
             await pool.leave(everything=True)
             assert closed == []

@@ -18,7 +18,7 @@ from esper_agents.api.worker_events import WorkerEventKind
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import ExitCode, NewerDatabaseError, StorageError
-from esper_agents.orchestration import drift
+from esper_agents.orchestration import certify, drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
 from esper_agents.storage.postgres_schema import VERSION_TABLE
@@ -220,6 +220,29 @@ async def test_who_is_stopped_gives_its_sessions_back_between_two_steps_and_anot
         await second.run(once=True, poll_s=0.05)
     assert {each.state for each in await found(looking, names)} == {SessionState.DONE}
     assert Counter(looking.effects()) == {"one": 2, "halt": 2, "two": 2}
+
+
+async def test_a_session_that_is_stopped_while_it_publishes_is_left_to_the_next_worker(looking, hire, monkeypatch):
+    loop = asyncio.get_running_loop()
+    (name,) = await enqueued(looking)
+    async with hire(looking) as first:
+
+        def stopped(*_):
+            loop.call_soon_threadsafe(first.stop_at_once)
+            threading.Event().wait(0.3)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(certify, "publish", stopped)
+            await first.run(once=True, poll_s=0.05)
+    assert said(first, WorkerEventKind.GIVEN_BACK) == [name]
+    (left,) = await found(looking, [name])
+    assert (left.state, left.is_owned) == (SessionState.OPEN, False)
+    async with hire(looking) as second:
+        await second.run(once=True, poll_s=0.05)
+    assert said(second, WorkerEventKind.ENDED) == [name]
+    whole = await verify_archive(looking.project)
+    assert (len(whole.certificates), whole.is_published, whole.exit_code) == (1, True, ExitCode.DONE)
+    assert looking.effects() == ["one", "two"]
 
 
 async def test_two_workers_share_the_work_and_never_a_session(looking, hire):

@@ -30,7 +30,10 @@ def test_every_command_of_the_group_is_told_of():
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[\w-]+)", TEXT))))
 def test_every_option_that_is_named_exists(option):
     app = typer.main.get_command(build())
-    commands = [app.commands["worker"], *app.commands["cluster"].commands.values()]
+    commands = [
+        *(app.commands[name] for name in ("worker", "review", "submit")),
+        *app.commands["cluster"].commands.values(),
+    ]
     assert any(option in param.opts for command in commands for param in command.params)
 
 
@@ -49,4 +52,4 @@ def test_the_commands_without_a_cluster_work(tmp_path):
         if "ray" not in words:
             place.esper(*words[1:], code=0)
     shown = place.esper("cluster", "status", code=0).stdout
-    assert "1 queued" in shown
+    assert "2 queued" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -10,7 +11,7 @@ import sys
 from contextlib import closing, suppress
 
 import pytest
-from places import SLOW_TEST, SOUND, Place, Slow, git, write
+from places import SLOW_TEST, SOUND, Place, Slow, environment, git, write
 
 # Answers a question and ends without going on: whoever looks next finds a session that a dead process held.
 ANSWER = """
@@ -109,3 +110,51 @@ def test_a_worker_that_is_killed_leaves_a_session_that_the_next_one_takes(slow):
     assert [each[:2] for each in state(slow.place)] == [("done", "")]
     # What may have had an effect is not run again.
     assert slow.ran == 1
+
+
+DIES_WHILE_PUBLISHING = """
+import os, sys
+from esper_agents.archive import publishing
+plain, left = publishing._write, [int(sys.argv.pop(1))]
+def write(path, data):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), 9)
+    return plain(path, data)
+publishing._write = write
+sys.argv[0] = "esper"
+from esper_agents.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("files", [0, 3])
+def test_a_worker_publishes_what_a_killed_one_left(place, files):
+    place.esper("submit", "--queue", "review this training code", "train.py", code=0)
+    command = [sys.executable, "-c", DIES_WHILE_PUBLISHING, str(files), "worker", "--once"]
+    died = subprocess.run(command, cwd=place.root, env=environment(place.home), capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert place.rows("SELECT count(*) FROM certificate") == [(1,)]
+    (left,) = json.loads(place.esper("sessions", "list", "--json", code=0).stdout)
+    assert left["state"] == "open"
+    place.esper("worker", "--once", code=0)
+    (ended,) = json.loads(place.esper("sessions", "list", "--json", code=0).stdout)
+    assert ended["state"] == "done"
+    assert place.rows("SELECT count(*) FROM certificate") == [(1,)]
+    assert len(list(place.root.rglob("certificates/*.dsse.json"))) == 1
+    place.esper("certificates", "verify", "--all", code=0)
+    assert place.esper("certificates", "repair", code=0).stdout.count("written") == 0
+
+
+def test_a_session_that_kills_every_worker_while_publishing_is_left_to_repair(place):
+    place.esper("submit", "--queue", "review this training code", "train.py", code=0)
+    command = [sys.executable, "-c", DIES_WHILE_PUBLISHING, "0", "worker", "--once"]
+    codes = [
+        subprocess.run(
+            command, cwd=place.root, env=environment(place.home), capture_output=True, check=False
+        ).returncode
+        for _ in range(7)
+    ]
+    assert codes == [-signal.SIGKILL] * 5 + [0] * 2
+    assert place.esper("certificates", "repair", code=0)
+    place.esper("certificates", "verify", "--all", code=0)

@@ -99,6 +99,8 @@ def connect(address: str = "", *, allow_open: bool = False) -> Iterator[Cluster]
             )
     except (RuntimeError, ConnectionError, ValueError) as error:
         raise _unusable(cluster.address, error) from error
+    # Even without logs of workers, Ray prints the deaths of processes into the output of this one.
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001 - it has no setting
     try:
         yield cluster
     finally:

@@ -10,15 +10,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from esper_agents.api.cluster.device_reservation import RayDevices
 from esper_agents.api.worker import open_worker
 from esper_agents.errors import StorageError
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
 from esper_agents.storage.engine import database_url, where
 from esper_agents.storage.owner import machine_name
+from esper_agents.tools.device_turn import use_reservation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from esper_agents.api.worker import QueueWorker
     from esper_agents.api.worker_events import WorkerEvent
@@ -59,13 +61,17 @@ def describe_process(project: Path | None) -> WorkerHost:
 class WorkerActor:
     """Ray actor that runs one queue worker; it keeps nothing that the database does not have."""
 
-    def __init__(self, project: str, jobs: int, *, publish: bool) -> None:
+    def __init__(
+        self, project: str, jobs: int, *, publish: bool, measure_gpus: int, measure_resources: Mapping[str, float]
+    ) -> None:
         """Prepare the worker.
 
         Args:
             project: A path in the project whose sessions it runs; empty for every project on its machine.
             jobs: Maximum number of concurrent sessions.
             publish: Whether views may be published into projects.
+            measure_gpus: GPUs that each measurement on a device asks Ray for.
+            measure_resources: Amounts of custom resources that it asks for.
         """
         self._project = Path(project) if project else None
         self._jobs, self._publish = jobs, publish
@@ -73,6 +79,8 @@ class WorkerActor:
         self._is_stopping = self._is_stopping_at_once = False
         # A GPU is measured only if Ray reserved it for this worker; without one, Ray leaves all of them visible.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+        if measure_gpus or measure_resources:
+            use_reservation(RayDevices(measure_gpus, measure_resources).reserve)
 
     async def host(self) -> tuple[str, str, str, str]:
         """Return the fields of `WorkerHost`."""

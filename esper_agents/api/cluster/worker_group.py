@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from esper_agents.api.cluster.connection import Cluster, connect
+from esper_agents.api.cluster.remote_work import as_esper_error, lost_head, require_placeable
 from esper_agents.api.cluster.worker_actor import (
     FAILED_COUNT,
     WorkerActor,
@@ -20,7 +21,7 @@ from esper_agents.api.cluster.worker_actor import (
 )
 from esper_agents.api.worker_events import WorkerEvent, WorkerEventKind
 from esper_agents.api.worker_metrics import EventCounter, serve_metrics
-from esper_agents.errors import ClusterError, EsperError, UsageError
+from esper_agents.errors import ClusterError
 from esper_agents.extras import Extra, require_extra
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
@@ -49,6 +50,8 @@ class WorkerGroupSettings:
         gpus: GPUs that Ray reserves for each worker.
         resources: Amounts of Ray's custom resources that it reserves for each worker.
         publish: Whether views may be published into projects.
+        measure_gpus: GPUs that each measurement on a device asks Ray for, while it runs.
+        measure_resources: Amounts of custom resources that it asks for.
     """
 
     workers: int | None = None
@@ -56,6 +59,16 @@ class WorkerGroupSettings:
     gpus: int = 0
     resources: Mapping[str, float] = field(default_factory=dict)
     publish: bool = True
+    measure_gpus: int = 0
+    measure_resources: Mapping[str, float] = field(default_factory=dict)
+
+    def work(self) -> dict[str, Any]:
+        """Return the options of `WorkerActor`."""
+        return {
+            "publish": self.publish,
+            "measure_gpus": self.measure_gpus,
+            "measure_resources": dict(self.measure_resources),
+        }
 
     def placement(self) -> dict[str, Any]:
         """Return Ray's options of a worker; nothing that has an effect is ever repeated by Ray."""
@@ -102,7 +115,8 @@ async def open_worker_group(
     wanted = settings or WorkerGroupSettings()
     counter = EventCounter(tell)
     with connect(cluster, allow_open=allow_open) as connected:
-        _require_placeable(connected, wanted)
+        require_placeable(connected, {"CPU": 1.0, "GPU": float(wanted.gpus), **wanted.resources})
+        require_placeable(connected, {"GPU": float(wanted.measure_gpus), **wanted.measure_resources})
         own = describe_process(Path(only.root) if only else None)
         group = WorkerGroup(connected, wanted, counter, own, only.root if only else "", is_sqlite=is_sqlite)
         async with AsyncExitStack() as stack:
@@ -212,7 +226,7 @@ class WorkerGroup:
         from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
 
         actor: Any = ray.remote(WorkerActor).options(name=f"esper-worker-{uuid4().hex}", **self._settings.placement())
-        actor = actor.remote(self._root, self._settings.jobs, publish=self._settings.publish)
+        actor = actor.remote(self._root, self._settings.jobs, **self._settings.work())
         self._actors.add(actor)
         node = ""
         try:
@@ -225,10 +239,10 @@ class WorkerGroup:
             async for reference in actor.run.options(num_returns="streaming").remote(once=once, poll_s=poll_s):
                 self._pass_event(await reference)
         except RayTaskError as error:
-            raise _as_esper_error(error, node) from error
+            raise as_esper_error(error, node) from error
         except ActorDiedError as error:
             if _creation_error(error):
-                raise _as_esper_error(error, node) from error
+                raise as_esper_error(error, node) from error
             self._died(node)
             return False
         except RayActorError:
@@ -292,41 +306,12 @@ class WorkerGroup:
         while silent_s < _HEAD_PATIENCE_S:
             await asyncio.sleep(_HEAD_PAUSE_S)
             silent_s = 0.0 if await self._cluster.answers(_HEAD_PAUSE_S) else silent_s + _HEAD_PAUSE_S
-        raise ClusterError(
-            f"the head of the Ray cluster at {self._cluster.address} no longer answers; no session is lost",
-            remedy="start the cluster again, then `esper worker --on ray`",
-        )
+        raise lost_head(self._cluster, "no session is lost")
 
 
 async def _result(reference: Any) -> Any:
     return await reference
 
 
-def _require_placeable(cluster: Cluster, settings: WorkerGroupSettings) -> None:
-    """Raise an error if no node has what a worker needs, even when it is idle."""
-    wanted = {"CPU": 1.0, "GPU": float(settings.gpus), **settings.resources}
-    needed = {name: amount for name, amount in wanted.items() if amount}
-    nodes = [node["Resources"] for node in cluster.nodes()]
-    if not any(all(node.get(name, 0.0) >= amount for name, amount in needed.items()) for node in nodes):
-        shown = ", ".join(f"{name} {amount:g}" for name, amount in needed.items())
-        raise UsageError(
-            f"no node of the Ray cluster has {shown}",
-            remedy="start a node with `ray start --num-gpus N` or `--resources`, or ask for less",
-        )
-
-
 def _creation_error(error: Any) -> bool:
     return "The actor died because of an error raised in its creation task" in str(error)
-
-
-def _as_esper_error(error: Any, node: str) -> EsperError:
-    """Return the error of a worker as one of this program."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, EsperError):
-        return cause
-    where = f"on {node}" if node else "on a node"
-    if "ModuleNotFoundError" in str(error):
-        problem = f"a worker {where} lacks a package: {str(error).strip().splitlines()[-1][:200]}"
-        return ClusterError(problem, remedy="install the same esper-agents with its extras on every node")
-    shown = f"{type(cause).__name__}: {cause}" if cause is not None else str(error).strip().splitlines()[-1]
-    return ClusterError(f"a worker {where} failed: {shown[:300]}", remedy="ray logs")

@@ -20,7 +20,7 @@ from esper_agents.errors import EsperError, ExitCode
 from esper_agents.paths import PUBLISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.certificates.log.cosignature import Witness
@@ -86,6 +86,23 @@ class ArchiveVerification:
         return tuple(path for certificate in self.certificates for path in certificate.verified.missing)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveAudit:
+    """Audit of everything in an archive but single certificates.
+
+    Attributes:
+        entries: Number of log entries.
+        faults: Faults of the log, the index, and the signed events and notes.
+        uncovered: Number of certificates that signed neither events nor notes.
+        is_pinned: Whether a pinned checkpoint exists.
+    """
+
+    entries: int
+    faults: tuple[Fault, ...]
+    uncovered: int
+    is_pinned: bool
+
+
 async def verify_all(place: ProjectPlace, witnesses: Sequence[Witness] = ()) -> ArchiveVerification:
     """Verify all certificates of an archive, its log, and the events and notes that the certificates sign.
 
@@ -95,18 +112,51 @@ async def verify_all(place: ProjectPlace, witnesses: Sequence[Witness] = ()) -> 
         place: The archive.
         witnesses: Witnesses that must have cosigned a checkpoint of the log with each certificate.
     """
-    run, project = place.store.run, place.project
-    names = [each.id for each in await run(archive.everything, project.key)]
+    found = await verify_named(place, await certificate_ids(place), witnesses)
+    return combined(found, await audit_archive(place))
+
+
+async def certificate_ids(place: ProjectPlace) -> tuple[str, ...]:
+    """Return the IDs of all certificates of an archive, newest first."""
+    return tuple([each.id for each in await place.store.run(archive.everything, place.project.key)])
+
+
+async def verify_named(
+    place: ProjectPlace, names: Sequence[str], witnesses: Sequence[Witness] = ()
+) -> tuple[NamedVerification, ...]:
+    """Verify some certificates of an archive; see `verify_all`.
+
+    Args:
+        place: The archive.
+        names: IDs of the certificates.
+        witnesses: Witnesses that must have cosigned.
+    """
     folders = NoticeFolders()
-    demand = witness_demand(witnesses, project, place)
-    found = [
-        NamedVerification(name, verify(await archived_certificate(name, place, folders=folders, demand=demand)))
-        for name in names
-    ]
+    demand = witness_demand(witnesses, place.project, place)
+    return tuple(
+        [
+            NamedVerification(name, verify(await archived_certificate(name, place, folders=folders, demand=demand)))
+            for name in names
+        ]
+    )
+
+
+async def audit_archive(place: ProjectPlace) -> ArchiveAudit:
+    """Audit the log of an archive, its index, and the events and notes that the certificates sign."""
+    run, project = place.store.run, place.project
     audit = await run(audit_log_faults, project, tuple(_published_checkpoints(Path(project.root), logs_folder(place))))
     records = await run(audit_records, project.key)
-    faults = (*audit.faults, *records.faults.listed)
-    return ArchiveVerification(tuple(found), audit.size, faults, records.uncovered, audit.is_pinned)
+    return ArchiveAudit(audit.size, (*audit.faults, *records.faults.listed), records.uncovered, audit.is_pinned)
+
+
+def combined(certificates: Iterable[NamedVerification], audit: ArchiveAudit) -> ArchiveVerification:
+    """Return the verification of an archive from those of its parts.
+
+    Args:
+        certificates: Results of all certificates, newest first.
+        audit: Audit of everything else.
+    """
+    return ArchiveVerification(tuple(certificates), audit.entries, audit.faults, audit.uncovered, audit.is_pinned)
 
 
 def _published_checkpoints(root: Path, folder: Path) -> Iterator[tuple[str, SignedNote]]:

@@ -102,12 +102,20 @@ def _read_canonical(data: bytes) -> Envelope | None:
     tail = _TAIL.fullmatch(data, max(len(data) - _TAIL_BYTES, 0))
     if tail is None or not data.startswith(_HEAD) or len(data) > MOST_BYTES:
         return None
+    encoded = data[len(_HEAD) : tail.start()]
     try:
-        payload = a2b_base64(data[len(_HEAD) : tail.start()], strict_mode=True)
-        envelope = Envelope(PAYLOAD_TYPE, payload, tail[1].decode("ascii"), a2b_base64(tail[2], strict_mode=True))
+        payload, signature = a2b_base64(encoded, strict_mode=True), a2b_base64(tail[2], strict_mode=True)
     except Error:
         return None
-    return envelope if envelope_bytes(envelope) == data and is_key_id(envelope.key_id) else None
+    envelope = Envelope(PAYLOAD_TYPE, payload, tail[1].decode("ascii"), signature)
+    is_canonical = _ends_canonically(encoded, payload) and _ends_canonically(tail[2], signature)
+    return envelope if is_canonical and is_key_id(envelope.key_id) else None
+
+
+def _ends_canonically(encoded: bytes, data: bytes) -> bool:
+    """Return whether strictly decoded base64 is the only encoding of its data: the last characters have spare bits."""
+    size = (len(data) - 1) // 3 * 3 if data else 0
+    return len(encoded) == (len(data) + 2) // 3 * 4 and encoded[size // 3 * 4 :] == _base64(data[size:])
 
 
 def _read_slowly(data: bytes) -> Envelope:

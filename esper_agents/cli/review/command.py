@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from esper_agents.cli.lightweight_commands import LightweightCommand
-from esper_agents.cli.shared_options import JsonOption
+from esper_agents.cli.shared_options import (
+    AllowOpenClusterOption,
+    ClusterOption,
+    JsonOption,
+    OnOption,
+    WorkPlace,
+    refuse_cluster_options,
+)
 from esper_agents.cli.terminal import clean, echo, one_line, redact
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.errors import ExitCode, UsageError
@@ -84,6 +91,9 @@ def review(
     project: Annotated[
         Path | None, typer.Option("--project", metavar="PATH", help="Project directory [default: around the paths]")
     ] = None,
+    on: OnOption = WorkPlace.HERE,
+    cluster: ClusterOption = "",
+    allow_open_cluster: AllowOpenClusterOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Lint Python files with the PyTorch rules.
@@ -91,6 +101,8 @@ def review(
     No code is executed and no certificate is issued; for a certificate, use `esper submit`. Pass all files that belong
     together: calls are followed across them. Exits with 3 if there is a finding at the level of --fail-on or higher,
     and with 4 if a file could not be read, unless --allow-unread is given and at least one file was read.
+
+    With --on ray, the nodes of a Ray cluster review the parts of a large project; the result is the same.
 
     Examples:
       esper review train.py model.py
@@ -100,7 +112,7 @@ def review(
       esper review src --format sarif --output review.sarif
       esper review --explain train.py:48
     """
-    from esper_agents.api import ReviewOptions, fix_files, fixes_as_patch, review_files
+    from esper_agents.api import ReviewOptions, fix_files, fixes_as_patch
     from esper_agents.cli.review.progress import progress_line
 
     style = OutputFormat.JSON if as_json else style
@@ -130,8 +142,20 @@ def review(
         _write_baseline(options, write_baseline)
         return
     shows_patch = dry_run or diff_only
+    refuse_cluster_options(on, cluster, allow_open=allow_open_cluster)
+    if on is WorkPlace.RAY and fix:
+        raise UsageError("fixes are made here", remedy="leave out --on ray, or --fix")
     with progress_line() as on_progress:
-        outcome = fix_files(options, on_progress) if fix and not shows_patch else review_files(options, on_progress)
+        if fix and not shows_patch:
+            outcome = fix_files(options, on_progress)
+        elif on is WorkPlace.RAY:
+            from esper_agents.api import review_on_ray
+
+            outcome = review_on_ray(options, on_progress, cluster=cluster, allow_open=allow_open_cluster)
+        else:
+            from esper_agents.api import review_files
+
+            outcome = review_files(options, on_progress)
     if shows_patch:
         write_output(fixes_as_patch(options, outcome), output, is_raw=True)
     else:

@@ -93,6 +93,9 @@ class _Worker:
         cache = f"{place}/compiled"
         Path(cache).symlink_to(self._message["cache"])
         os.environ.update(TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache)
+        if self._message.get("visible_gpus") is not None:
+            # CUDA reads it when it starts, which no process has done before its first use of a device.
+            os.environ["CUDA_VISIBLE_DEVICES"] = self._message["visible_gpus"]
         grants = {name: tuple(places) for name, places in self._message["grants"].items()}
         held: dict[str, Any] = confine.confine(
             confine.Grants(**grants),
