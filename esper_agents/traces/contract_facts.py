@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Location
-from esper_agents.traces.facts import TraceFact, fact, files_with
+from esper_agents.traces.facts import TraceFact, fact, files_with, same_statements
 from esper_agents.traces.program_index import place_of, returned_values
 from esper_agents.traces.scopes import FunctionNode, enclosing_class
 from esper_agents.traces.value_facts import failing_node, tracer_of, values_of
@@ -103,7 +103,7 @@ def _fitting(contract: InterfaceContract, match: re.Match[str], context: FactCon
     change, fix = (text.format_map(values) for text in (contract.change, contract.fix))
     failed = context.frames[0].location if context.frames else None
     elsewhere = {"failed_at": str(failed)} if location is not None and location != failed else {}
-    return TraceFact({"change": change, "change_fix": fix, **elsewhere}, location)
+    return TraceFact({"change": change, "change_fix": fix, **elsewhere}, location, same_statements(context))
 
 
 def _is_used(package: str, context: FactContext) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from esper_agents.traces.scopes import enclosing_function
+from esper_agents.traces.scopes import enclosing_function, statement_at
 
 if TYPE_CHECKING:
     from esper_agents.domain.finding import Location
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from esper_agents.traces.locate import LocatedFrame, ProjectSources
 
 _MOST_FILES = 400
+_MOST_SAME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +100,16 @@ def method_calls(node: ast.AST, *names: str) -> Iterator[ast.Call]:
 def method_of(call: ast.Call) -> str:
     """Return the name of the method that a call calls; empty for other calls."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def same_statements(context: FactContext) -> tuple[Location, ...]:
+    """Return the other lines in the file of the innermost frame that have the text of the failing statement."""
+    frame = context.frames[0] if context.frames else None
+    tree = tree_of(context, frame) if frame is not None else None
+    if frame is None or tree is None:
+        return ()
+    failed = ast.unparse(statement_at(tree, frame.location.line))
+    simple = (ast.Expr, ast.Assign, ast.Return, ast.AugAssign)
+    same = [node for node in ast.walk(tree) if isinstance(node, simple) and node.lineno != frame.location.line]
+    found = [replace(frame.location, line=node.lineno) for node in same if failed and ast.unparse(node) == failed]
+    return tuple(sorted(found, key=lambda each: each.line)[:_MOST_SAME])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def explain_printed(
-    folder: Path, files: Mapping[str, str], frames: Sequence[tuple[str, str, str, str]], error: str
+    folder: Path, files: Mapping[str, str], frames: Sequence[tuple[str, str, str, str]], error: str, *, before: str = ""
 ) -> TraceExplanation:
     """Return the explanation of a trace as Python prints it.
 
@@ -23,6 +23,7 @@ def explain_printed(
         files: Texts of the files by path.
         frames: File, stripped line, function and underlined part of each frame, the outermost first.
         error: Type and message of the exception.
+        before: What the person writes before the trace.
     """
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,4 +34,4 @@ def explain_printed(
         lines += [f'  File "/srv/job/{file}", line {number}, in {function}', f"    {text}"]
         if marked:
             lines.append(" " * (4 + text.index(marked)) + "^" * len(marked))
-    return explain_text("\n".join([*lines, error]), folder)
+    return explain_text(before + "\n".join([*lines, error]), folder)

@@ -103,3 +103,33 @@ def test_a_keyword_of_a_class_of_the_project_is_no_change_of_torch(tmp_path):
     frames = [("run.py", "plan = Plan(verbose=True)", "<module>", "")]
     explained = explain_printed(tmp_path, {"run.py": text}, frames, error)
     assert "torch" not in explained.answer + explained.fix
+
+
+_SCHEDULERS = """\
+from torch.optim.lr_scheduler import LRScheduler
+
+
+class Warmup(LRScheduler):
+    def __init__(self, optimizer, last_epoch=-1, verbose=False):
+        super().__init__(optimizer, last_epoch, verbose)
+
+
+class Decay(LRScheduler):
+    def __init__(self, optimizer, last_epoch=-1, verbose=False):
+        super().__init__(optimizer, last_epoch, verbose)
+"""
+
+
+def test_a_scheduler_that_passes_verbose_names_the_version_and_the_other_lines(tmp_path):
+    frames = [("utils.py", "super().__init__(optimizer, last_epoch, verbose)", "__init__", "")]
+    error = "TypeError: LRScheduler.__init__() takes from 2 to 3 positional arguments but 4 were given"
+    explained = explain_printed(tmp_path, {"utils.py": _SCHEDULERS}, frames, error)
+    assert "PyTorch 2.7 removed the argument `verbose`" in explained.answer
+    assert [str(each) for each in explained.also] == ["utils.py:11"]
+
+
+def test_a_scheduler_with_too_many_other_arguments_is_no_matter_of_versions(tmp_path):
+    source = _SCHEDULERS.replace("last_epoch, verbose)\n\n", "last_epoch, 3)\n\n")
+    frames = [("utils.py", "super().__init__(optimizer, last_epoch, 3)", "__init__", "")]
+    error = "TypeError: LRScheduler.__init__() takes from 2 to 3 positional arguments but 4 were given"
+    assert "2.7" not in explain_printed(tmp_path, {"utils.py": source}, frames, error).answer
