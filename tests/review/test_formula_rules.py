@@ -1,4 +1,4 @@
-"""Cases of ESP116, ESP242, ESP243 and ESP244: numbers of gradients, blended labels, a wrong sign, shared rows."""
+"""Cases of ESP116, ESP135 and ESP242 to ESP244: gradients of functions, blended labels, a wrong sign, shared rows."""
 
 from __future__ import annotations
 
@@ -157,3 +157,41 @@ def test_a_write_to_rows_that_share_memory_is_reported(found, made, write):
 )
 def test_copies_and_reads_are_not_reported(found, made, write):
     assert found("ESP244", EXPANDED.format(made=made, write=write)) == []
+
+
+IGNORED = """
+    import torch
+
+    class Round(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            {lines}
+    """
+
+
+@pytest.mark.parametrize(
+    "lines", ["return (x.abs() <= 1).float()", "return torch.ones_like(x)", "return ctx.saved, None", "return x, x"]
+)
+def test_a_backward_that_ignores_its_gradient_is_reported(found, lines):
+    assert found("ESP135", IGNORED.format(lines=lines)) == [lines]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return grad * (x.abs() <= 1)",
+        "result = grad.clone(); result[x > 1] = 0; return result",
+        "return None",
+        "return torch.zeros_like(x)",
+        "raise RuntimeError('no gradient')",
+        "return Round.apply(x), *locals()['grad']",
+    ],
+)
+def test_a_backward_that_uses_its_gradient_or_gives_none_is_not_reported(found, lines):
+    assert found("ESP135", IGNORED.format(lines=lines)) == []

@@ -1,4 +1,4 @@
-"""Cases of ESP115, ESP235 and ESP237: how modules are set up, repeated and frozen."""
+"""Cases of ESP115, ESP136, ESP235 and ESP237: how modules are set up, repeated and frozen."""
 
 from __future__ import annotations
 
@@ -163,3 +163,47 @@ def test_a_module_that_defines_the_attribute_is_not_reported(found):
     source = FROZEN.format(line="self.head.requires_grad = False", after="")
     source = source.replace("def forward(self, x)", "@property\n        def requires_grad(self)")
     assert found("ESP237", source) == []
+
+
+PARAMETER = """
+    import torch
+    from torch import nn
+
+    class Scale(nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.scale = {value}
+    """
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nn.Parameter(torch.ones(3)) * 0.1",
+        "0.1 * nn.Parameter(torch.ones(3))",
+        "-nn.Parameter(torch.ones(3))",
+        "nn.Parameter(torch.ones(3)).to(device)",
+        "nn.Parameter(torch.ones(3)).cuda()",
+        "torch.nn.parameter.Parameter(torch.ones(3)).unsqueeze(0)",
+    ],
+)
+def test_an_operation_on_a_new_parameter_is_reported(found, value):
+    assert found("ESP136", PARAMETER.format(value=value)) == [f"self.scale = {value}"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nn.Parameter(0.1 * torch.ones(3))",
+        "nn.Parameter(torch.ones(3).to(device))",
+        "nn.Parameter(torch.ones(3)).requires_grad_(False)",
+        "nn.Linear(3, 3).to(device)",
+    ],
+)
+def test_a_parameter_of_computed_values_is_not_reported(found, value):
+    assert found("ESP136", PARAMETER.format(value=value)) == []
+
+
+def test_a_tensor_of_an_object_that_is_no_module_is_not_reported(found):
+    source = PARAMETER.format(value="nn.Parameter(torch.ones(3)) * 0.1").replace("(nn.Module)", "")
+    assert found("ESP136", source) == []

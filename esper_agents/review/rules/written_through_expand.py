@@ -60,8 +60,8 @@ class WrittenThroughExpand(Rule):
                 if made and all(_is_expanded(each.value, each.function) for each in made):
                     yield self.hit(
                         node,
-                        f"{path!r} was made by `expand`: its rows are one piece of memory, so this write changes all of "
-                        "them or raises",
+                        f"{path!r} was made by `expand`: its rows are one piece of memory, so this changes all of them "
+                        "or raises",
                         remedy="add `.clone()` after `expand(...)`",
                         basis=SEEN,
                     )
