@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 REPLACED_HEAD = """
     import torchvision
     from torch import nn
