@@ -1,4 +1,4 @@
-"""Cases of ESP137 to ESP141, ESP287, ESP288, ESP290 and ESP425: plain mistakes in modules and loops."""
+"""Cases of ESP137 to ESP141, ESP287, ESP288, ESP290 to ESP292 and ESP425: plain mistakes in modules and loops."""
 
 from __future__ import annotations
 
@@ -269,3 +269,86 @@ def test_an_iterator_for_each_batch_is_reported(found, batch):
 )
 def test_an_iterator_that_is_made_once_is_not_reported(found, before, batch):
     assert found("ESP425", NEXT.format(before=before, batch=batch)) == []
+
+
+TERMS = """
+    import torch
+
+    def loss(a, b):
+        total = torch.square(a).sum()
+        {line}
+        return total
+    """
+
+
+@pytest.mark.parametrize(
+    "line", ["+ torch.square(b).sum()", "- b.mean()", "total * 2", "a @ b", "with torch.no_grad(): total + b"]
+)
+def test_a_term_on_a_line_of_its_own_is_reported(found, line):
+    assert found("ESP291", TERMS.format(line=line)) == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "total = total + b.mean()",
+        "total.backward()",
+        "b",
+        "-1",
+        "a << b",
+        "with pytest.raises(TypeError): total + b",
+        '"""text"""',
+    ],
+)
+def test_statements_with_an_effect_are_not_reported(found, line):
+    assert found("ESP291", TERMS.format(line=line)) == []
+
+
+def test_a_term_in_a_test_is_not_reported(found):
+    assert found("ESP291", {"tests/test_sum.py": TERMS.format(line="total + b")}) == []
+
+
+PASSED = """
+    class Model:
+        def weighted(self, scores, margin=0.0, smoothing=0.0, *, scale=1.0):
+            return scores
+
+        def loss(self, scores, smoothing, margin, config):
+            return {call}
+    """
+
+
+@pytest.mark.parametrize("call", ["self.weighted(scores, smoothing)", "self.weighted(scores, config.smoothing)"])
+def test_a_value_in_the_place_of_another_parameter_is_reported(found, call):
+    assert found("ESP292", PASSED.format(call=call)) == [f"return {call}"]
+
+
+def test_the_same_is_reported_for_a_function_of_another_file(found):
+    source = {
+        "losses.py": "def weighted(scores, margin=0.0, smoothing=0.0):\n    return scores\n",
+        "train.py": "from losses import weighted\n\ndef loss(x, smoothing):\n    return weighted(x, smoothing)\n",
+    }
+    assert found("ESP292", source) == ["return weighted(x, smoothing)"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "self.weighted(scores, smoothing=smoothing)",
+        "self.weighted(scores, margin)",
+        "self.weighted(scores, smoothing, margin)",
+        "self.weighted(smoothing)",
+        "self.weighted(scores, smoothing, smoothing=0.1)",
+        "self.weighted(*scores, smoothing)",
+        "self.other(scores, smoothing)",
+    ],
+)
+def test_values_in_their_place_and_swapped_pairs_are_not_reported(found, call):
+    assert found("ESP292", PASSED.format(call=call)) == []
+
+
+def test_required_parameters_are_not_reported(found):
+    source = PASSED.format(call="self.weighted(scores, smoothing)").replace(
+        "margin=0.0, smoothing=0.0", "margin, smoothing"
+    )
+    assert found("ESP292", source) == []
