@@ -56,6 +56,9 @@ _METHODS = {each.value: each for each in (Activation.SOFTMAX, Activation.LOG_SOF
 _RESHAPING = frozenset(
     {"view", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "permute", "contiguous", "float", "to", "t"}
 )
+# Networks of libraries whose result is that of one part, and the names of that part.
+_WITH_HEADS = ("torchvision.models.", "timm.create_model", "timm.models.")
+_HEADS = ("fc", "classifier", "head", "heads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,20 @@ def _layer_behind(called: ast.expr, function: Function, index: ProjectIndex, lin
     if found is None or found.is_unpacked or not isinstance(found.value, ast.Call):
         return None
     made = found.value
+    if resolve(dotted(made.func), found.block.function).startswith(_WITH_HEADS):
+        made = _head(dotted(called), function, index, line) or made
     while tail_of(dotted(made.func)) == "Sequential" and made.args and isinstance(made.args[-1], ast.Call):
         made = made.args[-1]
     return _LAYERS.get(resolve(dotted(made.func), found.block.function))
+
+
+def _head(path: str, function: Function, index: ProjectIndex, line: int) -> ast.Call | None:
+    """Return the layer that replaces the last part of a network of a library: `self.net.fc = nn.Linear(8, 2)`."""
+    for name in _HEADS:
+        replaced = index.binding(f"{path}.{name}", function, line)
+        if replaced is not None and not replaced.is_unpacked and isinstance(replaced.value, ast.Call):
+            return replaced.value
+    return None
 
 
 def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:

@@ -34,6 +34,8 @@ _IDS = pattern(r"(?i)(?:\w*_)?(?:ids?|tokens?|src|tgt|source|seqs?|sequences?|wo
 _LENGTHS = pattern(r"(?i)(?:^|[^a-z])(?:\w*_)?(?:length|len|size|valid|count)s?(?:_\w*)?(?:$|[^a-z])")
 _OTHER_LENGTHS = pattern(r"(?i)pad|min|max|past|prefix|prompt|start|offset|window|context|skip|ignore")
 _COUNTING = ("torch.arange", "torch.range")
+# Values at which a score counts for nothing after a softmax.
+_VERY_LOW = -1e3
 
 
 class MaskMeaning(StrEnum):
@@ -63,21 +65,42 @@ class Mask:
         is_boolean: Whether its elements are `True` and `False`, not numbers.
         path: File of the expression that decides about the meaning.
         line: Its line.
+        diagonal: For a triangle, whether it is `True`, or 1, for a position and itself; None if that is unknown.
     """
 
     meaning: MaskMeaning
     is_boolean: bool
     path: str
     line: int
+    diagonal: bool | None = None
 
     def opposite(self) -> Mask:
         """Return the mask with `True` and `False` exchanged."""
-        return replace(self, meaning=_OPPOSITE[self.meaning])
+        diagonal = None if self.diagonal is None else not self.diagonal
+        return replace(self, meaning=_OPPOSITE[self.meaning], diagonal=diagonal)
+
+    @property
+    def hides_itself(self) -> bool:
+        """Whether a triangle counts each position among the later ones, so that it does not see itself."""
+        return self.diagonal is not None and self.diagonal is (self.meaning is MaskMeaning.FUTURE)
 
 
 def mask_of(value: ast.expr, function: Function, line: int, index: ProjectIndex) -> Mask | None:
     """Return what is known of a mask on all paths that lead to it; None if paths differ or one is unknown."""
     return _Reader(index).read(Origin(value, function, line), _STEPS)
+
+
+def is_very_low(value: ast.expr, function: Function) -> bool:
+    """Return whether a value counts for nothing among scores after a softmax: minus infinity, `-1e9`, `finfo().min`."""
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        inner = value.operand
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
+            return -inner.value <= _VERY_LOW
+        return ast.unparse(inner) in {"float('inf')", "math.inf", "np.inf", "torch.inf", "inf"}
+    if isinstance(value, ast.Call) and dotted(value.func) == "float" and len(value.args) == 1:
+        return isinstance(value.args[0], ast.Constant) and value.args[0].value == "-inf"
+    is_smallest = isinstance(value, ast.Attribute) and value.attr == "min" and isinstance(value.value, ast.Call)
+    return is_smallest and resolve(dotted(value.value.func), function) == "torch.finfo"  # type: ignore[attr-defined]
 
 
 class _Reader:
@@ -98,7 +121,7 @@ class _Reader:
                 found = _opposite(self.read(_part(at, operand), steps - 1))
             case ast.BinOp(left=left, op=ast.Sub(), right=right) if _is_number(left, 1):
                 inner = self.read(_part(at, right), steps - 1)
-                found = replace(inner, meaning=_OPPOSITE[inner.meaning]) if inner is not None else None
+                found = _opposite(inner)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 found = self._compared(_part(at, left), type(operator), right, steps)
             case ast.Call() as call:
@@ -163,7 +186,8 @@ class _Reader:
             return None
         kinds = [dotted(each.value) for each in made.keywords if each.arg == "dtype"]
         meaning = MaskMeaning.FUTURE if is_upper else MaskMeaning.PAST
-        return Mask(meaning, bool(kinds and kinds[0] in _BOOLEAN), at.function.file.path, value.lineno)
+        is_boolean = bool(kinds and kinds[0] in _BOOLEAN)
+        return Mask(meaning, is_boolean, at.function.file.path, value.lineno, diagonal=_is_number(offset, 0))
 
     def _compared(self, left: Origin, operator: type[ast.cmpop], right: ast.expr, steps: int) -> Mask | None:
         if operator not in {ast.Eq, ast.NotEq}:
@@ -220,7 +244,7 @@ def _agreed(readings: list[Mask | None]) -> Mask | None:
     known = [each for each in readings if each is not None]
     if not known or len(known) < len(readings):
         return None
-    same = {(each.meaning, each.is_boolean) for each in known}
+    same = {(each.meaning, each.is_boolean, each.diagonal) for each in known}
     return known[0] if len(same) == 1 else None
 
 
@@ -234,11 +258,11 @@ def _cast(found: Mask | None, tail: str, call: ast.Call) -> Mask | None:
         return None
     kinds = {dotted(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))}
     if tail == "bool" or (tail in {"to", "type"} and kinds & _BOOLEAN):
-        return Mask(found.meaning, is_boolean=True, path=found.path, line=found.line)
+        return replace(found, is_boolean=True)
     is_number = tail in _CASTS_TO_NUMBERS or any(kind.startswith("torch.") for kind in kinds)
     if tail in {"to", "type"} and not is_number and _may_name_type(call):
         return None
-    return Mask(found.meaning, found.is_boolean and not is_number, found.path, found.line)
+    return replace(found, is_boolean=found.is_boolean and not is_number)
 
 
 def _may_name_type(call: ast.Call) -> bool:

@@ -357,3 +357,31 @@ def test_an_average_of_weights_is_another_model(found):
         "evaluate(model, held_out)", "evaluate(ema.module, held_out)"
     )
     assert found("ESP302", {"pkg/train.py": source, "pkg/evaluation.py": evaluation(NO_GRAD)}) == []
+
+
+def test_modes_that_a_context_manager_writes_back_are_not_reported(found):
+    source = """
+        import contextlib
+        import torch
+        from torch import nn
+
+        @contextlib.contextmanager
+        def evaluating(model):
+            modes = {m: m.training for m in model.modules()}
+            model.eval()
+            yield model
+            for m, mode in modes.items():
+                m.training = mode
+
+        def fit(loader, held_out):
+            model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 2))
+            opt = torch.optim.Adam(model.parameters())
+            for epoch in range(3):
+                for x, y in loader:
+                    opt.zero_grad()
+                    nn.functional.cross_entropy(model(x), y).backward()
+                    opt.step()
+                with evaluating(model), torch.no_grad():
+                    print(model(held_out))
+        """
+    assert found("ESP103", source) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.review.model.call_site import CallSite
-from esper_agents.review.model.effects import log_module
+from esper_agents.review.model.effects import forget_mode, log_module
 from esper_agents.review.model.events import EventKind, LoopKind
 from esper_agents.review.model.generators import LOOPS, gather
 from esper_agents.review.model.heap import ELEMENTS, INITIAL_TRAINING, ITEMS, MODE
@@ -135,6 +135,8 @@ class Attributes:
         run = self.run
         if ins.name == "grad":
             self._clear(frame, value, ins)
+        elif ins.name == "training":
+            forget_mode(self.run, value)
         for each in alternatives(value):
             if isinstance(each, Ref):
                 held = run.heap[each]

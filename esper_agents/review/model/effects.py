@@ -9,7 +9,7 @@ from esper_agents.review.model.heap import ELEMENTS, MODE, UNKNOWN_MODE, HeapObj
 from esper_agents.review.model.knowledge import CallFacts, Effect, GraphEffect, InitialMode, ResultKind
 from esper_agents.review.model.library_calls import effect_events, library_result
 from esper_agents.review.model.modules import FROZEN, parts_of, set_mode
-from esper_agents.review.model.values import NONE, BoundMethod, Constant, Data, Ref, Value, constant
+from esper_agents.review.model.values import NONE, BoundMethod, Constant, Data, Ref, Value, alternatives, constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,6 +172,13 @@ def _switch(run: Interpreter, receiver: Ref, facts: CallFacts, site: CallSite) -
     if held.kind is ResultKind.UNKNOWN:
         held.evidence.add(ResultKind.MODULE)
     return receiver
+
+
+def forget_mode(run: Interpreter, module: Value) -> None:
+    """Forget the mode of a module whose `training` is written; of all modules if it is unknown which one it is."""
+    refs = [each for each in alternatives(module) if isinstance(each, Ref) and MODE in run.heap[each].fields]
+    for held in [run.heap[each] for each in refs] or [each for each in run.heap.objects if MODE in each.fields]:
+        run.heap.write(held.fields, MODE, UNKNOWN_MODE)
 
 
 def _method_of_container(run: Interpreter, receiver: Ref, name: str, site: CallSite) -> Value | None:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.mask_meanings import KEPT, mask_of
+from esper_agents.review.mask_meanings import KEPT, is_very_low, mask_of
 from esper_agents.review.names import dotted
 from esper_agents.review.objects import resolve
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.mask_meanings import Mask
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables
 
 _SCALED = "torch.nn.functional.scaled_dot_product_attention"
 # Arguments of torch's layers that are masks, by position; `True` means ignored in all of them.
@@ -45,8 +45,6 @@ _LAYERS_BY_NAME = {**_LAYERS, "torch.nn.TransformerDecoderLayer": _LAYERS["torch
 _OWN = frozenset({"src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask"})
 # A position at which nothing is passed: by keyword alone.
 _KEYWORD = 99
-# Values at which a score counts for nothing after a softmax.
-_VERY_LOW = -1e3
 
 
 class MaskPolarity(Rule):
@@ -94,7 +92,7 @@ class MaskPolarity(Rule):
                 yield from self._scaled(call, index)
             elif call.tail in {"masked_fill", "masked_fill_"}:
                 yield from self._filled(call, index)
-            elif (masks := _masks_of(call, index)) is not None:
+            elif (masks := masks_of(call, index)) is not None:
                 for name, position in masks.items():
                     yield from self._layer(call, name, call.argument(position, name), index)
 
@@ -132,7 +130,7 @@ class MaskPolarity(Rule):
     def _filled(self, call: Call, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield scores that are made very low where a mask says that they count."""
         value, mask = call.argument(1, "value"), call.argument(0, "mask")
-        if mask is None or value is None or not _is_very_low(value, call.function):
+        if mask is None or value is None or not is_very_low(value, call.function):
             return
         found = mask_of(mask, call.function, call.line, index)
         if found is not None and found.is_boolean and found.meaning in KEPT and _is_before_softmax(call):
@@ -156,7 +154,7 @@ def _where(found: Mask, call: Call) -> str:
     return f"line {found.line}" if here else f"{found.path}:{found.line}"
 
 
-def _masks_of(call: Call, index: ProjectIndex) -> Mapping[str, int] | None:
+def masks_of(call: Call, index: ProjectIndex) -> Mapping[str, int] | None:
     """Return the masks among the arguments of a call of one of torch's attention layers."""
     names = {keyword.arg for keyword in call.node.keywords}
     if "(" in call.path or not (
@@ -171,18 +169,6 @@ def _masks_of(call: Call, index: ProjectIndex) -> Mapping[str, int] | None:
     if names & _OWN and not index.callees(call) and not index.class_called(call.node, call.function):
         return {name: _KEYWORD for name in _OWN if name in names}
     return None
-
-
-def _is_very_low(value: ast.expr, function: Function) -> bool:
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        inner = value.operand
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
-            return -inner.value <= _VERY_LOW
-        return ast.unparse(inner) in {"float('inf')", "math.inf", "np.inf", "torch.inf", "inf"}
-    if isinstance(value, ast.Call) and dotted(value.func) == "float" and len(value.args) == 1:
-        return isinstance(value.args[0], ast.Constant) and value.args[0].value == "-inf"
-    is_smallest = isinstance(value, ast.Attribute) and value.attr == "min" and isinstance(value.value, ast.Call)
-    return is_smallest and resolve(dotted(value.value.func), function) == "torch.finfo"  # type: ignore[attr-defined]
 
 
 def _is_before_softmax(call: Call) -> bool:
