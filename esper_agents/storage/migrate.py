@@ -10,7 +10,7 @@ from sqlalchemy import inspect, text
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage.engine import WRITES
-from esper_agents.storage.tables import HEAD, SCHEMA
+from esper_agents.storage.schema_names import HEAD, SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

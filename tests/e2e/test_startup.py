@@ -40,11 +40,23 @@ def test_what_only_reads_loads_neither_torch_nor_the_graph_nor_a_model_client(kn
 
 
 @pytest.mark.parametrize(
-    ("command", "most"), [(("certificates", "list"), 85), (("sessions", "list"), 80), (("why",), 85)], ids=str
+    ("command", "most"), [(("certificates", "list"), 78), (("sessions", "list"), 76), (("why",), 90)], ids=str
 )
 def test_a_command_that_reads_loads_few_modules_of_the_program(known, command, most):
     own = {name for name in loaded(known, *command) if name.startswith("esper_agents")}
     assert len(own) <= most, sorted(own)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("certificates", "list"), ("certificates", "show"), ("sessions", "list"), ("sessions", "show"), ("why",)),
+        ("submit", "review this training code", "sound.py"),
+    ],
+    ids=" ".join,
+)
+def test_neither_common_reads_nor_a_session_load_sqlalchemy(known, command):
+    assert not loaded(known, *command) & {"sqlalchemy", "alembic"}
 
 
 def test_a_command_does_not_collect_garbage_when_it_ends():

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import URL, insert, make_url, select, text
 
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import SqliteUrl, database_url
 from esper_agents.storage.store import AsyncStore, Store, timestamp
 from esper_agents.storage.tables import project as table
 
@@ -261,7 +261,9 @@ def test_a_server_that_is_not_there_is_said_in_two_lines_without_the_password(tm
 
 
 def test_the_database_is_a_file_unless_a_team_shares_one(tmp_path, monkeypatch):
-    assert database_url(tmp_path / "esper.db") == sqlite(tmp_path / "esper.db")
+    assert database_url(tmp_path / "esper.db") == SqliteUrl(str(tmp_path / "esper.db"))
+    monkeypatch.setenv("ESPER_DATABASE_URL", f"sqlite:///{tmp_path}/other.db")
+    assert database_url(tmp_path / "esper.db") == SqliteUrl(f"{tmp_path}/other.db")
     monkeypatch.setenv("ESPER_DATABASE_URL", "postgresql://me@host/esper")
     assert database_url(tmp_path / "esper.db") == make_url("postgresql://me@host/esper")
     monkeypatch.setenv("ESPER_DATABASE_URL", "no url")
