@@ -73,8 +73,9 @@ def test_a_review_needs_no_database(known):
     assert not loaded(known, "review", "train.py") & {"sqlalchemy", "alembic"}
 
 
-def test_a_submission_loads_no_torch_and_no_model_client(known):
-    assert not loaded(known, "submit", "review this training code", "sound.py") & {"torch", "anthropic"}
+def test_a_submission_loads_no_torch_no_model_client_and_no_client_of_a_server(known):
+    foreign = {"torch", "anthropic", "langgraph_sdk.client", "httpx", "websockets", "langsmith.types.sandbox_response"}
+    assert not loaded(known, "submit", "review this training code", "sound.py") & foreign
 
 
 @pytest.mark.slow
