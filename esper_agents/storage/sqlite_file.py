@@ -106,6 +106,7 @@ class SqliteFile:
         """Open nothing yet."""
         self.path = path
         self._idle: list[_LazyConnection] = []
+        self._is_closed = False
         self._lock = Lock()
         self._engine: Engine | None = None
         self._next: sqlite3.Connection | None = None
@@ -129,7 +130,7 @@ class SqliteFile:
             connection.close()
             raise
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            if len(self._idle) < _MOST_IDLE and not self._is_closed:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -146,8 +147,9 @@ class SqliteFile:
                 self._next = None
 
     def close(self) -> None:
-        """Close the connections that no transaction uses."""
+        """Close the connections; those of open transactions at their end."""
         with self._lock:
+            self._is_closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -316,3 +317,23 @@ async def test_while_the_store_is_blocked_the_event_loop_goes_on(tmp_path):
     gate.set()
     assert await blocked
     opened.close()
+
+
+def test_a_connection_in_use_when_the_store_is_closed_is_closed_at_the_end_of_its_transaction(tmp_path):
+    store = Store(SqliteUrl(str(tmp_path / "esper.db")))
+    with store.reading() as connection:
+        driver = connection.connection
+        store.close()
+        assert driver.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        driver.execute("SELECT 1")
+
+
+def test_a_transaction_that_failed_leaves_nothing_open(tmp_path):
+    store = Store(SqliteUrl(str(tmp_path / "esper.db")))
+    with pytest.raises(ValueError, match="inside"), store.writing():
+        raise ValueError("inside")
+    # Another writer would wait for half a minute.
+    with sqlite3.connect(tmp_path / "esper.db", timeout=0, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+    store.close()
