@@ -66,7 +66,7 @@ def test_a_command_does_not_collect_garbage_when_it_ends():
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
-    assert done.stdout.splitlines()[-1] == "True 100000"
+    assert done.stdout.splitlines()[-1] == "True 400000"
 
 
 def test_a_review_needs_no_database(known):
