@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from esper_agents.storage.compiled_statements import Prepared
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
@@ -46,6 +48,15 @@ def set_up(connection: Any) -> None:
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def schema_version(connection: Connection) -> str:
+    """Return the schema version of an SQLite database; empty if it is empty."""
+    return str(_VERSION.scalar(connection, {}) or "") if _HAS_VERSION.rows(connection, {}) else ""
+
+
+_HAS_VERSION = Prepared("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'")
+_VERSION = Prepared("SELECT version_num FROM alembic_version")
 
 
 class _Dialect(NamedTuple):

@@ -10,7 +10,7 @@ from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.database_url import display_name
 from esper_agents.storage.engine import translate_database_errors
 from esper_agents.storage.schema_names import HEAD
-from esper_agents.storage.sqlite_file import SqliteFile
+from esper_agents.storage.sqlite_file import SqliteFile, schema_version
 from esper_agents.storage.worker_thread import WorkerThread
 from esper_agents.storage.write_lock import lock_file, write_lock
 
@@ -161,11 +161,7 @@ class _EmbeddedDatabase:
 
 def _is_current(file: SqliteFile) -> bool:
     with file.transaction("BEGIN") as connection:
-        return bool(_HAS_VERSION.rows(connection, {})) and _VERSION.scalar(connection, {}) == HEAD
-
-
-_HAS_VERSION = Prepared("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'")
-_VERSION = Prepared("SELECT version_num FROM alembic_version")
+        return schema_version(connection) == HEAD
 
 
 class _Server:
