@@ -65,6 +65,7 @@ docs: $(SETUP)
 	$(BIN)/python checks/report_schema.py
 	$(BIN)/python checks/option_tables.py
 	$(BIN)/python checks/library_table.py
+	$(BIN)/python checks/error_patterns.py
 
 bench: $(SETUP)
 	for each in log archive web routing review_speed review_cases review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker cluster wild first_request reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done

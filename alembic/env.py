@@ -7,9 +7,11 @@ from sqlalchemy import Index, text
 from alembic import context
 from esper_agents.domain.memory import NoteState
 from esper_agents.paths import home
-from esper_agents.storage.engine import WRITES, database_url, open_engine
+from esper_agents.storage.database_url import database_url
+from esper_agents.storage.engine import WRITES, open_engine
 from esper_agents.storage.postgres_schema import create_schema
-from esper_agents.storage.tables import FULL_TEXTS, metadata, note
+from esper_agents.storage.schema_names import FULL_TEXTS
+from esper_agents.storage.tables import metadata, note
 
 if not any(index.name == "ix_note_current" for index in note.indexes):
     # What a new note supersedes, without the history of its subject.

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.storage.tables import SCHEMA
+from esper_agents.storage.schema_names import SCHEMA
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -52,14 +52,12 @@ from esper_agents.memory.words import index_words, path_key
 from esper_agents.orchestration import certify as certifying
 from esper_agents.orchestration.graph import build_graph
 from esper_agents.paths import PUBLISHED, project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import DatabaseUrl, SqliteUrl, database_url
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from sqlalchemy import URL
 
     from esper_agents.api.project import OpenProject
     from esper_agents.orchestration.graph import Graph
@@ -115,7 +113,7 @@ class Place:
         return find_project([self.root], self.root).key
 
     @property
-    def url(self) -> URL:
+    def url(self) -> DatabaseUrl:
         """The database."""
         self.point()
         return database_url(project_home(self.key) / "esper.db")
@@ -228,12 +226,12 @@ def _home() -> Path:
     return Path(os.environ["ESPER_HOME"])
 
 
-def _target(url: URL) -> tuple[Any]:
+def _target(url: DatabaseUrl) -> tuple[Any]:
     return (str(url.database) if url.get_backend_name() == "sqlite" else url,)
 
 
 @contextmanager
-def _writer(url: URL) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], None]]:
+def _writer(url: DatabaseUrl) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], None]]:
     """Yield what writes rows of a table in bulk; indexes of notes are made in the end."""
     if url.get_backend_name() == "sqlite":
         with sqlite3.connect(str(url.database), isolation_level=None) as file:
@@ -255,6 +253,7 @@ def _writer(url: URL) -> Iterator[Callable[[str, str, list[tuple[Any, ...]]], No
         return
     import psycopg
 
+    assert not isinstance(url, SqliteUrl)
     target = url.set(drivername="postgresql").render_as_string(hide_password=False)
     with (
         psycopg.connect(target, options=databases.SEARCH_PATH) as connection,

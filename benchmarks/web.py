@@ -28,7 +28,7 @@ from esper_agents.certificates.statement import statement
 from esper_agents.domain.status import QuestionType
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.store import Store
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from esper_agents.agents import registry as agents
 from esper_agents.agents import router
 from esper_agents.agents.definition import load_definition
 from esper_agents.storage import migrate
-from esper_agents.storage.tables import HEAD
+from esper_agents.storage.schema_names import HEAD
 from esper_agents.tools import pytest_process
 from esper_agents.tools import registry as tools
 

@@ -14,7 +14,8 @@ from esper_agents.git.find_project import find_project
 from esper_agents.git.repository import is_same_repository, root_commits
 from esper_agents.paths import home, joined_file, key_of_path, project_home
 from esper_agents.storage import maintenance
-from esper_agents.storage.engine import database_url, translate_database_errors
+from esper_agents.storage.database_url import SqliteUrl, database_url
+from esper_agents.storage.engine import translate_database_errors
 
 if TYPE_CHECKING:
     from esper_agents.domain.project import Project
@@ -82,10 +83,8 @@ def find_checkouts(where: str | Path = _HERE) -> tuple[Checkout, ...]:
 
 def _roots_in(file: Path) -> list[Path]:
     """Return the existing roots that a database names."""
-    from sqlalchemy import URL
-
     try:
-        with closing(maintenance.reading(URL.create("sqlite", database=str(file)))) as connection:
+        with closing(maintenance.reading(SqliteUrl(str(file)))) as connection:
             roots = [Path(str(root)) for (root,) in connection.execute("SELECT root FROM project")]
     except sqlite3.Error:
         return []

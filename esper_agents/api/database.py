@@ -11,13 +11,12 @@ from esper_agents.git.find_project import find_project
 from esper_agents.paths import home, project_home
 from esper_agents.storage import maintenance
 from esper_agents.storage.backup import back_up
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
-
     from esper_agents.domain.database_role import DatabaseRole
     from esper_agents.storage.backup import Backup
+    from esper_agents.storage.database_url import DatabaseUrl
     from esper_agents.storage.maintenance import DatabaseStatus, Upgraded, Vacuumed
 
 _HERE = Path()
@@ -110,5 +109,5 @@ def _folder(where: str | Path) -> Path:
     return project_home(find_project([Path(where).expanduser()], Path.cwd()).key)
 
 
-def _url(where: str | Path) -> URL:
+def _url(where: str | Path) -> DatabaseUrl:
     return database_url(_folder(where) / "esper.db")

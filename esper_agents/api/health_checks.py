@@ -18,13 +18,12 @@ from esper_agents.paths import PUBLISHED
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import URL
-
     from esper_agents.api.environment_checks import Folder, Versions
     from esper_agents.archive.inspection import UnknownSigner
     from esper_agents.archive.publishing import PublishingPlace
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.settings import PermissionSettings
+    from esper_agents.storage.database_url import DatabaseUrl
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
@@ -219,7 +218,7 @@ def _unknown_signers(database: DatabaseContents) -> Iterator[HealthProblem]:
 async def _look_at_database(project: Project, home: Path) -> tuple[DatabaseContents, Sequence[HealthProblem]]:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from esper_agents.storage.engine import database_url
+    from esper_agents.storage.database_url import database_url
 
     seen = DatabaseContents("ESPER_DATABASE_URL", exists=True, size_bytes=None)
     try:
@@ -236,11 +235,11 @@ async def _look_at_database(project: Project, home: Path) -> tuple[DatabaseConte
         return seen, (HealthProblem(f"the database {seen.where!r} cannot be used: {error}", remedy),)
 
 
-def _from_outside(url: URL) -> DatabaseContents:
-    from esper_agents.storage.engine import where
+def _from_outside(url: DatabaseUrl) -> DatabaseContents:
+    from esper_agents.storage.database_url import display_name
 
     if url.get_backend_name() != "sqlite":
-        return DatabaseContents(where(url), exists=True, size_bytes=None)
+        return DatabaseContents(display_name(url), exists=True, size_bytes=None)
     file = url.database or ""
     exists = os.path.exists(file)  # noqa: PTH110 - pathlib raises where a folder above it is closed
     return DatabaseContents(file, exists=exists, size_bytes=Path(file).stat().st_size if exists else 0)
@@ -249,7 +248,7 @@ def _from_outside(url: URL) -> DatabaseContents:
 async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents:
     from esper_agents.api.project import open_project
     from esper_agents.archive.store import CertificateOrigin
-    from esper_agents.storage.tables import HEAD
+    from esper_agents.storage.schema_names import HEAD
 
     async with open_project(project.root) as opened:
         sessions = await opened.sessions.list(limit=_MOST_ROWS)
@@ -266,7 +265,7 @@ async def _counted(project: Project, seen: DatabaseContents) -> DatabaseContents
     )
 
 
-def _damage(url: URL) -> Sequence[HealthProblem]:
+def _damage(url: DatabaseUrl) -> Sequence[HealthProblem]:
     """Run an integrity check over a whole SQLite database."""
     import sqlite3
 

@@ -167,7 +167,7 @@ def _device_turn(
     """Yield when no other measurement runs on a device; see `device_turn`."""
     store = None
     if os.environ.get("ESPER_DATABASE_URL"):
-        from esper_agents.storage.engine import database_url
+        from esper_agents.storage.database_url import database_url
         from esper_agents.storage.store import Store
 
         store = Store(database_url(Path()))

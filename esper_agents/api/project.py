@@ -11,7 +11,7 @@ from esper_agents.certificates.signing.signing_key import take_key_file
 from esper_agents.git.find_project import find_project
 from esper_agents.orchestration.project_services import ServiceOverrides, services_of
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.store import AsyncStore, Store
 
 if TYPE_CHECKING:

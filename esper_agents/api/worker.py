@@ -23,7 +23,7 @@ from esper_agents.orchestration.session_projection import SessionProjection
 from esper_agents.orchestration.session_run import StoppedError
 from esper_agents.paths import project_home
 from esper_agents.storage import lease, ledger, queue
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.migrate import refuse_newer_schema
 from esper_agents.storage.queue_metrics import queue_metrics
 from esper_agents.storage.queue_notices import QueueNotices

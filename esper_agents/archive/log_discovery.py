@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, exists, or_, select
+from sqlalchemy import exists, or_, select
 
 from esper_agents.certificates.log import transparency_log
 from esper_agents.errors import EsperError, StorageError
-from esper_agents.storage.engine import database_url, where
+from esper_agents.storage.database_url import DatabaseUrl, SqliteUrl, database_url, display_name
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import log_entry
 
@@ -38,7 +38,7 @@ def open_logs(home: Path) -> Iterator[tuple[Store, ...]]:
                 with store.reading() as connection:
                     has_log = bool(transparency_log.logs(connection))
             except EsperError as error:
-                raise StorageError(f"{where(url)}: {error.problem}", remedy=error.remedy) from error
+                raise StorageError(f"{display_name(url)}: {error.problem}", remedy=error.remedy) from error
             if not has_log:
                 opened.pop().close()
         yield tuple(opened)
@@ -66,12 +66,12 @@ def has_entries_of(connection: Connection, key_id: str, project_key: str) -> boo
     return bool(connection.scalar(select(exists().where(wanted))))
 
 
-def _databases(home: Path) -> Iterator[URL]:
+def _databases(home: Path) -> Iterator[DatabaseUrl]:
     own = sorted(home.glob("projects/*/esper.db"))
     given = database_url(home / "none")
     if given.get_backend_name() != "sqlite" or given.database != str(home / "none"):
         yield given
     for file in own:
-        url = URL.create("sqlite", database=str(file))
+        url = SqliteUrl(str(file))
         if url != given:
             yield url

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.status import QuestionType
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,23 +6,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, delete, insert, select, text, update
-
 from esper_agents.archive.search.tokens import searched_text
 from esper_agents.certificates.views.file_names import accepted_view_names, view_names
 from esper_agents.domain.plain_text import plain
 from esper_agents.errors import IntegrityError
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import (
-    certificate_file,
-    certificate_metric,
-    certificate_relation,
-    certificate_rule,
-    log_entry,
-    project,
-    session,
-)
+from esper_agents.storage.lazy_sql import sql, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +24,6 @@ if TYPE_CHECKING:
 LONGEST_PATH = 512
 LONGEST_RULE = 64
 _AT_ONCE = 500
-BY_POSITION = (certificate_file, certificate_rule, certificate_relation, certificate_metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +39,11 @@ class RebuildResult:
     certificates: int
     corrected: tuple[str, ...]
     unreadable: tuple[str, ...]
+
+
+def tables_by_position() -> tuple[Table, ...]:
+    """Return the index tables with a certificate's position in each row."""
+    return tables.certificate_file, tables.certificate_rule, tables.certificate_relation, tables.certificate_metric
 
 
 def add(connection: Connection, position: int, certificate: Certificate) -> None:
@@ -75,14 +68,14 @@ def remove(connection: Connection, position: int, certificate: Certificate | Non
         position: Its position in the archive.
         certificate: The certificate; without it, its words stay in the full-text index.
     """
-    for rows_of in BY_POSITION:
-        connection.execute(delete(rows_of).where(rows_of.c.position == position))
+    for rows_of in tables_by_position():
+        connection.execute(sql.delete(rows_of).where(rows_of.c.position == position))
     if certificate is not None:
-        connection.execute(_REMOVE_WORDS, {"position": position, "words": indexed_words(certificate)})
+        _REMOVE_WORDS.rows(connection, {"position": position, "words": indexed_words(certificate)})
 
 
-def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[dict[str, Any]]]:
-    """Return the index rows of a certificate by table, sorted."""
+def rows_by_table(position: int, certificate: Certificate) -> dict[str, list[dict[str, Any]]]:
+    """Return the index rows of a certificate by the name of their table, sorted."""
     from esper_agents.archive.metrics import metrics_of
 
     paths = {path_key(file.path) for file in certificate.examined}
@@ -90,12 +83,12 @@ def rows_by_table(position: int, certificate: Certificate) -> dict[Table, list[d
     relations = {(plain(relation.certificate), relation.kind) for relation in certificate.relations}
     metrics = {(each.name, each.evidence): each.amount for each in metrics_of(certificate)}
     return {
-        certificate_file: [{"path": path, "position": position} for path in sorted(paths)],
-        certificate_rule: [{"rule": rule, "position": position} for rule in sorted(rules)],
-        certificate_relation: [
+        "certificate_file": [{"path": path, "position": position} for path in sorted(paths)],
+        "certificate_rule": [{"rule": rule, "position": position} for rule in sorted(rules)],
+        "certificate_relation": [
             {"other": other, "position": position, "kind": str(kind)} for other, kind in sorted(relations)
         ],
-        certificate_metric: [
+        "certificate_metric": [
             {"name": name, "position": position, "evidence_id": evidence, "amount": amount}
             for (name, evidence), amount in sorted(metrics.items())
         ],
@@ -131,9 +124,9 @@ def rebuild(connection: Connection) -> RebuildResult:
     Args:
         connection: Connection of a write transaction.
     """
-    for each in BY_POSITION:
-        connection.execute(delete(each))
-    connection.execute(_NO_WORDS[connection.dialect.name])
+    for each in tables_by_position():
+        connection.execute(sql.delete(each))
+    _NO_WORDS[connection.dialect.name].rows(connection, {})
     count, corrected, unreadable = 0, [], []
     for row in archived_rows(connection):
         certificate = issued_in(row)
@@ -146,7 +139,9 @@ def rebuild(connection: Connection) -> RebuildResult:
         if row.view_name not in accepted_view_names(certificate):
             said["view_name"] = _free_name(connection, str(row.project_key), certificate)
         if any(getattr(row, name) != value for name, value in said.items()):
-            connection.execute(update(table).where(table.c.position == row.position).values(said))
+            connection.execute(
+                sql.update(tables.certificate).where(tables.certificate.c.position == row.position).values(said)
+            )
             corrected.append(certificate.id)
         add(connection, row.position, certificate)
         count += 1
@@ -154,13 +149,15 @@ def rebuild(connection: Connection) -> RebuildResult:
 
 
 def _has_session(connection: Connection, session_id: str) -> bool:
-    return connection.scalar(select(session.c.id).where(session.c.id == session_id)) is not None
+    return connection.scalar(sql.select(tables.session.c.id).where(tables.session.c.id == session_id)) is not None
 
 
 def _free_name(connection: Connection, project_key: str, certificate: Certificate) -> str:
     """Return the first of a certificate's names that is free in the project."""
     names = view_names(certificate)
-    wanted = select(table.c.view_name).where(table.c.project_key == project_key, table.c.view_name.in_(names))
+    wanted = sql.select(tables.certificate.c.view_name).where(
+        tables.certificate.c.project_key == project_key, tables.certificate.c.view_name.in_(names)
+    )
     taken = set(connection.scalars(wanted))
     return next((name for name in names if name not in taken), names[-1])
 
@@ -170,11 +167,15 @@ def _project_of(connection: Connection, row: Row[Any], certificate: Certificate)
 
     The statement contains only the project's name; the session and the log entry identify the project of that name.
     """
-    by_session = connection.scalar(select(session.c.project_key).where(session.c.id == certificate.session))
-    by_log = connection.scalar(select(log_entry.c.project_key).where(log_entry.c.record_id == certificate.id))
+    by_session = connection.scalar(
+        sql.select(tables.session.c.project_key).where(tables.session.c.id == certificate.session)
+    )
+    by_log = connection.scalar(
+        sql.select(tables.log_entry.c.project_key).where(tables.log_entry.c.record_id == certificate.id)
+    )
     if by_session is None or by_session != by_log or by_session == row.project_key:
         return {}
-    name = connection.scalar(select(project.c.name).where(project.c.key == by_session))
+    name = connection.scalar(sql.select(tables.project.c.name).where(tables.project.c.key == by_session))
     return {"project_key": by_session} if name is not None and plain(name) == certificate.project else {}
 
 
@@ -197,7 +198,10 @@ def archived_rows(connection: Connection) -> Iterator[Row[Any]]:
     """Yield every certificate of the archive in order, in small batches because there may be millions."""
     last = 0
     while rows := connection.execute(
-        select(table).where(table.c.position > last).order_by(table.c.position).limit(_AT_ONCE)
+        sql.select(tables.certificate)
+        .where(tables.certificate.c.position > last)
+        .order_by(tables.certificate.c.position)
+        .limit(_AT_ONCE)
     ).all():
         yield from rows
         last = rows[-1].position
@@ -218,21 +222,27 @@ def issued_in(row: Row[Any]) -> Certificate | None:
     return certificate if certificate.id == row.id else None
 
 
+_COLUMNS = {
+    "certificate_file": ("path", "position"),
+    "certificate_rule": ("rule", "position"),
+    "certificate_relation": ("other", "position", "kind"),
+    "certificate_metric": ("name", "position", "evidence_id", "amount"),
+}
 _ADD = {
-    rows_of: Prepared(insert(rows_of).values({each.name: bindparam(each.name) for each in rows_of.c}))
-    for rows_of in BY_POSITION
+    table: Prepared(f"INSERT INTO {table} ({', '.join(names)}) VALUES (:{', :'.join(names)})")  # noqa: S608 - constants
+    for table, names in _COLUMNS.items()
 }
 _ADD_WORDS = {
-    "sqlite": Prepared(text("INSERT INTO certificate_text (rowid, words) VALUES (:position, :words)")),
+    "sqlite": Prepared("INSERT INTO certificate_text (rowid, words) VALUES (:position, :words)"),
     "postgresql": Prepared(
-        text("INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))")
+        "INSERT INTO certificate_text (position, words) VALUES (:position, to_tsvector('simple', :words))"
     ),
 }
 # A contentless full-text table cannot delete single rows without the original words.
-_REMOVE_WORDS = text(
+_REMOVE_WORDS = Prepared(
     "INSERT INTO certificate_text (certificate_text, rowid, words) VALUES ('delete', :position, :words)"
 )
 _NO_WORDS = {
-    "sqlite": text("INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')"),
-    "postgresql": text("DELETE FROM certificate_text"),
+    "sqlite": Prepared("INSERT INTO certificate_text (certificate_text) VALUES ('delete-all')"),
+    "postgresql": Prepared("DELETE FROM certificate_text"),
 }

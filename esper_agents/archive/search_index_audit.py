@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import String, select, text, type_coerce
 
-from esper_agents.archive.search_index import BY_POSITION, archived_rows, indexed_words, issued_in, rows_by_table
+from esper_agents.archive.search_index import archived_rows, indexed_words, issued_in, rows_by_table, tables_by_position
 from esper_agents.certificates.log.faults import FaultKind, Faults, shown
-from esper_agents.storage.tables import FULL_TEXT, certificate
+from esper_agents.storage.schema_names import FULL_TEXT
+from esper_agents.storage.tables import certificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -103,7 +104,7 @@ def _take(differences: _Differences, words: _Words, rows: Iterable[Row[Any]], un
         texts[row.position] = indexed_words(issued)
         for table, expected in rows_by_table(row.position, issued).items():
             for each in expected:
-                differences.add(table.name, row.position, _values(each), times=1)
+                differences.add(table, row.position, _values(each), times=1)
     for position, said in words.expected(texts):
         differences.add(FULL_TEXT, position, said, times=1)
 
@@ -118,7 +119,7 @@ def _stored(
     connection: Connection, words: _Words, only: str = "", bucket: int | None = None
 ) -> Iterator[tuple[str, int, tuple[object, ...]]]:
     """Yield stored rows with their table and position, optionally limited to one table and bucket."""
-    for table in BY_POSITION:
+    for table in tables_by_position():
         if only in {"", table.name}:
             # Read as text: a value outside the closed set is a difference, not an exception.
             columns = [type_coerce(each, String) if isinstance(each.type, String) else each for each in table.c]
@@ -143,7 +144,7 @@ def _wrong_in(connection: Connection, words: _Words, table: str, bucket: int) ->
         issued = {row.position: each for row in rows if (each := issued_in(row)) is not None}
         for position, each in issued.items():
             for name, expected in rows_by_table(position, each).items():
-                if name.name == table:
+                if name == table:
                     found.setdefault(position, Counter()).update(map(_values, expected))
         if table == FULL_TEXT:
             for position, said in words.expected({at: indexed_words(each) for at, each in issued.items()}):

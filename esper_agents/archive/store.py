@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import bindparam, select
 
 from esper_agents.archive import search_index as index
 from esper_agents.archive.search.filter_conditions import LOGGED, in_common_by_time, sources
 from esper_agents.archive.search.filters import Filter
 from esper_agents.archive.search.full_text import positions_beginning
-from esper_agents.archive.search.posting_lists import ABOVE_ALL, in_common, listed
+from esper_agents.archive.search.posting_lists import ABOVE_ALL, LISTED, in_common
 from esper_agents.archive.search_index import ending_word
 from esper_agents.certificates.views.file_names import view_names
 from esper_agents.domain.status import QuestionType, Status
 from esper_agents.errors import IntegrityError, NoCertificatesError, NotFoundError
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import certificate as table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import Connection, Row, Select
-    from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy import Connection
 
     from esper_agents.archive.search.filter_conditions import SignatureTable
     from esper_agents.domain.certificate import Certificate
@@ -123,34 +119,25 @@ def insert_certificate(
 
 def _insert_unless_taken(connection: Connection, row: dict[str, Any]) -> int | None:
     """Insert a row and return its position; return None if another certificate of the project has its name."""
-    position = _insertion(connection.dialect.name).scalar(connection, row)
+    position = _INSERT.scalar(connection, row)
     return None if position is None else int(position)
 
 
-@cache
-def _insertion(dialect: str) -> Prepared:
-    values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.c if each.name != "position"}
-    statement = _insert(dialect).values(values)
-    statement = statement.on_conflict_do_nothing(index_elements=[table.c.project_key, table.c.view_name])
-    return Prepared(statement.returning(table.c.position))
-
-
-def _insert(dialect: str) -> postgresql.Insert | sqlite.Insert:
-    # Loading the other dialect takes as long as all of a certificate's queries.
-    if dialect == "postgresql":
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert(table)
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert(table)
+_INSERT = Prepared(
+    "INSERT INTO certificate (id, session_id, project_key, issued_at, agent, kind, status, ceiling, descriptor,"
+    " component, request, revision, view_name, sha256, statement) VALUES (:id, :session_id, :project_key, :issued_at,"
+    " :agent, :kind, :status, :ceiling, :descriptor, :component, :request, :revision, :view_name, :sha256, :statement)"
+    " ON CONFLICT (project_key, view_name) DO NOTHING RETURNING position"
+)
 
 
 def id_of_view_name(store: Store, project_key: str, view_name: str) -> str:
     """Return the ID of the project's certificate with this view name, or an empty string."""
-    wanted = select(table.c.id).where(table.c.project_key == project_key, table.c.view_name == view_name)
     with store.reading() as connection:
-        return str(connection.scalar(wanted) or "")
+        return str(_NAMED_LIKE.scalar(connection, {"project": project_key, "name": view_name}) or "")
+
+
+_NAMED_LIKE = Prepared("SELECT id FROM certificate WHERE project_key = :project AND view_name = :name")
 
 
 def listing(
@@ -241,20 +228,21 @@ def find(store: Store, project_key: str, wanted: str) -> CertificateSummary:
     Raises:
         NotFoundError: No certificate matches, or more than one does.
     """
-    own = select(*_COLUMNS).where(table.c.project_key == project_key)
+    given = {"wanted": wanted, "project": project_key, "limit": 1}
     with store.reading() as connection:
-        if named := _NAMED.rows(connection, {"wanted": wanted, "project": project_key}):
+        if named := _NAMED.rows(connection, given):
             return _entry(named[0])
-        newest = own.order_by(table.c.position.desc())
         if wanted == "latest":
-            found = connection.execute(newest.limit(1)).all()
+            found: Sequence[Sequence[Any]] = _NEWEST.rows(connection, given)
         else:
-            found = _ending(connection, own, wanted.removeprefix("crt_"))
+            found = _ending(connection, project_key, wanted.removeprefix("crt_"))
         if len(found) != 1:
-            near = found or connection.execute(newest.limit(_NEAREST_AMONG)).all()
+            near = found or _NEWEST.rows(connection, {**given, "limit": _NEAREST_AMONG})
             if wanted == "latest":
                 raise NoCertificatesError
-            raise NotFoundError("certificate", wanted, [each.id for each in near], listing="esper certificates list")
+            raise NotFoundError(
+                "certificate", wanted, [_entry(each).id for each in near], listing="esper certificates list"
+            )
         return _entry(found[0])
 
 
@@ -278,29 +266,38 @@ def read(store: Store, certificate_id: str) -> bytes:
 _END = re.compile(r"[0-9a-f]{6,32}")
 _NEAREST_AMONG = 200
 _AT_ONCE = 500
-_COLUMNS = [column for column in table.c if column.name not in {"statement", "project_key"}]
-_NAMED = Prepared(
-    select(*_COLUMNS).where(table.c.id == bindparam("wanted"), table.c.project_key == bindparam("project"))
+_COLUMNS = (
+    "position, id, session_id, issued_at, agent, kind, status, ceiling, descriptor, component, request, revision,"
+    " view_name, sha256"
 )
-_BYTES = Prepared(select(table.c.statement, table.c.sha256).where(table.c.id == bindparam("wanted")))
+_OWN = f"SELECT {_COLUMNS} FROM certificate WHERE project_key = :project"  # noqa: S608 - a constant text
+_NAMED = Prepared(f"{_OWN} AND id = :wanted")
+_NEWEST = Prepared(f"{_OWN} ORDER BY position DESC LIMIT :limit")
+_ENDING = Prepared(f"{_OWN} AND id LIKE :pattern LIMIT 2")
+_OWN_PLACED = {dialect: Prepared(f"{_OWN} AND position IN ({places})") for dialect, places in LISTED.items()}
+_PLACED = {
+    dialect: Prepared(f"SELECT {_COLUMNS} FROM certificate WHERE position IN ({places})")  # noqa: S608 - constant texts
+    for dialect, places in LISTED.items()
+}
+_BYTES = Prepared("SELECT statement, sha256 FROM certificate WHERE id = :wanted")
 
 
-def _ending(connection: Connection, own: Select[Any], end: str) -> Sequence[Row[Any]]:
+def _ending(connection: Connection, project_key: str, end: str) -> Sequence[Sequence[Any]]:
     """Return the certificates whose IDs have this ending; more than one if it is ambiguous."""
     if not _END.fullmatch(end):
         return []
-    found = positions_beginning(connection, ending_word(end))
-    known = connection.execute(own.where(table.c.position.in_(listed(connection, found)))).all()
-    matches = [each for each in known if each.id.endswith(end)]
+    found = json.dumps(positions_beginning(connection, ending_word(end)))
+    known = _OWN_PLACED[connection.dialect.name].rows(connection, {"project": project_key, "positions": found})
+    matches = [row for row in known if _entry(row).id.endswith(end)]
     # A certificate without index rows is found too, but more slowly.
-    return matches or connection.execute(own.where(table.c.id.like(f"%{end}")).limit(2)).all()
+    return matches or _ENDING.rows(connection, {"project": project_key, "pattern": f"%{end}"})
 
 
 def _entries(connection: Connection, places: Sequence[int]) -> Iterator[CertificateSummary]:
     for start in range(0, len(places), _AT_ONCE):
         some = places[start : start + _AT_ONCE]
-        wanted = select(*_COLUMNS).where(table.c.position.in_(listed(connection, some)))
-        by_place = {each.position: each for each in connection.execute(wanted)}
+        rows = _PLACED[connection.dialect.name].rows(connection, {"positions": json.dumps(list(some))})
+        by_place = {row[0]: row for row in rows}
         yield from (_entry(by_place[place]) for place in some)
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 # Readers allow 64 levels; the statement and the certificate use up to ten of them.
 _MOST_DEPTH = 50
 _TOO_DEEP = f"(nested deeper than {_MOST_DEPTH} levels)"
-# Equal to no value of a certificate.
+# Stands for no default.
 _NEVER = object()
 _LARGE = re.compile(r"-?[1-9][0-9]{15,}")
 
@@ -44,13 +44,8 @@ def to_json(thing: object, depth: int = 0) -> Any:  # noqa: PLR0911 - one for ea
     if isinstance(thing, float):
         return repr(float(thing))
     kind: Any = thing.__class__
-    if names := _names(kind):
-        absent = _absent(kind)
-        return {
-            name: to_json(value, depth + 1)
-            for name in names
-            if (value := getattr(thing, name)) != absent.get(name, _NEVER)
-        }
+    if members := _fields(kind):
+        return _fields_of(thing, members, depth)
     if isinstance(thing, (list, tuple)):
         return [to_json(each, depth + 1) for each in thing]
     if isinstance(thing, Mapping):
@@ -146,6 +141,15 @@ def _anything(value: Any) -> Any:
     return [_anything(each) for each in value] if kind is list else value
 
 
+def _fields_of(thing: object, members: tuple[tuple[str, Any], ...], depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, absent in members:
+        value = getattr(thing, name)
+        if absent is _NEVER or value != absent:
+            found[name] = plain(value) if value.__class__ is str else to_json(value, depth + 1)
+    return found
+
+
 def _members(mapping: Mapping[Any, object], depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, each in mapping.items():
@@ -221,15 +225,16 @@ def _want(holds: bool, where: str, what: str) -> None:  # noqa: FBT001 - a claim
 
 
 @cache
-def _names(shape: Any) -> tuple[str, ...]:
-    """Return the field names of a dataclass; empty for anything else."""
-    return tuple(field.name for field in fields(shape)) if is_dataclass(shape) else ()
+def _fields(shape: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a dataclass; empty for anything else.
 
-
-@cache
-def _absent(shape: Any) -> dict[str, Any]:
-    """Return the defaults of the fields that are omitted while they have them: see `domain.finding.ABSENT`."""
-    return {field.name: field.default for field in fields(shape) if field.metadata.get("is_absent_by_default")}
+    Each has the default with which it is omitted, see `domain.finding.ABSENT`, or `_NEVER`.
+    """
+    if not is_dataclass(shape):
+        return ()
+    return tuple(
+        (field.name, field.default if field.metadata.get("is_absent_by_default") else _NEVER) for field in fields(shape)
+    )
 
 
 @cache

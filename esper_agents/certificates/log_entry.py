@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from esper_agents.certificates.log import pins, transparency_log
 from esper_agents.certificates.log.transparency_log import Record
 from esper_agents.certificates.notices import log_notices
@@ -16,7 +14,7 @@ from esper_agents.certificates.signing.signing_key import signing_key
 from esper_agents.certificates.signing.trusted_keys import trusted
 from esper_agents.domain.notice import EntryKind
 from esper_agents.paths import home
-from esper_agents.storage.tables import certificate, project
+from esper_agents.storage.lazy_sql import sql, tables
 
 if TYPE_CHECKING:
     from esper_agents.certificates.log.transparency_log import AppendResult
@@ -59,9 +57,9 @@ def enter_unlogged(transaction: Transaction, where: str, project_key: str) -> in
         return 0
     if any(pins.pinned(home(), where, each) is not None for each in (project_key, pins.SHARED)):
         return 0
-    wanted = select(certificate.c.project_key, certificate.c.id, certificate.c.statement).order_by(
-        certificate.c.position
-    )
+    wanted = sql.select(
+        tables.certificate.c.project_key, tables.certificate.c.id, tables.certificate.c.statement
+    ).order_by(tables.certificate.c.position)
     unlogged = connection.execute(wanted).all()
     for key, certificate_id, statement in unlogged:
         sign_and_log(transaction, key, certificate_id, bytes(statement))
@@ -84,7 +82,7 @@ def carry_key_notices(transaction: Transaction, project_key: str) -> None:
     transparency_log.hold_beginnings(transaction)
     if transparency_log.log_of(connection, project_key):
         return
-    root = connection.scalar(select(project.c.root).where(project.c.key == project_key))
+    root = connection.scalar(sql.select(tables.project.c.root).where(tables.project.c.key == project_key))
     roots = trusted(home(), Path(root) if root else None, project_key).roots()
     found = (
         log_notice

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from sqlalchemy import text
-
 from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.memory.index import all_of, one_of
 from esper_agents.memory.words import current_mark
@@ -98,15 +96,13 @@ def _of_each(count: int) -> Prepared:
         "SELECT * FROM"
         " (SELECT {0}, rowid FROM note_text WHERE note_text MATCH :asked{0} ORDER BY rowid DESC LIMIT :limit)"
     )
-    return Prepared(text(" UNION ALL ".join(one.format(number) for number in range(count))))
+    return Prepared(" UNION ALL ".join(one.format(number) for number in range(count)))
 
 
-_PLACES = Prepared(text("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit"))
+_PLACES = Prepared("SELECT rowid FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
 _NAMED = Prepared(
-    text(
-        "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
-        " WHERE note_text.rowid = wanted.value"
-    )
+    "SELECT wanted.value, note_text.id FROM json_each(:places) AS wanted CROSS JOIN note_text"
+    " WHERE note_text.rowid = wanted.value"
 )
 _CURRENT = " UNION ALL ".join(
     "(SELECT id FROM note WHERE project_key = :project AND agent = :agent"  # noqa: S608 - constant words
@@ -121,14 +117,10 @@ _WANTED = (
 # Per row: a join with the queries would scan the words of all notes once per query.
 _SAID = "(SELECT coalesce(bit_or(bit), 0) FROM wanted WHERE words @@ query)"
 _NEAR_SAYING = Prepared(
-    text(
-        f"WITH {_NEWEST}, {_WANTED} SELECT near.id, {_SAID}"  # noqa: S608 - likewise
-        " FROM near LEFT JOIN note_text ON note_text.id = near.id ORDER BY near.id DESC"
-    )
+    f"WITH {_NEWEST}, {_WANTED} SELECT near.id, {_SAID}"  # noqa: S608 - likewise
+    " FROM near LEFT JOIN note_text ON note_text.id = near.id ORDER BY near.id DESC"
 )
 _SAYING = Prepared(
-    text(
-        f"WITH {_WANTED} SELECT id, {_SAID} FROM note_text"  # noqa: S608 - likewise
-        " WHERE words @@ CAST(:any AS tsquery) LIMIT 500"
-    )
+    f"WITH {_WANTED} SELECT id, {_SAID} FROM note_text"  # noqa: S608 - likewise
+    " WHERE words @@ CAST(:any AS tsquery) LIMIT 500"
 )

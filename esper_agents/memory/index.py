@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, delete, insert, text
-
 from esper_agents.domain.memory import NoteState
 from esper_agents.memory.words import id_mark, index_words, path_key
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.postgres_full_text import FullText
-from esper_agents.storage.tables import NOTE_TEXT, note_file
+from esper_agents.storage.schema_names import NOTE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,46 +126,35 @@ def all_of(connection: Connection, words: Sequence[str]) -> str:
 
 
 _ADD = {
-    "sqlite": Prepared(text("INSERT INTO note_text (id, words) VALUES (:id, :words)")),
-    "postgresql": Prepared(
-        text("INSERT INTO note_text (id, words) VALUES (:id, array_to_tsvector(CAST(:words AS text[])))")
-    ),
+    "sqlite": Prepared("INSERT INTO note_text (id, words) VALUES (:id, :words)"),
+    "postgresql": Prepared("INSERT INTO note_text (id, words) VALUES (:id, array_to_tsvector(CAST(:words AS text[])))"),
 }
 _RENEW = {
     "sqlite": Prepared(
-        text(
-            "UPDATE note_text SET words = :words"
-            " WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"
-        )
+        "UPDATE note_text SET words = :words WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"
     ),
-    "postgresql": Prepared(
-        text("UPDATE note_text SET words = array_to_tsvector(CAST(:words AS text[])) WHERE id = :id")
-    ),
+    "postgresql": Prepared("UPDATE note_text SET words = array_to_tsvector(CAST(:words AS text[])) WHERE id = :id"),
 }
 _REMOVE = {
     "sqlite": Prepared(
-        text("DELETE FROM note_text WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)")
+        "DELETE FROM note_text WHERE rowid IN (SELECT rowid FROM note_text WHERE note_text MATCH :mark)"
     ),
-    "postgresql": Prepared(text("DELETE FROM note_text WHERE id = :id")),
+    "postgresql": Prepared("DELETE FROM note_text WHERE id = :id"),
 }
-_ANY_NOTE = Prepared(text("SELECT 1 FROM note LIMIT 1"))
-_ANY_WORDS = Prepared(text("SELECT 1 FROM note_text LIMIT 1"))
-_ADD_FILE = Prepared(insert(note_file).values({each.name: bindparam(each.name) for each in note_file.c}))
-_REMOVE_FILES = Prepared(delete(note_file).where(note_file.c.note_id == bindparam("id")))
-_NEWEST_SQLITE = Prepared(
-    text("SELECT id FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
-)
+_ANY_NOTE = Prepared("SELECT 1 FROM note LIMIT 1")
+_ANY_WORDS = Prepared("SELECT 1 FROM note_text LIMIT 1")
+_ADD_FILE = Prepared("INSERT INTO note_file (path, note_id, sha256) VALUES (:path, :note_id, :sha256)")
+_REMOVE_FILES = Prepared("DELETE FROM note_file WHERE note_id = :id")
+_NEWEST_SQLITE = Prepared("SELECT id FROM note_text WHERE note_text MATCH :asked ORDER BY rowid DESC LIMIT :limit")
 _NEWEST_SQLITE_BEFORE = Prepared(
-    text("SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit")
+    "SELECT id FROM note_text WHERE note_text MATCH :asked AND id < :before ORDER BY rowid DESC LIMIT :limit"
 )
 _SOME_POSTGRESQL = Prepared(
-    text(
-        "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 2000)"
-        " SELECT id FROM said ORDER BY id DESC LIMIT :limit"
-    )
+    "WITH said AS MATERIALIZED (SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 2000)"
+    " SELECT id FROM said ORDER BY id DESC LIMIT :limit"
 )
 _POSTGRESQL = FullText(NOTE_TEXT, "id", "id || ''", "CAST(:asked AS tsquery)")
 _ENDING = {
-    "sqlite": Prepared(text("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50")),
-    "postgresql": Prepared(text("SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 50")),
+    "sqlite": Prepared("SELECT id FROM note_text WHERE note_text MATCH :asked LIMIT 50"),
+    "postgresql": Prepared("SELECT id FROM note_text WHERE words @@ CAST(:asked AS tsquery) LIMIT 50"),
 }

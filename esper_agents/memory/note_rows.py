@@ -7,12 +7,9 @@ from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, text, union_all
-
 from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState, SourceDigest
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import note
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -73,17 +70,14 @@ def _newest_per_run(
 @cache
 def _runs(kinds: int, states: int, *, of_agent: bool) -> Prepared:
     """Return the statement for the newest notes per kind and state, read from the index in order and not sorted."""
-    runs = []
-    for kind in range(kinds):
-        for state in range(states):
-            run = select(note.c.id).where(
-                note.c.project_key == bindparam("project"),
-                note.c.kind == bindparam(f"kind{kind}"),
-                note.c.state == bindparam(f"state{state}"),
-            )
-            run = run.where(note.c.agent == bindparam("agent")) if of_agent else run
-            runs.append(select(run.order_by(note.c.id.desc()).limit(bindparam("limit")).subquery()))
-    return Prepared(union_all(*runs))
+    own = "project_key = :project AND agent = :agent" if of_agent else "project_key = :project"
+    runs = (
+        f"SELECT id FROM (SELECT id FROM note WHERE {own} AND kind = :kind{kind} AND state = :state{state}"  # noqa: S608 - constants
+        f" ORDER BY id DESC LIMIT :limit) AS run{kind}_{state}"
+        for kind in range(kinds)
+        for state in range(states)
+    )
+    return Prepared(" UNION ALL ".join(runs))
 
 
 def fetched(connection: Connection, project_key: str, identifiers: Sequence[str]) -> tuple[MemoryNote, ...]:
@@ -102,12 +96,13 @@ _WANTED = {
     "sqlite": "note.id IN (SELECT value FROM json_each(:wanted))",
     "postgresql": "note.id = ANY(CAST(:wanted AS varchar[]))",
 }
-_COLUMNS = (
-    *(note.c.id, note.c.agent, note.c.kind, note.c.state, note.c.subject, note.c.text, note.c.command),
-    *(note.c.session_id, note.c.certificate_id, note.c.revision, note.c.sources, note.c.written_at, note.c.author),
+COLUMNS = (
+    *("id", "agent", "kind", "state", "subject", "text", "command"),
+    *("session_id", "certificate_id", "revision", "sources", "written_at", "author"),
 )
 _FETCHED = {
-    name: Prepared(select(*_COLUMNS, note.c.project_key).where(text(wanted))) for name, wanted in _WANTED.items()
+    name: Prepared(f"SELECT {', '.join(COLUMNS)}, project_key FROM note WHERE {wanted}")  # noqa: S608 - constants
+    for name, wanted in _WANTED.items()
 }
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, insert, select, text, update
-
 from esper_agents.domain.memory import MemoryNote, NoteKind, NoteState
 from esper_agents.errors import NotFoundError, UsageError
 from esper_agents.memory import index
-from esper_agents.memory.note_rows import columns, fetched, newest_by_kind, newest_ids
+from esper_agents.memory.note_rows import COLUMNS, columns, fetched, newest_by_kind, newest_ids
 from esper_agents.memory.words import path_key
-from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import note, note_file
+from esper_agents.storage.compiled_statements import Prepared, among
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -30,20 +28,25 @@ _MOST_CURRENT, _MOST_PAST = 100, 25
 _END = re.compile(r"(?:mem_)?([0-9a-f]{1,32})")
 # Uses the index of current notes: a text search would scan the whole history of a subject.
 _SUPERSEDED = Prepared(
-    select(note.c.id).where(
-        note.c.project_key == bindparam("project"),
-        note.c.agent == bindparam("agent"),
-        note.c.kind == bindparam("kind"),
-        note.c.subject == bindparam("subject"),
-        text(f"state = '{NoteState.CURRENT}'"),
-    )
+    "SELECT id FROM note WHERE project_key = :project AND agent = :agent AND kind = :kind AND subject = :subject"  # noqa: S608 - constants
+    f" AND state = '{NoteState.CURRENT}'"
 )
-_ADD = Prepared(insert(note).values({each.name: bindparam(each.name) for each in note.c}))
+_ADD = Prepared(
+    f"INSERT INTO note ({', '.join(COLUMNS)}, project_key) VALUES (:{', :'.join(COLUMNS)}, :project_key)"  # noqa: S608 - constant names
+)
 _CHANGE = Prepared(
-    update(note)
-    .where(note.c.id == bindparam("changed"))
-    .values({each.name: bindparam(each.name) for each in note.c if each.name != "project_key"})
+    f"UPDATE note SET {', '.join(f'{name} = :{name}' for name in COLUMNS)} WHERE id = :changed"  # noqa: S608 - likewise
 )
+_SPEAKING_OF = {
+    dialect: Prepared(
+        "SELECT DISTINCT note_file.note_id FROM note_file JOIN note ON note.id = note_file.note_id"  # noqa: S608 - constants
+        f" WHERE note_file.path {paths} AND note.kind = '{NoteKind.ACTION}'"
+    )
+    for dialect, paths in among("paths").items()
+}
+_NEXT_AGENT = Prepared("SELECT agent FROM note WHERE project_key = :project AND agent > :last ORDER BY agent LIMIT 1")
+_EXISTS = Prepared("SELECT id FROM note WHERE id = :wanted")
+_AFTER = Prepared("SELECT id, project_key FROM note WHERE id > :last ORDER BY id LIMIT :count")
 _ACTION_STATES = frozenset((NoteState.CURRENT, NoteState.DONE, NoteState.DROPPED))
 
 
@@ -123,12 +126,8 @@ def _speaking_of(connection: Connection, paths: Collection[str]) -> Iterator[str
     """Yield the open follow-ups that refer to one of the given files."""
     wanted = sorted(paths)
     for start in range(0, len(wanted), _AT_ONCE):
-        yield from connection.scalars(
-            select(note_file.c.note_id)
-            .join(note, note.c.id == note_file.c.note_id)
-            .where(note_file.c.path.in_(wanted[start : start + _AT_ONCE]), note.c.kind == NoteKind.ACTION)
-            .distinct()
-        )
+        given = {"paths": json.dumps(wanted[start : start + _AT_ONCE])}
+        yield from _SPEAKING_OF[connection.dialect.name].column(connection, given)
 
 
 def listing(
@@ -158,12 +157,7 @@ def agents(store: Store, project_key: str) -> tuple[str, ...]:
     found: list[str] = []
     with store.reading() as connection:
         # One index lookup per agent, not one per note.
-        while name := connection.scalar(
-            select(note.c.agent)
-            .where(note.c.project_key == project_key, note.c.agent > (found[-1] if found else ""))
-            .order_by(note.c.agent)
-            .limit(1)
-        ):
+        while name := _NEXT_AGENT.scalar(connection, {"project": project_key, "last": found[-1] if found else ""}):
             found.append(name)
     return tuple(found)
 
@@ -190,9 +184,9 @@ def find(store: Store, project_key: str, wanted: str) -> MemoryNote:
 
 
 def _ending(connection: Connection, end: str) -> list[str]:
-    whole = connection.scalar(select(note.c.id).where(note.c.id == f"mem_{end}"))
+    whole = _EXISTS.column(connection, {"wanted": f"mem_{end}"})
     if whole or len(end) == len("0" * 32):
-        return [whole] if whole else []
+        return whole
     return index.ending_with(connection, end)
 
 
@@ -222,11 +216,9 @@ def complete_index(transaction: Transaction) -> None:
     if not index.is_missing(transaction.connection):
         return
     last = ""
-    while rows := transaction.connection.execute(
-        select(note.c.id, note.c.project_key).where(note.c.id > last).order_by(note.c.id).limit(_AT_ONCE)
-    ).all():
-        for key in {row.project_key for row in rows}:
-            wanted = [row.id for row in rows if row.project_key == key]
+    while rows := _AFTER.rows(transaction.connection, {"last": last, "count": _AT_ONCE}):
+        for key in {of_project for _, of_project in rows}:
+            wanted = [identifier for identifier, of_project in rows if of_project == key]
             kept = fetched(transaction.connection, key, wanted)
             index.add(transaction.connection, key, [each for each in kept if each.state is not NoteState.FORGOTTEN])
-        last = rows[-1].id
+        last = rows[-1][0]

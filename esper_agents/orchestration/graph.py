@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime  # noqa: TC002 - LangGraph reads the annotations of nodes
-from langsmith import tracing_context
-
 from esper_agents.orchestration.certify import certify
 from esper_agents.orchestration.handoff_limits import MOST_HOPS
+from esper_agents.orchestration.langgraph_names import (
+    END,
+    START,
+    Runtime,  # LangGraph reads the annotations of nodes
+    StateGraph,
+    tracing_context,
+)
 from esper_agents.orchestration.next_node import GraphNode, where
 from esper_agents.orchestration.poison_session import conclude_poisoned, is_poisoned
 from esper_agents.orchestration.routing import route

@@ -22,21 +22,31 @@ _PLACEHOLDERS = {
 }
 
 
+def _possible(text: str) -> Iterator[tuple[str, str, re.Pattern[str]]]:
+    """Yield kind, value and pattern of each form that a text can contain, by its words: compiling all takes long."""
+    lowered = text.lower()
+    for kind, value, form, words in _forms():
+        # Beyond ASCII, more than the lower-case letters are equal if case is ignored.
+        if not lowered.isascii() or all(word in lowered or not word.isascii() for word in words):
+            yield kind, value, _pattern(form)
+
+
 @cache
-def _patterns() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    """Return kind, value and pattern of each form in `prompts/request_words.toml`; an empty value is read."""
+def _forms() -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:
+    """Return kind, value, text and words of each form in `prompts/request_words.toml`; an empty value is read."""
     tables: Mapping[str, Mapping[str, list[str]]] = request_words()["stated"]
     return tuple(
-        (kind, value, re.compile(_expanded(form), re.IGNORECASE))
+        (kind, value, form, tuple(word.lower() for word in form.split() if word not in _PLACEHOLDERS))
         for kind, values in tables.items()
         for value, forms in values.items()
         for form in forms
     )
 
 
-def _expanded(form: str) -> str:
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
     parts = [_PLACEHOLDERS.get(word) or re.escape(word) for word in form.split()]
-    return rf"(?<![\w.]){_joined(parts)}(?!\w|\.\d)"
+    return re.compile(rf"(?<![\w.]){_joined(parts)}(?!\w|\.\d)", re.IGNORECASE)
 
 
 def _joined(parts: list[str]) -> str:
@@ -60,7 +70,7 @@ def statements(text: str) -> tuple[Statement, ...]:
 
 
 def _found(text: str) -> Iterator[tuple[int, Statement]]:
-    for kind, value, pattern in _patterns():
+    for kind, value, pattern in _possible(text):
         match = pattern.search(text)
         if match is None:
             continue

@@ -63,7 +63,10 @@ def request_words() -> Mapping[str, Any]:
 
 def plain(word: str) -> str:
     """Return a word without accents and case."""
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    folded = word.casefold()
+    if folded.isascii():
+        return folded
+    decomposed = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
@@ -116,7 +119,8 @@ class PhraseTable:
         """Return the phrases found in a text, by position; of those at the same position, the longest first."""
         found = [
             PhraseMatch(group, at.start(), at.end(), is_weak=False)
-            for group, phrase in self._spaceless
+            # Each has a letter beyond ASCII.
+            for group, phrase in (() if text.isascii() else self._spaceless)
             for at in re.finditer(re.escape(phrase), text, re.IGNORECASE)
         ]
         words = [token._replace(word=self._corrected(token.word)) for token in tokens(text)]

@@ -156,6 +156,7 @@ def _text(file: Path) -> bytes:
 
 def _rules_of(module: ModuleType) -> Iterator[Rule]:
     for var in vars(module).values():
-        is_rule = inspect.isclass(var) and issubclass(var, Rule) and not inspect.isabstract(var)
-        if is_rule and var.__module__ == module.__name__:
+        # First what most variables are not.
+        is_own = isinstance(var, type) and var.__module__ == module.__name__
+        if is_own and issubclass(var, Rule) and not inspect.isabstract(var):
             yield var()

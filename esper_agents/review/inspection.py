@@ -111,8 +111,11 @@ def fact_queries() -> tuple[FactQuery, ...]:
     found = {
         kind.name: kind()
         for module in modules
-        for _, kind in introspection.getmembers(module, introspection.isclass)
-        if issubclass(kind, FactQuery) and kind.__module__ == module.__name__ and not introspection.isabstract(kind)
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, FactQuery)
+        and kind.__module__ == module.__name__
+        and not introspection.isabstract(kind)
     }
     return tuple(found[name] for name in sorted(found))
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from esper_agents.atomic_file import atomic_file, sync_folder
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.engine import translate_database_errors, where
+from esper_agents.storage.database_url import SqliteUrl, display_name
+from esper_agents.storage.engine import translate_database_errors
 from esper_agents.storage.maintenance import is_file, reading
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
+    from esper_agents.storage.database_url import DatabaseUrl
 
 # Pages per step of the copy; writers proceed between steps.
 _PAGES = 4096
@@ -43,7 +44,7 @@ class Backup:
     log_entries: int
 
 
-def back_up(url: URL, to: Path) -> Backup:
+def back_up(url: DatabaseUrl, to: Path) -> Backup:
     """Copy a consistent snapshot of a database to a new file that only its owner may read, and check the copy.
 
     Args:
@@ -55,11 +56,11 @@ def back_up(url: URL, to: Path) -> Backup:
         StorageError: There is no database, or the copy cannot be written or is damaged.
     """
     to = to.expanduser().absolute()
-    if not is_file(url):
+    if not isinstance(url, SqliteUrl) and not is_file(url):
         command = f"pg_dump --format=custom --file={to} {url.set(drivername='postgresql', password=None)}"
         raise UsageError("a PostgreSQL database is backed up with pg_dump", remedy=command)
     if not Path(str(url.database)).is_file():
-        raise StorageError(f"there is no database {where(url)!r}", remedy="name the project with --project")
+        raise StorageError(f"there is no database {display_name(url)!r}", remedy="name the project with --project")
     with translate_database_errors(str(to)):
         try:
             # The file is created exclusively: an existing file is never overwritten.
@@ -78,10 +79,10 @@ def back_up(url: URL, to: Path) -> Backup:
             raise
 
 
-def _made(url: URL, to: Path) -> Backup:
+def _made(url: DatabaseUrl, to: Path) -> Backup:
     with (
         atomic_file(to, mode=0o600) as file,
-        translate_database_errors(where(url)),
+        translate_database_errors(display_name(url)),
         closing(reading(url)) as source,
         closing(sqlite3.connect(file.scratch)) as copy,
     ):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy.exc import DBAPIError
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from sqlalchemy import Connection, Dialect, Executable
+    from sqlalchemy import Connection, Executable
+
+Statement: TypeAlias = "str | Callable[[], Executable]"
+# A named parameter in SQL text: not a cast, and not a time of day.
+_PARAMETER = re.compile(r"(?<![:\w]):([a-zA-Z_]\w*)(?!:)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     text: str
     names: tuple[str, ...] | None
-    constants: Mapping[str, object]
+    constants: Mapping[str, object] = field(default_factory=dict)
 
     def given(self, values: Mapping[str, object]) -> object:
         """Return values in the form that the driver expects: by name, or in the order of the statement."""
@@ -28,12 +31,18 @@ class _Compiled:
 class Prepared:
     """A statement with its cached compiled text.
 
-    SQLAlchemy's processing of such a statement takes several times as long as its execution in the database. Values are
-    passed in the driver's representation: dates as text, and on SQLite booleans as 0 or 1.
+    SQLAlchemy's processing of such a statement takes several times as long as its execution in the database, and
+    its import takes longer than a command that only reads: that one's statements are SQL text. Values are passed in the
+    driver's representation: dates as text, and on SQLite booleans as 0 or 1.
     """
 
-    def __init__(self, statement: Executable) -> None:
-        """Wrap a statement that has a named parameter for every value; it is compiled at first use."""
+    def __init__(self, statement: Statement) -> None:
+        """Wrap a statement that has a named parameter for every value.
+
+        Args:
+            statement: SQL text with parameters such as `:wanted`, or a function that returns a statement of SQLAlchemy,
+                called and compiled at first use.
+        """
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
 
@@ -47,26 +56,24 @@ class Prepared:
         Raises:
             sqlalchemy.exc.DBAPIError: The database rejects the statement.
         """
-        dialect = connection.dialect
-        compiled = self._compiled.get(dialect.name) or self._compile(dialect)
+        compiled = self._compiled.get(connection.dialect.name) or self._compile(connection)
         cursor = connection.connection.cursor()
         try:
             cursor.execute(compiled.text, compiled.given(values))  # type: ignore[arg-type]
             return list(cursor.fetchall()) if cursor.description else []
-        except dialect.loaded_dbapi.Error as error:
-            raise DBAPIError(compiled.text, None, error) from error
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _wrapped(compiled.text, error) from error
         finally:
             cursor.close()
 
     def many(self, connection: Connection, values: Sequence[Mapping[str, object]]) -> None:
         """Execute the statement once for each of some values; see `rows`."""
-        dialect = connection.dialect
-        compiled = self._compiled.get(dialect.name) or self._compile(dialect)
+        compiled = self._compiled.get(connection.dialect.name) or self._compile(connection)
         cursor = connection.connection.cursor()
         try:
             cursor.executemany(compiled.text, [compiled.given(each) for each in values])  # type: ignore[arg-type]
-        except dialect.loaded_dbapi.Error as error:
-            raise DBAPIError(compiled.text, None, error) from error
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _wrapped(compiled.text, error) from error
         finally:
             cursor.close()
 
@@ -78,9 +85,37 @@ class Prepared:
         """Return the first column of the first row, or None if there is no row; see `rows`."""
         return next(iter(self.column(connection, values)), None)
 
-    def _compile(self, dialect: Dialect) -> _Compiled:
-        statement: Any = self._statement
-        made = statement.compile(dialect=dialect)
-        names = tuple(made.positiontup) if made.positional else None
-        compiled = self._compiled[dialect.name] = _Compiled(made.string, names, made.params)
+    def _compile(self, connection: Connection) -> _Compiled:
+        name = connection.dialect.name
+        if isinstance(self._statement, str):
+            compiled = _Compiled(_with_parameters(self._statement, name), None)
+        else:
+            statement: Any = self._statement()
+            made = statement.compile(dialect=connection.engine.dialect)
+            compiled = _Compiled(made.string, tuple(made.positiontup) if made.positional else None, made.params)
+        self._compiled[name] = compiled
         return compiled
+
+
+def _with_parameters(text: str, dialect: str) -> str:
+    """Return SQL text with its parameters in the form of the driver: SQLite's takes them as they are."""
+    return text if dialect == "sqlite" else _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+def _wrapped(text: str, error: BaseException) -> Exception:
+    from sqlalchemy.exc import DBAPIError
+
+    return DBAPIError(text, None, error)
+
+
+def among(parameter: str) -> dict[str, str]:
+    """Return the SQL condition by dialect that a value is one of the texts in a parameter, a JSON list.
+
+    Args:
+        parameter: Name of the parameter.
+    """
+    return {
+        "sqlite": f"IN (SELECT value FROM json_each(:{parameter}))",  # noqa: S608 - a name
+        # With an array, an index is scanned once for all values.
+        "postgresql": f"= ANY (ARRAY(SELECT json_array_elements_text(CAST(:{parameter} AS json))))",
+    }

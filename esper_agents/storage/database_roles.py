@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.database_role import DatabaseRole
 from esper_agents.errors import UsageError
 from esper_agents.storage.postgres_schema import is_postgresql, owner_of_archive
-from esper_agents.storage.tables import FULL_TEXTS, SCHEMA, metadata
+from esper_agents.storage.schema_names import FULL_TEXTS, SCHEMA
+from esper_agents.storage.tables import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

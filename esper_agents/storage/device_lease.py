@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import bindparam, select, update
 
 from esper_agents.errors import LeaseLostError
 from esper_agents.storage.compiled_statements import Prepared
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 # The row must exist before it can be locked; two first claims meet in its primary key.
 _CREATE = Prepared(
-    text(
-        "INSERT INTO device_lease (device, owner, fence, expires_ms, machine, project_key, claimed_at)"
-        " VALUES (:device, '', 0, 0, '', '', '') ON CONFLICT (device) DO NOTHING"
-    )
+    "INSERT INTO device_lease (device, owner, fence, expires_ms, machine, project_key, claimed_at)"
+    " VALUES (:device, '', 0, 0, '', '', '') ON CONFLICT (device) DO NOTHING"
 )
 _IS_IT = device_lease.c.device == bindparam("wanted")
 _HELD = Prepared(
-    select(device_lease.c.owner, device_lease.c.fence, device_lease.c.expires_ms).where(_IS_IT).with_for_update()
+    lambda: (
+        select(device_lease.c.owner, device_lease.c.fence, device_lease.c.expires_ms).where(_IS_IT).with_for_update()
+    )
 )
 
 

@@ -5,59 +5,27 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, create_engine, event, make_url
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.tables import SCHEMA
+from esper_agents.storage.schema_names import SCHEMA
+from esper_agents.storage.sqlite_file import BUSY_TIMEOUT_S, set_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import URL, Connection, Engine
 
-_BUSY_TIMEOUT_S = 30
+    from esper_agents.storage.database_url import DatabaseUrl
+
 WRITES = "esper_writes"
-_SPOKEN = ("sqlite", "postgresql")
 _CONNECT_TIMEOUT_S = 10
 _POOL_SIZE, _LEAST_POOL_SIZE, _MOST_POOL_SIZE = 5, 2, 100
-# Query parameters of the URL that may contain a password.
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
-_SET_IT = "set it to postgresql://user@host/name, or unset it"
 
 
-def database_url(default_file: Path) -> URL:
-    """Return the URL of the database: `ESPER_DATABASE_URL`, else the given SQLite file.
-
-    Raises:
-        UsageError: `ESPER_DATABASE_URL` is not a database URL.
-    """
-    text = os.environ.get("ESPER_DATABASE_URL")
-    if not text:
-        return URL.create("sqlite", database=str(default_file))
-    try:
-        url = make_url(text)
-        known = url.get_backend_name() in _SPOKEN
-    except SQLAlchemyError as error:
-        raise UsageError("ESPER_DATABASE_URL is not a database URL", remedy=_SET_IT) from error
-    if not known:
-        raise UsageError(f"ESPER_DATABASE_URL names a {url.get_backend_name()!r} database", remedy=_SET_IT)
-    return url
-
-
-def where(url: URL) -> str:
-    """Return the display name of a database: the file, or the URL without any password."""
-    if url.get_backend_name() == "sqlite":
-        return str(url.database)
-    return url.difference_update_query(_SECRETS).render_as_string()
-
-
-def open_engine(url: URL) -> Engine:
+def open_engine(url: DatabaseUrl) -> Engine:
     """Return an engine whose transactions do not deadlock between processes.
 
     Write transactions on SQLite begin IMMEDIATE: a deferred transaction that upgrades to a writer fails at once,
@@ -66,7 +34,10 @@ def open_engine(url: URL) -> Engine:
     Raises:
         UsageError: The driver of the database is not installed.
     """
-    if url.get_backend_name() != "sqlite":
+    from sqlalchemy import URL, create_engine, event
+    from sqlalchemy.exc import NoSuchModuleError
+
+    if isinstance(url, URL) and url.get_backend_name() != "sqlite":
         try:
             return _server_engine(url)
         except (ImportError, NoSuchModuleError) as error:
@@ -75,16 +46,13 @@ def open_engine(url: URL) -> Engine:
             require_extra(Extra.POSTGRESQL)
             problem = f"the driver of {url.drivername!r} is not installed"
             raise UsageError(problem, remedy="install it, or write the URL as postgresql://...") from error
-    engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
+    file = url if isinstance(url, URL) else URL.create("sqlite", database=url.database)
+    engine = create_engine(file, connect_args={"timeout": BUSY_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")
-    def set_up(connection: Any, _record: object) -> None:
+    def connected(connection: Any, _record: object) -> None:
         connection.isolation_level = None
-        cursor = connection.cursor()
-        # FULL, not NORMAL: an acknowledged row must survive a power failure.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+        set_up(connection)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -95,6 +63,8 @@ def open_engine(url: URL) -> Engine:
 
 
 def _server_engine(url: URL) -> Engine:
+    from sqlalchemy import create_engine, event
+
     given: dict[str, Any] = {"application_name": "esper-agents", "connect_timeout": _CONNECT_TIMEOUT_S}
     arguments = {name: value for name, value in given.items() if name not in url.query}
     if has_pooler := has_transaction_pooler():
@@ -152,20 +122,31 @@ def translate_database_errors(where: str) -> Iterator[None]:
     """
     try:
         yield
-    except DBAPIError as error:
-        raise _explained(error.orig or error, where) from error
-    except PoolTimeoutError as error:
-        raise StorageError(
-            f"the database {where!r}: no connection of this process became free in time",
-            remedy="set ESPER_DATABASE_POOL_SIZE to a higher number, or run fewer sessions at the same time",
-        ) from error
     except sqlite3.Error as error:
-        # The pragmas of a new connection run before SQLAlchemy wraps errors.
         raise _explained(error, where) from error
     except OSError as error:
         raise StorageError(
             f"cannot use {where!r}: {error.strerror or error}", remedy="make it writable or set ESPER_HOME"
         ) from error
+    except Exception as error:
+        # An error of SQLAlchemy exists only if that is loaded.
+        if "sqlalchemy" in sys.modules and (translated := _translated(error, where)):
+            raise translated from error
+        raise
+
+
+def _translated(error: Exception, where: str) -> StorageError | None:
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+    if isinstance(error, DBAPIError):
+        return _explained(error.orig or error, where)
+    if isinstance(error, PoolTimeoutError):
+        return StorageError(
+            f"the database {where!r}: no connection of this process became free in time",
+            remedy="set ESPER_DATABASE_POOL_SIZE to a higher number, or run fewer sessions at the same time",
+        )
+    return None
 
 
 # SQLite messages: text to match, problem, and remedy.

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, text, update
-from sqlalchemy.exc import DBAPIError
-
 from esper_agents.domain.session import SessionState
 from esper_agents.errors import BusyError, LeaseLostError
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.owner import is_dead, this_process
 from esper_agents.storage.queue_notices import announce
-from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,21 +23,21 @@ LEASE_MS = 30_000
 # Maximum wait for a session row that a suspended process has locked.
 _PATIENCE_MS = 500
 _LOCK_NOT_AVAILABLE = "55P03"
-_SAID = (session.c.owner, session.c.fence, session.c.expires_ms, session.c.cancel_requested)
-# FOR NO KEY UPDATE (ignored by SQLite): no claim may happen between this read and the commit.
-_HELD = Prepared(
-    select(*_SAID)
-    .where(session.c.id == bindparam("wanted"))
-    # Not FOR SHARE: a heartbeat and a step that both hold it, and then update the row, would deadlock.
-    .with_for_update(key_share=True)
-)
+_SAID = "owner, fence, expires_ms, cancel_requested"
+_READ = f"SELECT {_SAID} FROM session WHERE id = :wanted"  # noqa: S608 - a constant text
+_HELD = {
+    "sqlite": Prepared(_READ),
+    # No claim may happen between this read and the commit. Not FOR SHARE: a heartbeat and a step that both hold it, and
+    # then update the row, would deadlock.
+    "postgresql": Prepared(f"{_READ} FOR NO KEY UPDATE"),
+}
 
 
 @cache
 def _copying(columns: tuple[str, ...]) -> Prepared:
     """Return the statement that sets a session's copied columns and returns its lease; it locks like `_HELD`."""
-    values: dict[str, Any] = {column: bindparam(column) for column in columns}
-    return Prepared(update(session).where(session.c.id == bindparam("wanted")).values(values).returning(*_SAID))
+    values = ", ".join(f"{column} = :{column}" for column in columns)
+    return Prepared(f"UPDATE session SET {values} WHERE id = :wanted RETURNING {_SAID}")  # noqa: S608 - constant names
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +91,31 @@ class _Held:
     attempts: object = 0
 
 
-_IS_WANTED = session.c.id == bindparam("wanted")
-_OWNED = Prepared(
-    select(session.c.owner, session.c.fence, session.c.expires_ms, session.c.attempts)
-    .where(_IS_WANTED)
-    .with_for_update()
-)
-_NEWEST_FENCE = Prepared(text("SELECT fence FROM ledger WHERE session_id = :wanted ORDER BY seq DESC LIMIT 1"))
+_OWNERSHIP = "SELECT owner, fence, expires_ms, attempts FROM session WHERE id = :wanted"
+_OWNED = {"sqlite": Prepared(_OWNERSHIP), "postgresql": Prepared(f"{_OWNERSHIP} FOR UPDATE")}
+_WAIT_BRIEFLY = Prepared(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+_SET_END = Prepared("UPDATE session SET expires_ms = :expires_ms WHERE id = :wanted")
+_NEWEST_FENCE = Prepared("SELECT fence FROM ledger WHERE session_id = :wanted ORDER BY seq DESC LIMIT 1")
 _TAKE = Prepared(
-    update(session)
-    .where(_IS_WANTED)
-    .values({each: bindparam(each) for each in ("owner", "fence", "expires_ms", "attempts")})
+    "UPDATE session SET owner = :owner, fence = :fence, expires_ms = :expires_ms, attempts = :attempts"
+    " WHERE id = :wanted"
 )
 
 
 def _held(transaction: Transaction, session_id: str) -> _Held:
-    if transaction.connection.dialect.name == "postgresql":
-        transaction.connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE_MS}"))
+    connection = transaction.connection
+    owned = _OWNED[connection.dialect.name]
+    if connection.dialect.name == "sqlite":
+        return _Held(*owned.rows(connection, {"wanted": session_id})[0])
+    from sqlalchemy.exc import DBAPIError
+
+    _WAIT_BRIEFLY.rows(connection, {})
     try:
-        ((owner, fence, expires_ms, attempts),) = _OWNED.rows(transaction.connection, {"wanted": session_id})
+        return _Held(*owned.rows(connection, {"wanted": session_id})[0])
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") != _LOCK_NOT_AVAILABLE:
             raise
         raise _busy(session_id) from error
-    return _Held(owner, fence, expires_ms, attempts)
 
 
 def _taken(transaction: Transaction, session_id: str, held: _Held) -> Lease:
@@ -144,8 +141,7 @@ def _limit(transaction: Transaction, session_id: str, held: Any) -> None:
     """
     latest = transaction.now_ms + LEASE_MS
     if _whole(held.expires_ms) > latest:
-        wanted = update(session).where(session.c.id == session_id)
-        transaction.connection.execute(wanted.values(expires_ms=latest))
+        _SET_END.rows(transaction.connection, {"wanted": session_id, "expires_ms": latest})
 
 
 def _busy(session_id: str) -> BusyError:
@@ -172,9 +168,8 @@ def beat(store: Store, lease: Lease) -> None:
     """
     with store.writing() as transaction:
         check(transaction, lease)
-        transaction.connection.execute(
-            update(session).where(session.c.id == lease.session).values(expires_ms=transaction.now_ms + LEASE_MS)
-        )
+        extended = {"wanted": lease.session, "expires_ms": transaction.now_ms + LEASE_MS}
+        _SET_END.rows(transaction.connection, extended)
 
 
 def release(store: Store, lease: Lease, state: SessionState) -> None:
@@ -187,10 +182,8 @@ def release(store: Store, lease: Lease, state: SessionState) -> None:
 
 
 _RELEASE = Prepared(
-    text(
-        "UPDATE session SET owner = '', expires_ms = 0, state = :state"
-        " WHERE id = :wanted AND fence = :held AND owner = :holder"
-    )
+    "UPDATE session SET owner = '', expires_ms = 0, state = :state"
+    " WHERE id = :wanted AND fence = :held AND owner = :holder"
 )
 
 
@@ -200,7 +193,8 @@ def check(transaction: Transaction, lease: Lease) -> bool:
     Raises:
         LeaseLostError: The lease has expired or another process owns it.
     """
-    return _is_cancelled(transaction, lease, _HELD.rows(transaction.connection, {"wanted": lease.session}))
+    held = _HELD[transaction.connection.dialect.name].rows(transaction.connection, {"wanted": lease.session})
+    return _is_cancelled(transaction, lease, held)
 
 
 def note(transaction: Transaction, lease: Lease, copies: Mapping[str, object]) -> bool:
@@ -228,5 +222,5 @@ def _is_cancelled(transaction: Transaction, lease: Lease, held: list[tuple[Any, 
 
 def is_owned(connection: Connection, session_id: str, now_ms: int) -> bool:
     """Return whether a live process owns a session."""
-    wanted = select(session.c.owner, session.c.expires_ms).where(session.c.id == session_id)
-    return _is_owned(connection.execute(wanted).one(), now_ms)
+    (found,) = _OWNED["sqlite"].rows(connection, {"wanted": session_id})
+    return _is_owned(_Held(*found), now_ms)

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, func, insert, select
-
 from esper_agents.domain.codec import encode
 from esper_agents.domain.ledger import LedgerRow, RowKey, RowKind
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.lease import note
-from esper_agents.storage.tables import ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,9 +108,9 @@ def _insert(transaction: Transaction, lease: Lease, key: RowKey, body: str) -> L
     return LedgerRow(seq, key, transaction.at, body)
 
 
-_WRITTEN = [each for each in ledger.c if each.name != "seq"]
 _INSERT = Prepared(
-    insert(ledger).values({each.name: bindparam(each.name) for each in _WRITTEN}).returning(ledger.c.seq)
+    "INSERT INTO ledger (session_id, frame, step, call, kind, fence, at, body)"
+    " VALUES (:session_id, :frame, :step, :call, :kind, :fence, :at, :body) RETURNING seq"
 )
 
 
@@ -130,9 +127,7 @@ def rows(connection: Connection, session_id: str, *, after: int = 0) -> tuple[Le
 
 _KINDS = {each.value: each for each in RowKind}
 _ROWS = Prepared(
-    select(ledger.c.seq, ledger.c.frame, ledger.c.step, ledger.c.call, ledger.c.kind, ledger.c.at, ledger.c.body)
-    .where(ledger.c.session_id == bindparam("wanted"), ledger.c.seq > bindparam("after"))
-    .order_by(ledger.c.seq)
+    "SELECT seq, frame, step, call, kind, at, body FROM ledger WHERE session_id = :wanted AND seq > :after ORDER BY seq"
 )
 
 
@@ -144,5 +139,7 @@ def read(store: Store, session_id: str, after: int = 0) -> tuple[LedgerRow, ...]
 
 def count(connection: Connection, session_id: str) -> int:
     """Return the number of events of a session."""
-    wanted = select(func.count()).select_from(ledger).where(ledger.c.session_id == session_id)
-    return int(connection.scalar(wanted) or 0)
+    return int(_COUNT.scalar(connection, {"wanted": session_id}))
+
+
+_COUNT = Prepared("SELECT count(*) FROM ledger WHERE session_id = :wanted")

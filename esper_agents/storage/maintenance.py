@@ -13,7 +13,8 @@ from sqlalchemy import create_engine, func, inspect, select, text
 from esper_agents.errors import UsageError
 from esper_agents.storage import migrate
 from esper_agents.storage.database_roles import grant_statements
-from esper_agents.storage.engine import open_engine, translate_database_errors, where
+from esper_agents.storage.database_url import display_name
+from esper_agents.storage.engine import open_engine, translate_database_errors
 from esper_agents.storage.postgres_schema import (
     EARLIER_SCHEMA,
     VERSION_TABLE,
@@ -22,15 +23,17 @@ from esper_agents.storage.postgres_schema import (
     schema_of_archive,
     use_schema,
 )
-from esper_agents.storage.tables import FULL_TEXTS, HEAD, SCHEMA, certificate, log_entry, metadata, note, session
+from esper_agents.storage.schema_names import FULL_TEXTS, HEAD, SCHEMA
+from esper_agents.storage.tables import certificate, log_entry, metadata, note, session
 from esper_agents.storage.write_lock import lock_file, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import Connection, Engine
 
     from esper_agents.domain.database_role import DatabaseRole
+    from esper_agents.storage.database_url import DatabaseUrl
 
 _COUNTED = {"sessions": session, "certificates": certificate, "log_entries": log_entry, "notes": note}
 _PATIENCE_S = 30
@@ -109,7 +112,7 @@ class Vacuumed:
     after_bytes: int
 
 
-def status(url: URL) -> DatabaseStatus:
+def status(url: DatabaseUrl) -> DatabaseStatus:
     """Return the status of a database without changing or creating it.
 
     Raises:
@@ -128,7 +131,7 @@ def status(url: URL) -> DatabaseStatus:
         return DatabaseStatus(
             system=connection.dialect.name,
             version=".".join(str(each) for each in connection.dialect.server_version_info or ()),
-            where=where(url),
+            where=display_name(url),
             exists=bool(shape),
             shape=shape,
             newest=HEAD,
@@ -143,7 +146,7 @@ def status(url: URL) -> DatabaseStatus:
         )
 
 
-def upgrade(url: URL) -> Upgraded:
+def upgrade(url: DatabaseUrl) -> Upgraded:
     """Migrate a database to the current schema, under a lock and in one transaction.
 
     Raises:
@@ -157,7 +160,7 @@ def upgrade(url: URL) -> Upgraded:
     return Upgraded(done.before, HEAD, migrate.pending(done.before), done.moved)
 
 
-def vacuum(url: URL) -> Vacuumed:
+def vacuum(url: DatabaseUrl) -> Vacuumed:
     """Reclaim unused space, and optimize the full-text indexes.
 
     Raises:
@@ -177,7 +180,7 @@ def vacuum(url: URL) -> Vacuumed:
             return Vacuumed(before, _size_bytes(connection, url))
 
 
-def grants(url: URL, role: DatabaseRole, user: str) -> tuple[str, ...]:
+def grants(url: DatabaseUrl, role: DatabaseRole, user: str) -> tuple[str, ...]:
     """Return the statements that give a user a role in a shared database; see `grant_statements`.
 
     Raises:
@@ -190,20 +193,20 @@ def grants(url: URL, role: DatabaseRole, user: str) -> tuple[str, ...]:
         return grant_statements(connection, role, user)
 
 
-def is_file(url: URL) -> bool:
+def is_file(url: DatabaseUrl) -> bool:
     """Return whether a database is an SQLite file."""
     return url.get_backend_name() == "sqlite"
 
 
-def reading(url: URL) -> sqlite3.Connection:
+def reading(url: DatabaseUrl) -> sqlite3.Connection:
     """Return a read-only connection to an SQLite file."""
     file = Path(str(url.database)).absolute()
     return sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_PATIENCE_S, check_same_thread=False)
 
 
 @contextmanager
-def _looking(url: URL) -> Iterator[Connection]:
-    with translate_database_errors(where(url)):
+def _looking(url: DatabaseUrl) -> Iterator[Connection]:
+    with translate_database_errors(display_name(url)):
         engine = create_engine("sqlite://", creator=lambda: reading(url)) if is_file(url) else open_engine(url)
         try:
             with engine.connect() as connection:
@@ -213,8 +216,8 @@ def _looking(url: URL) -> Iterator[Connection]:
 
 
 @contextmanager
-def _engine(url: URL) -> Iterator[Engine]:
-    with translate_database_errors(where(url)):
+def _engine(url: DatabaseUrl) -> Iterator[Engine]:
+    with translate_database_errors(display_name(url)):
         engine = open_engine(url)
         try:
             yield engine
@@ -232,7 +235,7 @@ def _vacuum_file(plain: sqlite3.Connection) -> None:
     plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
-def _size_bytes(connection: Connection, url: URL) -> int:
+def _size_bytes(connection: Connection, url: DatabaseUrl) -> int:
     if not is_file(url):
         return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
     files = (Path(f"{url.database}{end}") for end in ("", "-wal", "-shm"))
@@ -256,11 +259,11 @@ def _version_before_move(connection: Connection) -> str:
     return str(connection.scalar(text(f"SELECT version_num FROM {EARLIER_SCHEMA}.{VERSION_TABLE}")))  # noqa: S608 - constant names
 
 
-def _missing(url: URL) -> DatabaseStatus:
+def _missing(url: DatabaseUrl) -> DatabaseStatus:
     return DatabaseStatus(
         system="sqlite",
         version=sqlite3.sqlite_version,
-        where=where(url),
+        where=display_name(url),
         exists=False,
         shape="",
         newest=HEAD,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import inspect, text
+from sqlalchemy import text
 
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
+from esper_agents.storage import sqlite_file
 from esper_agents.storage.engine import WRITES
-from esper_agents.storage.tables import HEAD, SCHEMA
+from esper_agents.storage.schema_names import HEAD, SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -129,9 +130,7 @@ def version(connection: Connection) -> str:
         if schema_of_archive(connection) != SCHEMA:
             return ""
         return str(connection.scalar(text(f"SELECT version_num FROM {SCHEMA}.{VERSION_TABLE}")) or "")  # noqa: S608 - constant names
-    if not inspect(connection).has_table("alembic_version"):
-        return ""
-    return str(connection.scalar(text("SELECT version_num FROM alembic_version")) or "")
+    return sqlite_file.schema_version(connection)
 
 
 def upgrade(connection: Connection) -> None:

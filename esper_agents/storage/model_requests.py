@@ -6,10 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
-
+from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.projects import note_project
-from esper_agents.storage.tables import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +50,7 @@ def keep_exchange(
         note_project(transaction, project)
         values = {"project_key": project.key, "purpose": purpose, "request_sha256": request_sha256}
         values |= {"at": transaction.at, "record": json.dumps(record)}
-        transaction.connection.execute(insert(exchange).values(**values))
+        _INSERT.rows(transaction.connection, values)
         return ModelRequest(purpose, request_sha256, transaction.at, record)
 
 
@@ -64,9 +62,16 @@ def exchanges(store: Store, project_key: str, request_sha256: str = "") -> tuple
         project_key: Key of the project.
         request_sha256: Only exchanges of this request; all if empty.
     """
-    wanted = select(exchange.c.purpose, exchange.c.request_sha256, exchange.c.at, exchange.c.record)
-    wanted = wanted.where(exchange.c.project_key == project_key).order_by(exchange.c.id)
-    if request_sha256:
-        wanted = wanted.where(exchange.c.request_sha256 == request_sha256)
+    given = {"project": project_key, "request": request_sha256}
     with store.reading() as connection:
-        return tuple(ModelRequest(*row[:3], json.loads(row[3])) for row in connection.execute(wanted))
+        found = (_OF_REQUEST if request_sha256 else _OF_PROJECT).rows(connection, given)
+    return tuple(ModelRequest(purpose, digest, at, json.loads(record)) for purpose, digest, at, record in found)
+
+
+_ALL = "SELECT purpose, request_sha256, at, record FROM exchange WHERE project_key = :project"
+_OF_PROJECT = Prepared(f"{_ALL} ORDER BY id")
+_OF_REQUEST = Prepared(f"{_ALL} AND request_sha256 = :request ORDER BY id")
+_INSERT = Prepared(
+    "INSERT INTO exchange (project_key, purpose, request_sha256, at, record)"
+    " VALUES (:project_key, :purpose, :request_sha256, :at, :record)"
+)

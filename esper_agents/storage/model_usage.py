@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import text
-
 from esper_agents.domain.usage import Expense, expense_of
 from esper_agents.storage.compiled_statements import Prepared
 from esper_agents.storage.model_requests import exchanges
@@ -98,4 +96,4 @@ def _statement(dialect: str, *, is_one: bool) -> Prepared:
         for member, (table, first, second) in _MEMBERS.items()
     }
     wanted = "session.id = :session" if is_one else "1 = 1"
-    return Prepared(text(_SELECT.format(**parts, wanted=wanted)))
+    return Prepared(_SELECT.format(**parts, wanted=wanted))

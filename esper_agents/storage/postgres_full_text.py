@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from sqlalchemy import text
-
 from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
@@ -86,8 +84,8 @@ def _oldest(of: FullText) -> Prepared:
     rows = f"{of.table} WHERE {of.key} < :above"
     if of.is_dense:
         newest = f"max({of.key})"
-        return Prepared(text(f"SELECT {newest} - :skipped FROM {rows} HAVING {newest} > :skipped"))  # noqa: S608 - constant names
-    return Prepared(text(f"SELECT {of.key} FROM {rows} ORDER BY {of.key} DESC OFFSET :skipped LIMIT 1"))  # noqa: S608 - likewise
+        return Prepared(f"SELECT {newest} - :skipped FROM {rows} HAVING {newest} > :skipped")  # noqa: S608 - constant names
+    return Prepared(f"SELECT {of.key} FROM {rows} ORDER BY {of.key} DESC OFFSET :skipped LIMIT 1")  # noqa: S608 - likewise
 
 
 @cache
@@ -97,9 +95,7 @@ def _known(of: FullText, at: _Besides) -> Prepared:
     saying = f"SELECT count(*) FROM near WHERE words @@ {_query(of, 'asked')}"  # noqa: S608 - likewise
     common = "0" if at == "nowhere" else f"SELECT count(*) FROM near WHERE words @@ {_query(of, 'besides')}"  # noqa: S608 - likewise
     return Prepared(
-        text(
-            f"WITH near AS MATERIALIZED (SELECT words {_WINDOW.format(of=of)}) SELECT ({rows}), ({saying}), ({common})"
-        )
+        f"WITH near AS MATERIALIZED (SELECT words {_WINDOW.format(of=of)}) SELECT ({rows}), ({saying}), ({common})"
     )
 
 
@@ -109,7 +105,7 @@ def _near(of: FullText, at: _Besides) -> Prepared:
     wanted = f"words @@ {_query(of, 'asked')}{besides} {_LAST.format(of=of)}"
     # An ordered subquery of its own: the scan stops at the last needed row, and never leaves the window.
     near = f"SELECT {of.key}, words {_WINDOW.format(of=of)} ORDER BY {of.key} DESC OFFSET 0"
-    return Prepared(text(f"SELECT {of.key} FROM ({near}) AS near WHERE {wanted}"))  # noqa: S608 - likewise
+    return Prepared(f"SELECT {of.key} FROM ({near}) AS near WHERE {wanted}")  # noqa: S608 - likewise
 
 
 @cache
@@ -128,7 +124,7 @@ def _by_index(of: FullText, at: _Besides, window: str) -> Prepared:
     # OFFSET 0 keeps the outer condition out of the index scan.
     said = f"SELECT {of.key}, words FROM {of.table} WHERE {within} OFFSET 0"  # noqa: S608 - likewise
     wanted = f"{of.key} < :above{besides if at == 'row' else ''} {_LAST.format(of=of)}"
-    return Prepared(text(f"SELECT {of.key} FROM ({said}) AS said WHERE {wanted}"))  # noqa: S608 - likewise
+    return Prepared(f"SELECT {of.key} FROM ({said}) AS said WHERE {wanted}")  # noqa: S608 - likewise
 
 
 _WINDOW = "FROM {of.table} WHERE {of.key} < :above AND {of.key} >= :low"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from esper_agents.errors import StorageError
-from esper_agents.storage.tables import FULL_TEXTS, SCHEMA, metadata
+from esper_agents.storage.schema_names import FULL_TEXTS, SCHEMA
+from esper_agents.storage.tables import metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

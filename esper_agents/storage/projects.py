@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import text
-
 from esper_agents.storage.compiled_statements import Prepared
 
 if TYPE_CHECKING:
@@ -14,9 +12,7 @@ if TYPE_CHECKING:
 
 # Two processes may insert the same project at the same moment.
 _NOTE = Prepared(
-    text(
-        "INSERT INTO project (key, root, name, opened_at) VALUES (:key, :root, :name, :at) ON CONFLICT (key) DO NOTHING"
-    )
+    "INSERT INTO project (key, root, name, opened_at) VALUES (:key, :root, :name, :at) ON CONFLICT (key) DO NOTHING"
 )
 
 

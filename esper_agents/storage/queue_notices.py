@@ -6,17 +6,18 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import text
-
+from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.database_url import SqliteUrl
 from esper_agents.storage.engine import has_transaction_pooler
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+    from esper_agents.storage.database_url import DatabaseUrl
     from esper_agents.storage.store import Transaction
 
 CHANNEL = "esper_queue"
-_ANNOUNCE = text(f"NOTIFY {CHANNEL}")
+_ANNOUNCE = Prepared(f"NOTIFY {CHANNEL}")
 # A connection that died silently is found by a statement after this time.
 _CHECK_S = 60.0
 _RECONNECT_S = 5.0
@@ -26,7 +27,7 @@ _CONNECT_TIMEOUT_S = 10
 def announce(transaction: Transaction) -> None:
     """Wake the waiting workers when the transaction commits; does nothing on SQLite."""
     if transaction.connection.dialect.name == "postgresql":
-        transaction.connection.execute(_ANNOUNCE)
+        _ANNOUNCE.rows(transaction.connection, {})
 
 
 class QueueNotices:
@@ -36,7 +37,7 @@ class QueueNotices:
         is_listening: Whether notices arrive at the moment.
     """
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: DatabaseUrl) -> None:
         """Prepare to listen; nothing is opened yet."""
         self._url = url
         self._came = asyncio.Event()
@@ -45,11 +46,12 @@ class QueueNotices:
 
     def start(self) -> None:
         """Start to listen in the background, if the database can send notices."""
-        if self._url.get_backend_name() != "postgresql" or self._url.get_driver_name() != "psycopg":
+        url = self._url
+        if isinstance(url, SqliteUrl) or (url.get_backend_name(), url.get_driver_name()) != ("postgresql", "psycopg"):
             return
         # A pooler gives each transaction another connection, so that the notices would be lost.
         if not has_transaction_pooler():
-            self._task = asyncio.create_task(self._listen())
+            self._task = asyncio.create_task(self._listen(url))
 
     async def wait(self) -> None:
         """Wait until a notice came since the last wait."""
@@ -63,10 +65,10 @@ class QueueNotices:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _listen(self) -> None:
+    async def _listen(self, url: URL) -> None:
         import psycopg
 
-        positional, named = self._url.get_dialect()().create_connect_args(self._url)
+        positional, named = url.get_dialect()().create_connect_args(url)
         arguments: dict[str, Any] = {
             "connect_timeout": _CONNECT_TIMEOUT_S,
             "application_name": "esper-agents notices",

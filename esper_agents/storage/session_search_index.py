@@ -6,12 +6,11 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, text
-
 from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.lazy_sql import sql, tables
 from esper_agents.storage.postgres_full_text import FullText
+from esper_agents.storage.schema_names import SESSION_TEXT
 from esper_agents.storage.search_terms import search_query, words_of
-from esper_agents.storage.tables import SESSION_TEXT, certificate, session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,13 +50,13 @@ def index_words(project_key: str, session_id: str, said: str) -> str:
 
 def rebuild(transaction: Transaction) -> int:
     """Rebuild the index of all sessions, and return their number; the operation is idempotent."""
-    transaction.connection.execute(text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a constant name
+    transaction.connection.execute(sql.text(f"DELETE FROM {SESSION_TEXT}"))  # noqa: S608 - a constant name
     last, count = "", 0
-    wanted = select(session.c.id, certificate.c.statement).outerjoin(
-        certificate, certificate.c.id == session.c.certificate_id
+    wanted = sql.select(tables.session.c.id, tables.certificate.c.statement).outerjoin(
+        tables.certificate, tables.certificate.c.id == tables.session.c.certificate_id
     )
     while rows := transaction.connection.execute(
-        wanted.where(session.c.id > last).order_by(session.c.id).limit(_AT_ONCE)
+        wanted.where(tables.session.c.id > last).order_by(tables.session.c.id).limit(_AT_ONCE)
     ).all():
         for session_id, statement in rows:
             write(transaction, session_id, _summary(statement))
@@ -67,15 +66,13 @@ def rebuild(transaction: Transaction) -> int:
 
 def is_complete(connection: Connection, project_key: str) -> bool:
     """Return whether the oldest session of a project is indexed; sessions of version 0.1.0 may not be."""
-    oldest = connection.scalar(
-        select(session.c.id).where(session.c.project_key == project_key).order_by(session.c.id).limit(1)
-    )
+    oldest = _OLDEST.scalar(connection, {"project": project_key})
     if oldest is None:
         return True
+    given = {"id": oldest}
     if connection.dialect.name == "sqlite":
-        place = _first_row(connection, oldest)
-        return connection.scalar(text("SELECT 1 FROM session_text WHERE rowid = :place"), {"place": place}) is not None
-    return connection.scalar(text("SELECT 1 FROM session_text WHERE id = :id"), {"id": oldest}) is not None
+        given = {"place": _first_row(connection, oldest)}
+    return bool(_IS_INDEXED[connection.dialect.name].rows(connection, given))
 
 
 def newest(connection: Connection, project_key: str, words: str, limit: int) -> Sequence[str]:
@@ -100,7 +97,7 @@ def ending(connection: Connection, project_key: str, end: str) -> Sequence[str]:
     """
     word, mark = ending_word(end), _mark(project_key)
     given = {"sqlite": f'"{mark}" "{word}"*', "postgresql": f"{mark} & {word}:*"}[connection.dialect.name]
-    return connection.scalars(_ENDING[connection.dialect.name], {"asked": given}).all()
+    return _ENDING[connection.dialect.name].column(connection, {"asked": given})
 
 
 def ending_word(identifier: str) -> str:
@@ -127,31 +124,30 @@ def _summary(statement: bytes | None) -> str:
     return said if isinstance(said, str) else ""
 
 
-_SAID = Prepared(
-    select(session.c.project_key, session.c.request, session.c.agent).where(session.c.id == bindparam("wanted"))
-)
-_FIRST_ROW = Prepared(
-    text("SELECT min(seq) FROM ledger WHERE session_id = :wanted AND frame = 0 AND kind = 'submitted'")
-)
+_OLDEST = Prepared("SELECT id FROM session WHERE project_key = :project ORDER BY id LIMIT 1")
+_IS_INDEXED = {
+    "sqlite": Prepared("SELECT 1 FROM session_text WHERE rowid = :place"),
+    "postgresql": Prepared("SELECT 1 FROM session_text WHERE id = :id"),
+}
+_SAID = Prepared("SELECT project_key, request, agent FROM session WHERE id = :wanted")
+_FIRST_ROW = Prepared("SELECT min(seq) FROM ledger WHERE session_id = :wanted AND frame = 0 AND kind = 'submitted'")
 _WRITE = {
     "sqlite": (
-        Prepared(text("DELETE FROM session_text WHERE rowid = :place")),
-        Prepared(text("INSERT INTO session_text (rowid, id, words) VALUES (:place, :id, :words)")),
+        Prepared("DELETE FROM session_text WHERE rowid = :place"),
+        Prepared("INSERT INTO session_text (rowid, id, words) VALUES (:place, :id, :words)"),
     ),
     "postgresql": (
         Prepared(
-            text(
-                "INSERT INTO session_text (id, words) VALUES (:id, to_tsvector('simple', :words))"
-                " ON CONFLICT (id) DO UPDATE SET words = excluded.words"
-            )
+            "INSERT INTO session_text (id, words) VALUES (:id, to_tsvector('simple', :words))"
+            " ON CONFLICT (id) DO UPDATE SET words = excluded.words"
         ),
     ),
 }
 _NEWEST_SQLITE = Prepared(
-    text("SELECT id FROM session_text WHERE session_text MATCH :asked ORDER BY rowid DESC LIMIT :count")
+    "SELECT id FROM session_text WHERE session_text MATCH :asked ORDER BY rowid DESC LIMIT :count"
 )
 _POSTGRESQL = FullText(SESSION_TEXT, "id", "id || ''", "websearch_to_tsquery('simple', :asked)")
 _ENDING = {
-    "sqlite": text("SELECT id FROM session_text WHERE session_text MATCH :asked LIMIT 50"),
-    "postgresql": text("SELECT id FROM session_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"),
+    "sqlite": Prepared("SELECT id FROM session_text WHERE session_text MATCH :asked LIMIT 50"),
+    "postgresql": Prepared("SELECT id FROM session_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"),
 }

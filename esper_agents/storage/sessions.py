@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import String, bindparam, insert, literal, select, type_coerce, update
-
 from esper_agents.domain.origin import SUBMITTED, OriginKind, SessionOrigin
 from esper_agents.domain.session import SessionState, SessionSummary
 from esper_agents.storage import session_search_index
 from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.lazy_sql import sql, tables
 from esper_agents.storage.owner import is_dead
 from esper_agents.storage.queue_notices import announce
 from esper_agents.storage.session_lookup import named
 from esper_agents.storage.store import database_clock
-from esper_agents.storage.tables import ledger as rows
-from esper_agents.storage.tables import session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -55,7 +52,7 @@ def enqueue(store: Store, where: Project, submission: Submission, *, origin: Ses
         lease = _create(transaction, where, submission, origin)
         given_back = {"owner": "", "expires_ms": 0, "attempts": 0}
         transaction.connection.execute(
-            update(session).where(session.c.id == lease.session).values(queued=True, **given_back)
+            sql.update(tables.session).where(tables.session.c.id == lease.session).values(queued=True, **given_back)
         )
         announce(transaction)
     return lease.session
@@ -76,14 +73,24 @@ def fork(
     """
     with store.writing() as transaction:
         lease = _create(transaction, where, submission, origin)
-        same = (rows.c.frame, rows.c.step, rows.c.call, rows.c.kind, rows.c.at, rows.c.body)
-        wanted = select(literal(lease.session), literal(lease.fence), *same).order_by(rows.c.seq)
+        same = (
+            tables.ledger.c.frame,
+            tables.ledger.c.step,
+            tables.ledger.c.call,
+            tables.ledger.c.kind,
+            tables.ledger.c.at,
+            tables.ledger.c.body,
+        )
+        wanted = sql.select(sql.literal(lease.session), sql.literal(lease.fence), *same).order_by(tables.ledger.c.seq)
         wanted = wanted.where(
-            rows.c.session_id == origin.session, rows.c.seq.in_(sorted(copied)) if copied else literal(value=False)
+            tables.ledger.c.session_id == origin.session,
+            tables.ledger.c.seq.in_(sorted(copied)) if copied else sql.literal(value=False),
         )
         names = ["session_id", "fence", *(each.name for each in same)]
-        transaction.connection.execute(insert(rows).from_select(names, wanted))
-        transaction.connection.execute(update(session).where(session.c.id == lease.session).values(agent=agent))
+        transaction.connection.execute(sql.insert(tables.ledger).from_select(names, wanted))
+        transaction.connection.execute(
+            sql.update(tables.session).where(tables.session.c.id == lease.session).values(agent=agent)
+        )
         session_search_index.write(transaction, lease.session)
     return lease
 
@@ -118,25 +125,18 @@ def _create(transaction: Transaction, where: Project, submission: Submission, or
 _OPEN = {"state": str(SessionState.OPEN), "agent": "", "certificate_id": "", "cancel_requested": False}
 _NOBODYS = {"owner": "", "fence": 0, "expires_ms": 0, "attempts": 0}
 _INSERT = Prepared(
-    insert(session).values({each.name: bindparam(each.name) for each in session.c if each.name != "queued"})
+    "INSERT INTO session (id, project_key, request, state, agent, certificate_id, created_at, changed_at, owner, fence,"
+    " expires_ms, cancel_requested, attempts, origin_id, origin_kind) VALUES (:id, :project_key, :request, :state,"
+    " :agent, :certificate_id, :created_at, :changed_at, :owner, :fence, :expires_ms, :cancel_requested, :attempts,"
+    " :origin_id, :origin_kind)"
 )
 
 _ANY = SessionFilter()
 _STATES = {str(each): each for each in SessionState}
+# Text, not values, for states and kinds: a project has thousands of sessions.
 _SHOWN = (
-    session.c.id,
-    session.c.request,
-    # Values stay text, because a project has thousands of sessions.
-    type_coerce(session.c.state, String).label("state"),
-    session.c.agent,
-    session.c.certificate_id,
-    session.c.created_at,
-    session.c.changed_at,
-    session.c.owner,
-    session.c.expires_ms,
-    session.c.origin_id,
-    type_coerce(session.c.origin_kind, String).label("origin_kind"),
-    session.c.queued,
+    "SELECT id, request, state, agent, certificate_id, created_at, changed_at, owner, expires_ms, origin_id,"
+    " origin_kind, queued FROM session WHERE "
 )
 
 
@@ -170,13 +170,12 @@ def listing(
 @cache
 def _listed_by(*, agent: bool, since: bool, state: bool, before: bool) -> Prepared:
     """Return the statement for the newest sessions of a project, filtered by agent, time, state or place."""
-    asked = select(*_SHOWN).where(session.c.project_key == bindparam("project"))
-    asked = asked.where(session.c.agent == bindparam("agent")) if agent else asked
-    asked = asked.where(session.c.state == bindparam("state")) if state else asked
-    asked = asked.where(session.c.id < bindparam("before")) if before else asked
-    if since:
-        asked = asked.where(session.c.changed_at >= bindparam("since")).order_by(session.c.changed_at.desc())
-    return Prepared(asked.order_by(session.c.id.desc()).limit(bindparam("limit")))
+    asked = f"{_SHOWN}project_key = :project"
+    asked += " AND agent = :agent" if agent else ""
+    asked += " AND state = :state" if state else ""
+    asked += " AND id < :before" if before else ""
+    asked += " AND changed_at >= :since ORDER BY changed_at DESC, id DESC" if since else " ORDER BY id DESC"
+    return Prepared(f"{asked} LIMIT :limit")
 
 
 def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tuple[SessionSummary, ...]:
@@ -188,8 +187,9 @@ def search(store: Store, project_key: str, words: str, *, limit: int = 20) -> tu
     make_complete(store, project_key)
     with store.reading() as connection:
         found = session_search_index.newest(connection, project_key, words, limit)
-        asked = select(*_SHOWN).where(session.c.id.in_(found)).order_by(session.c.id.desc())
-        return _summaries(connection.execute(asked).all(), database_clock(connection))
+        rows = [row for session_id in found for row in _NAMED.rows(connection, {"wanted": session_id})]
+        rows.sort(key=lambda row: str(row[0]), reverse=True)
+        return _summaries(rows, database_clock(connection))
 
 
 def make_complete(store: Store, project_key: str) -> None:
@@ -241,7 +241,9 @@ def _is_after(expires_ms: object, now_ms: int) -> bool:
 def request_cancel(store: Store, session_id: str) -> None:
     """Request cancellation: the owner of the session stops at the next step boundary."""
     with store.writing() as transaction:
-        transaction.connection.execute(update(session).where(session.c.id == session_id).values(cancel_requested=True))
+        transaction.connection.execute(
+            sql.update(tables.session).where(tables.session.c.id == session_id).values(cancel_requested=True)
+        )
 
 
 def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
@@ -258,4 +260,4 @@ def find(store: Store, project_key: str, session_id: str) -> SessionSummary:
         return _summaries(rows, database_clock(connection))[0]
 
 
-_NAMED = Prepared(select(*_SHOWN).where(session.c.id == bindparam("wanted")))
+_NAMED = Prepared(f"{_SHOWN}id = :wanted")

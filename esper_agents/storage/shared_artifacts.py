@@ -10,7 +10,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sqlalchemy import bindparam, delete, select, text
+from sqlalchemy import bindparam, delete, select
 
 from esper_agents.atomic_file import atomic_file
 from esper_agents.errors import IntegrityError, StorageError, UsageError
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 VARIABLE = "ESPER_ARTIFACT_FOLDER"
 MOST_DATABASE_BYTES = 2**20
 _ADD = Prepared(
-    text(
-        "INSERT INTO artifact (project_key, sha256, size_bytes, stored_at, data)"
-        " VALUES (:project, :sha256, :size, :at, :data) ON CONFLICT (project_key, sha256) DO NOTHING"
-    )
+    "INSERT INTO artifact (project_key, sha256, size_bytes, stored_at, data)"
+    " VALUES (:project, :sha256, :size, :at, :data) ON CONFLICT (project_key, sha256) DO NOTHING"
 )
 _DATA = Prepared(
-    select(artifact.c.data).where(
+    lambda: select(artifact.c.data).where(
         artifact.c.project_key == bindparam("project"), artifact.c.sha256 == bindparam("sha256")
     )
 )

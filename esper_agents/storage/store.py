@@ -6,18 +6,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import text
-
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.engine import WRITES, open_engine, translate_database_errors, where
-from esper_agents.storage.migrate import ensure_schema
+from esper_agents.storage.database_url import display_name
+from esper_agents.storage.engine import translate_database_errors
+from esper_agents.storage.schema_names import HEAD
+from esper_agents.storage.sqlite_file import SqliteFile, schema_version
 from esper_agents.storage.worker_thread import WorkerThread
 from esper_agents.storage.write_lock import lock_file, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import Connection, Engine
+
+    from esper_agents.storage.database_url import DatabaseUrl
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,8 +30,8 @@ STOPPED_MS = 15_000
 
 # The database's clock, not the process's: owners on several machines must agree on when a lease ends.
 _NOW_MS = {
-    "sqlite": Prepared(text("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")),
-    "postgresql": Prepared(text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")),
+    "sqlite": Prepared("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"),
+    "postgresql": Prepared("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
 }
 
 
@@ -69,11 +72,12 @@ class Store:
     """A database with the current schema; the only component that opens connections.
 
     Attributes:
-        where: Display name of the database.
+        url: URL of the database.
+        where: Its display name.
         is_shared: Whether processes on several machines can use it.
     """
 
-    def __init__(self, url: URL, *, clock: Callable[[Connection], int] = database_clock) -> None:
+    def __init__(self, url: DatabaseUrl, *, clock: Callable[[Connection], int] = database_clock) -> None:
         """Open the database, and migrate an embedded one to the current schema.
 
         Args:
@@ -83,31 +87,28 @@ class Store:
         Raises:
             StorageError: It cannot be used; NewerDatabaseError: it was written by a newer esper-agents.
         """
-        self.where = where(url)
+        self.url = url
+        self.where = display_name(url)
         self.is_shared = url.get_backend_name() != "sqlite"
         self._clock = clock
         self._lock_file = lock_file(url)
-        # SQLite readers see one snapshot; PostgreSQL's default shows newer data with every statement.
-        reads = {"isolation_level": "REPEATABLE READ"} if url.get_backend_name() == "postgresql" else {}
         with translate_database_errors(str(self.where)):
-            if url.get_backend_name() == "sqlite" and url.database:
+            if not self.is_shared and url.database:
                 _make_private_folder(url.database)
-            self._engine = open_engine(url)
-            self._readers = self._engine.execution_options(**reads)
-            self._writers = self._engine.execution_options(**{WRITES: True})
+            self._database = _Server(url) if self.is_shared else _EmbeddedDatabase(str(url.database or ""))
             try:
                 # One at a time: the first connection switches the journal mode of the file, and does not wait for
                 # another's lock.
                 with write_lock(self._lock_file):
-                    ensure_schema(self._engine)
+                    self._database.ensure_schema(url)
             except BaseException:
-                self._engine.dispose()
+                self._database.close()
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection that sees one snapshot of the database."""
-        with translate_database_errors(str(self.where)), self._readers.connect() as connection, connection.begin():
+        with translate_database_errors(str(self.where)), self._database.reading() as connection:
             yield connection
 
     @contextmanager
@@ -115,14 +116,82 @@ class Store:
         """Yield an atomic write transaction, durable when the block ends; writers take turns."""
         with (
             translate_database_errors(str(self.where)),
-            self._writers.connect() as connection,
             write_lock(self._lock_file),
-            connection.begin(),
+            self._database.writing() as connection,
         ):
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {STOPPED_MS}")
             now_ms = self._clock(connection)
             yield Transaction(connection, now_ms, timestamp(now_ms))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+
+class _EmbeddedDatabase:
+    """An SQLite file with the schema."""
+
+    def __init__(self, file: str) -> None:
+        self._file = SqliteFile(file)
+
+    def ensure_schema(self, url: DatabaseUrl) -> None:
+        """Migrate an older or empty file to the current schema, which loads SQLAlchemy and more."""
+        if _is_current(self._file):
+            return
+        from esper_agents.storage.engine import open_engine
+        from esper_agents.storage.migrate import ensure_schema
+
+        engine = open_engine(url)
+        try:
+            ensure_schema(engine)
+        finally:
+            engine.dispose()
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Return a transaction that sees one snapshot."""
+        return self._file.transaction("BEGIN")
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Return a write transaction; a deferred one that upgrades to a writer fails at once, whatever the timeout."""
+        return self._file.transaction("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._file.close()
+
+
+def _is_current(file: SqliteFile) -> bool:
+    with file.transaction("BEGIN") as connection:
+        return schema_version(connection) == HEAD
+
+
+class _Server:
+    """The database of a server, with the schema."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        from esper_agents.storage.engine import open_engine
+
+        self._engine: Engine = open_engine(url)
+        # PostgreSQL's default shows newer data with every statement.
+        self._readers = self._engine.execution_options(isolation_level="REPEATABLE READ")
+
+    def ensure_schema(self, _url: DatabaseUrl) -> None:
+        """Refuse another schema than the current one, and create the first."""
+        from esper_agents.storage.migrate import ensure_schema
+
+        ensure_schema(self._engine)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that sees one snapshot."""
+        with self._readers.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in a write transaction."""
+        with self._engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {STOPPED_MS}")
+            yield connection
 
     def close(self) -> None:
         """Close all connections."""

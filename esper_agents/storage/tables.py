@@ -31,11 +31,6 @@ from esper_agents.domain.stored_kinds import (
     SessionState,
 )
 
-# HEAD names the migration that produces this schema.
-HEAD = "0011"
-# The schema of these tables in a PostgreSQL database. The tables do not name it: SQLite has none.
-SCHEMA = "esper"
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -182,12 +177,6 @@ certificate_metric = Table(
     Column("amount", Float, nullable=False),
     Index("ix_certificate_metric_position", "position"),
 )
-
-# Full-text tables: FTS5 on SQLite, a tsvector on PostgreSQL; the migrations create them in the SQL of either.
-FULL_TEXT = "certificate_text"
-NOTE_TEXT = "note_text"
-SESSION_TEXT = "session_text"
-FULL_TEXTS = (FULL_TEXT, NOTE_TEXT, SESSION_TEXT)
 
 log = Table(
     "log",

@@ -11,13 +11,13 @@ from esper_agents.storage import locks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import URL
+    from esper_agents.storage.database_url import DatabaseUrl
 
 # Files for which a wait has timed out because the holder is suspended; they are not waited for until it continues.
 _in_vain: set[str] = set()
 
 
-def lock_file(url: URL) -> str:
+def lock_file(url: DatabaseUrl) -> str:
     """Return the lock file next to a database; empty if writers need none."""
     database = url.database or ""
     if url.get_backend_name() != "sqlite" or database in {"", ":memory:"} or database.startswith("file:"):

@@ -276,9 +276,12 @@ def _untitled(schema: Any) -> Any:
 
 def _documented(function: ToolFunction) -> dict[str, str]:
     require_extra(Extra.AGENTS)
-    from docstring_parser import parse
+    from docstring_parser import DocstringStyle, parse
 
-    return {param.arg_name: param.description or "" for param in parse(function.__doc__ or "").params}
+    text = function.__doc__ or ""
+    # To try every style takes ten times as long.
+    found = parse(text, DocstringStyle.GOOGLE).params or parse(text).params
+    return {param.arg_name: param.description or "" for param in found}
 
 
 def tool(

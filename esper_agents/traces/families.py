@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _FOLDER = Path(__file__).with_name("families")
+# Most requests contain no text that a pattern requires, and then no file of a family is read.
+PATTERNS_FILE = _FOLDER.with_name("error_patterns.json")
 _LONGEST = 20_000
 # Bounds of the search for a message in a text without traces.
 _LONGEST_TEXT = 100_000
@@ -124,7 +127,12 @@ def error_families() -> tuple[ErrorFamily, ...]:
     Raises:
         DefinitionError: A file is not valid.
     """
-    return tuple(_load(file) for file in sorted(_FOLDER.glob("*.toml")))
+    return tuple(_family(file.stem) for file in sorted(_FOLDER.glob("*.toml")))
+
+
+@cache
+def _family(name: str) -> ErrorFamily:
+    return _load(_FOLDER / f"{name}.toml")
 
 
 def classify_trace(trace: StackTrace) -> Classification | None:
@@ -146,13 +154,16 @@ def classify_message(trace: StackTrace) -> Classification | None:
     if not trace.exception and not trace.message and trace.frames:
         # The exception was cut off; the statement that raised it often contains its message.
         text = trace.frames[-1].text
-    best: Classification | None = None
+    best: tuple[str, re.Match[str]] | None = None
     for family, pattern in _possible(text):
         match = pattern.search(text)
-        if match and (best is None or match.end() - match.start() > best.length):
-            groups = {name.rstrip("2"): value for name, value in match.groupdict().items() if value is not None}
-            best = Classification(family, trace, groups, match.end() - match.start())
-    return best
+        if match and (best is None or match.end() - match.start() > best[1].end() - best[1].start()):
+            best = (family, match)
+    if best is None:
+        return None
+    name, match = best
+    groups = {group.rstrip("2"): value for group, value in match.groupdict().items() if value is not None}
+    return Classification(_family(name), trace, groups, match.end() - match.start())
 
 
 def primary_trace(traces: tuple[StackTrace, ...]) -> StackTrace:
@@ -187,18 +198,17 @@ def _is_wrapper(trace: StackTrace) -> bool:
     )
 
 
-def _possible(text: str) -> Iterator[tuple[ErrorFamily, re.Pattern[str]]]:
-    """Yield the patterns that can match a text, by the text that they require: compiling all takes long."""
+def _possible(text: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Yield the patterns that can match a text, each with the name of its family: compiling all takes long."""
     for family, pattern, required in _patterns():
         if required in text:
             yield family, _compiled(pattern)
 
 
 @cache
-def _patterns() -> tuple[tuple[ErrorFamily, str, str], ...]:
-    return tuple(
-        (family, pattern, required_text(pattern)) for family in error_families() for pattern in family.patterns
-    )
+def _patterns() -> list[tuple[str, str, str]]:
+    """Return family, pattern and required text of all patterns, as `checks/error_patterns.py` wrote them."""
+    return [tuple(row) for row in json.loads(PATTERNS_FILE.read_bytes())]
 
 
 @cache

@@ -22,7 +22,7 @@ from esper_agents.orchestration import certify, drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
 from esper_agents.storage.postgres_schema import VERSION_TABLE
-from esper_agents.storage.tables import SCHEMA
+from esper_agents.storage.schema_names import SCHEMA
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_databases]
 
@@ -443,7 +443,7 @@ async def test_a_worker_stops_after_its_step_when_the_database_is_newer_and_a_ne
     toybox.agent("worker", calling("one", "two"))
     (name,) = await enqueued(toybox)
     async with hire(toybox) as older:
-        url = older._store.store._engine.url
+        url = older._store.store.url
         with pytest.raises(NewerDatabaseError) as refused:
             await older.run(once=False, poll_s=0.05)
     assert "9999" in refused.value.problem

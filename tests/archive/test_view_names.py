@@ -20,7 +20,8 @@ from esper_agents.api import verify_archive
 from esper_agents.certificates.views import file_names
 from esper_agents.errors import EsperError, ExitCode, IntegrityError
 from esper_agents.paths import data_folder
-from esper_agents.storage.engine import WRITES, database_url, open_engine
+from esper_agents.storage.database_url import database_url
+from esper_agents.storage.engine import WRITES, open_engine
 
 pytestmark = pytest.mark.both_databases
 

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from places import FAULTY, Place, git, write
 
-from esper_agents.storage.tables import HEAD
+from esper_agents.storage.schema_names import HEAD
 
 
 @pytest.fixture(scope="module")

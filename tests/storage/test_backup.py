@@ -13,8 +13,8 @@ from storage_samples import PROJECT, submission
 from esper_agents.errors import StorageError, UsageError
 from esper_agents.storage import sessions
 from esper_agents.storage.backup import back_up
+from esper_agents.storage.schema_names import HEAD
 from esper_agents.storage.store import Store
-from esper_agents.storage.tables import HEAD
 
 
 @pytest.fixture

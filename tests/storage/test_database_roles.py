@@ -17,8 +17,8 @@ from esper_agents.domain.database_role import DatabaseRole
 from esper_agents.errors import ExitCode, StorageError, UsageError
 from esper_agents.storage.engine import open_engine
 from esper_agents.storage.maintenance import status, upgrade
+from esper_agents.storage.schema_names import HEAD
 from esper_agents.storage.store import Store
-from esper_agents.storage.tables import HEAD
 
 pytestmark = pytest.mark.postgresql
 

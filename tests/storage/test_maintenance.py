@@ -11,8 +11,8 @@ from storage_samples import PROJECT, submission
 from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.storage import maintenance, migrate, sessions
 from esper_agents.storage.engine import WRITES, open_engine
+from esper_agents.storage.schema_names import HEAD
 from esper_agents.storage.store import Store
-from esper_agents.storage.tables import HEAD
 
 SINCE_THE_FIRST = [f"{number:04}" for number in range(2, int(HEAD) + 1)]
 

@@ -14,8 +14,9 @@ from esper_agents.errors import NewerDatabaseError, StorageError
 from esper_agents.paths import data_folder
 from esper_agents.storage import migrate
 from esper_agents.storage.engine import WRITES, open_engine
+from esper_agents.storage.schema_names import FULL_TEXTS, HEAD
 from esper_agents.storage.store import Store
-from esper_agents.storage.tables import FULL_TEXTS, HEAD, metadata
+from esper_agents.storage.tables import metadata
 
 
 @pytest.fixture

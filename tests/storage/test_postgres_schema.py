@@ -16,8 +16,9 @@ from esper_agents.storage import migrate
 from esper_agents.storage.engine import open_engine
 from esper_agents.storage.maintenance import status, upgrade, vacuum
 from esper_agents.storage.postgres_schema import MOVED
+from esper_agents.storage.schema_names import FULL_TEXTS, HEAD
 from esper_agents.storage.store import Store
-from esper_agents.storage.tables import FULL_TEXTS, HEAD, metadata
+from esper_agents.storage.tables import metadata
 
 pytestmark = pytest.mark.postgresql
 OWN = {*metadata.tables, *FULL_TEXTS, "alembic_version"}

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
 from esper_agents.errors import ExitCode, StorageError
-from esper_agents.storage.engine import where
+from esper_agents.storage.database_url import display_name
 from esper_agents.storage.store import Store
 
 pytestmark = pytest.mark.postgresql
@@ -96,7 +96,7 @@ def test_a_server_that_is_not_there_is_said_without_the_password(url, problem):
 
 def test_no_password_of_a_url_is_shown():
     url = make_url(f"postgresql://me:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}&sslmode=require")
-    assert where(url) == "postgresql://me:***@host/db?sslmode=require"
+    assert display_name(url) == "postgresql://me:***@host/db?sslmode=require"
 
 
 def test_the_command_says_it_in_two_lines(guarded, project, monkeypatch):

@@ -69,7 +69,7 @@ def test_whole_sessions_run_with_the_smallest_pool(postgresql_url, make_project,
 def test_a_store_opens_no_more_connections_than_its_pool_has_and_says_so_when_none_is_free(postgresql_url, monkeypatch):
     monkeypatch.setenv("ESPER_DATABASE_POOL_SIZE", "3")
     store = Store(postgresql_url)
-    store._engine.pool._timeout = 0.2
+    store._database._engine.pool._timeout = 0.2
     wanted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'esper-agents' AND datname = '{}'"
     with store.reading(), store.reading(), store.reading():
         assert do(postgresql_url, wanted.format(postgresql_url.database)) == [(3,)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from sqlalchemy import URL, insert, make_url, select, text
 
 from esper_agents.errors import StorageError, UsageError
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import SqliteUrl, database_url
 from esper_agents.storage.store import AsyncStore, Store, timestamp
 from esper_agents.storage.tables import project as table
 
@@ -261,7 +262,9 @@ def test_a_server_that_is_not_there_is_said_in_two_lines_without_the_password(tm
 
 
 def test_the_database_is_a_file_unless_a_team_shares_one(tmp_path, monkeypatch):
-    assert database_url(tmp_path / "esper.db") == sqlite(tmp_path / "esper.db")
+    assert database_url(tmp_path / "esper.db") == SqliteUrl(str(tmp_path / "esper.db"))
+    monkeypatch.setenv("ESPER_DATABASE_URL", f"sqlite:///{tmp_path}/other.db")
+    assert database_url(tmp_path / "esper.db") == SqliteUrl(f"{tmp_path}/other.db")
     monkeypatch.setenv("ESPER_DATABASE_URL", "postgresql://me@host/esper")
     assert database_url(tmp_path / "esper.db") == make_url("postgresql://me@host/esper")
     monkeypatch.setenv("ESPER_DATABASE_URL", "no url")
@@ -314,3 +317,23 @@ async def test_while_the_store_is_blocked_the_event_loop_goes_on(tmp_path):
     gate.set()
     assert await blocked
     opened.close()
+
+
+def test_a_connection_in_use_when_the_store_is_closed_is_closed_at_the_end_of_its_transaction(tmp_path):
+    store = Store(SqliteUrl(str(tmp_path / "esper.db")))
+    with store.reading() as connection:
+        driver = connection.connection
+        store.close()
+        assert driver.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        driver.execute("SELECT 1")
+
+
+def test_a_transaction_that_failed_leaves_nothing_open(tmp_path):
+    store = Store(SqliteUrl(str(tmp_path / "esper.db")))
+    with pytest.raises(ValueError, match="inside"), store.writing():
+        raise ValueError("inside")
+    # Another writer would wait for half a minute.
+    with sqlite3.connect(tmp_path / "esper.db", timeout=0, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+    store.close()

@@ -9,7 +9,7 @@ import pytest
 
 from esper_agents.errors import BusyError, EvidenceError
 from esper_agents.storage import device_lease
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.store import Store
 from esper_agents.tools import device_turn as module
 from esper_agents.tools.device_turn import device_name, device_turn

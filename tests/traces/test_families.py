@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from esper_agents.traces.explain import explain_text
 from esper_agents.traces.facts import FACTS
-from esper_agents.traces.families import error_families, required_text
+from esper_agents.traces.families import PATTERNS_FILE, error_families, required_text
 
 FAMILIES = error_families()
 REPRODUCED = [family for family in FAMILIES if family.is_reproduced]
@@ -138,6 +139,14 @@ def test_the_numbers_of_an_out_of_memory_message_decide_for_the_cause() -> None:
 )
 def test_the_required_text_of_a_pattern_is_outside_of_what_may_be_absent(pattern, text) -> None:
     assert required_text(pattern) == text
+
+
+def test_the_table_of_patterns_follows_from_the_families() -> None:
+    path = Path(__file__).parents[2] / "checks" / "error_patterns.py"
+    spec = spec_from_file_location("error_patterns", path)
+    table = module_from_spec(spec)
+    spec.loader.exec_module(table)
+    assert table.text() == PATTERNS_FILE.read_text(), "run `python checks/error_patterns.py`"
 
 
 @given(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from esper_agents.api.cluster.connection import NAMESPACE, connect
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.device_lease import ClaimedDevice, claimed_devices
-from esper_agents.storage.engine import database_url
 from esper_agents.storage.queue_metrics import QueueMetrics, queue_metrics
 from esper_agents.storage.store import Store
 from esper_agents.storage.working_sessions import WorkingSession, working_sessions

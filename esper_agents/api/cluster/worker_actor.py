@@ -15,7 +15,7 @@ from esper_agents.api.worker import open_worker
 from esper_agents.errors import StorageError
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url, where
+from esper_agents.storage.database_url import database_url, display_name
 from esper_agents.storage.owner import machine_name
 from esper_agents.tools.device_turn import use_reservation
 
@@ -55,7 +55,7 @@ def describe_process(project: Path | None) -> WorkerHost:
     """
     found = find_project([project] if project else [], Path.cwd())
     url = database_url(project_home(found.key) / "esper.db")
-    return WorkerHost(platform.node(), machine_name(), version("esper-agents"), str(where(url)))
+    return WorkerHost(platform.node(), machine_name(), version("esper-agents"), str(display_name(url)))
 
 
 class WorkerActor:

@@ -25,7 +25,7 @@ from esper_agents.errors import ClusterError
 from esper_agents.extras import Extra, require_extra
 from esper_agents.git.find_project import find_project
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.lease import LEASE_MS
 from esper_agents.storage.queue_metrics import queue_metrics
 from esper_agents.storage.store import AsyncStore, Store

@@ -331,25 +331,29 @@ def _session_row(certificate: Certificate, at: str) -> dict[str, object]:
 
 
 def _adding(rows_of: Table) -> Prepared:
-    return Prepared(insert(rows_of).values({each.name: bindparam(each.name) for each in rows_of.c}))
+    return Prepared(lambda: insert(rows_of).values({each.name: bindparam(each.name) for each in rows_of.c}))
 
 
 # Bringing the index up to date executes these for each of many thousand files.
 _FILE_OF = Prepared(
-    select(_file)
-    .where(
-        _file.c.certificate_id == bindparam("certificate_id"),
-        _file.c.standing.in_([literal_column(f"'{each}'") for each in (FileStanding.TRUSTED, FileStanding.UNTRUSTED)]),
+    lambda: (
+        select(_file)
+        .where(
+            _file.c.certificate_id == bindparam("certificate_id"),
+            _file.c.standing.in_(
+                [literal_column(f"'{each}'") for each in (FileStanding.TRUSTED, FileStanding.UNTRUSTED)]
+            ),
+        )
+        .order_by(_file.c.standing, _file.c.path)
+        .limit(literal_column("1"))
     )
-    .order_by(_file.c.standing, _file.c.path)
-    .limit(literal_column("1"))
 )
-_DROP_FILE = Prepared(delete(_file).where(_file.c.path == bindparam("named")))
+_DROP_FILE = Prepared(lambda: delete(_file).where(_file.c.path == bindparam("named")))
 _ADD_FILE = _adding(_file)
-_ID_WITH = Prepared(select(table.c.id).where(table.c.sha256 == bindparam("sha256")))
-_DIGEST_OF = Prepared(select(table.c.sha256).where(table.c.id == bindparam("id")))
-_POSITION_OF = Prepared(select(table.c.position).where(table.c.id == bindparam("id")))
-_SESSION = Prepared(select(session.c.id).where(session.c.id == bindparam("id")))
+_ID_WITH = Prepared(lambda: select(table.c.id).where(table.c.sha256 == bindparam("sha256")))
+_DIGEST_OF = Prepared(lambda: select(table.c.sha256).where(table.c.id == bindparam("id")))
+_POSITION_OF = Prepared(lambda: select(table.c.position).where(table.c.id == bindparam("id")))
+_SESSION = Prepared(lambda: select(session.c.id).where(session.c.id == bindparam("id")))
 _ADD_SESSION = _adding(session)
 _ADD_EXAMINED = _adding(_examined)
-_PLACE = Prepared(update(table).where(table.c.id == bindparam("named")).values(project_key=bindparam("part")))
+_PLACE = Prepared(lambda: update(table).where(table.c.id == bindparam("named")).values(project_key=bindparam("part")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from dataclasses import dataclass, replace
@@ -9,13 +10,10 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from esper_agents.certificates.views.file_names import agent_folder
 from esper_agents.domain.plain_text import plain
 from esper_agents.paths import PUBLISHED, RECORD_SUFFIX
-from esper_agents.storage.tables import certificate as table
-from esper_agents.storage.tables import certificate_relation as relation
+from esper_agents.storage.compiled_statements import Prepared, among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,10 +137,9 @@ def _published_here(local: Store, project_key: str, names: set[str]) -> set[tupl
     wanted, found = sorted(names), set[tuple[str, str]]()
     with local.reading() as connection:
         for start in range(0, len(wanted), _AT_ONCE):
-            some = select(table.c.agent, table.c.view_name).where(
-                table.c.project_key == project_key, table.c.view_name.in_(wanted[start : start + _AT_ONCE])
-            )
-            found |= {(agent_folder(each.agent), str(each.view_name)) for each in connection.execute(some)}
+            given = {"project": project_key, "names": json.dumps(wanted[start : start + _AT_ONCE])}
+            rows = _NAMED[connection.dialect.name].rows(connection, given)
+            found |= {(agent_folder(str(agent)), str(name)) for agent, name in rows}
     return found
 
 
@@ -151,6 +148,11 @@ def own_envelopes_naming(local: Store, project: Project, certificate_id: str) ->
 
     The index does not contain them: see `published_by_others`.
     """
+    from sqlalchemy import select
+
+    from esper_agents.storage.tables import certificate as table
+    from esper_agents.storage.tables import certificate_relation as relation
+
     wanted = select(table.c.agent, table.c.view_name).join(relation, relation.c.position == table.c.position)
     wanted = wanted.where(relation.c.other == certificate_id, table.c.project_key == project.key)
     with local.reading() as connection:
@@ -159,6 +161,9 @@ def own_envelopes_naming(local: Store, project: Project, certificate_id: str) ->
     names = ((agent_folder(each.agent), each.view_name.removesuffix(".md") + RECORD_SUFFIX) for each in rows)
     return sorted(folder / agent / CERTIFICATES / name for agent, name in names)
 
+
+_OWN_VIEWS = "SELECT agent, view_name FROM certificate WHERE project_key = :project"
+_NAMED = {dialect: Prepared(f"{_OWN_VIEWS} AND view_name {names}") for dialect, names in among("names").items()}
 
 def _view_of(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(RECORD_SUFFIX) + ".md"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from sqlalchemy import text
-
 from esper_agents.archive.search.posting_lists import ABOVE_ALL, FIRST_LOOK, place_by_place
 from esper_agents.storage.compiled_statements import Prepared
 
@@ -88,17 +86,17 @@ def _newest(shape: _Shape, rarest: str) -> Prepared:
     others = "".join(f" AND {name} || '' IN ({_names(name, count)})" for name, count in shape if name != rarest)
     within = f"{others} AND position >= :low"
     if dict(shape).get(rarest, 1) == 1:
-        return Prepared(text(f"{_walk(f'{rarest} = :{rarest}0' if rarest else '', within)} LIMIT :count"))
+        return Prepared(f"{_walk(f'{rarest} = :{rarest}0' if rarest else '', within)} LIMIT :count")
     # One value at a time: for several values at once, the database would sort all matching rows.
     each = (f"{_walk(f'{rarest} = :{rarest}{number}', within)} LIMIT :count" for number in range(dict(shape)[rarest]))
     parts = " UNION ALL ".join(f"SELECT * FROM ({one}) AS part{number}" for number, one in enumerate(each))  # noqa: S608
-    return Prepared(text(f"SELECT position FROM ({parts}) AS parts ORDER BY position DESC LIMIT :count"))  # noqa: S608
+    return Prepared(f"SELECT position FROM ({parts}) AS parts ORDER BY position DESC LIMIT :count")  # noqa: S608
 
 
 @cache
 def _lowest(shape: _Shape) -> Prepared:
     values = (f"{name} = :{name}{number}" for name, count in shape for number in range(count))
-    return Prepared(text(f"SELECT {', '.join(f'({_walk(value)} LIMIT 1 OFFSET :skipped)' for value in values)}"))
+    return Prepared(f"SELECT {', '.join(f'({_walk(value)} LIMIT 1 OFFSET :skipped)' for value in values)}")
 
 
 @cache

@@ -8,8 +8,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sqlalchemy import Text, func, literal_column, select, text, type_coerce
-
 from esper_agents.archive.search.column_conditions import KIND, REVISION, Columns
 from esper_agents.archive.search.full_text import Words, full_text_of
 from esper_agents.archive.search.posting_lists import (
@@ -24,7 +22,7 @@ from esper_agents.archive.search.posting_lists import (
 from esper_agents.archive.search_index import path_key, rule_key
 from esper_agents.domain.status import statuses_of
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import certificate as table
+from esper_agents.storage.lazy_sql import sql, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +71,7 @@ class IndexedRows:
 def _newest_rows(table: str, column: str) -> Prepared:
     # A certificate may contain a metric several times.
     newest = f"SELECT DISTINCT position FROM {table} WHERE {column} = :value AND position < :below AND position >= :low"  # noqa: S608 - fixed names
-    return Prepared(text(f"{newest} ORDER BY position DESC LIMIT :count"))
+    return Prepared(f"{newest} ORDER BY position DESC LIMIT :count")
 
 
 @cache
@@ -137,18 +135,18 @@ def _is_signed(signatures: SignatureTable) -> str:
 
 @cache
 def _signed_by_few(signatures: SignatureTable) -> Prepared:
-    return Prepared(text(f"SELECT {signatures.certificate} FROM {signatures.name} WHERE key_id = :key LIMIT :most"))  # noqa: S608 - fixed names
+    return Prepared(f"SELECT {signatures.certificate} FROM {signatures.name} WHERE key_id = :key LIMIT :most")  # noqa: S608 - fixed names
 
 
 @cache
 def _signed_few(signatures: SignatureTable) -> Prepared:
     signed = f"SELECT {signatures.certificate} FROM {signatures.name} WHERE key_id = :key"  # noqa: S608 - fixed names
-    return Prepared(text(f"SELECT position FROM certificate WHERE id IN ({signed}) AND {_BETWEEN}"))  # noqa: S608 - likewise
+    return Prepared(f"SELECT position FROM certificate WHERE id IN ({signed}) AND {_BETWEEN}")  # noqa: S608 - likewise
 
 
 @cache
 def _signed_many(signatures: SignatureTable) -> Prepared:
-    return Prepared(text(f"SELECT position FROM certificate WHERE {_is_signed(signatures)} AND {_BETWEEN}"))  # noqa: S608 - fixed names
+    return Prepared(f"SELECT position FROM certificate WHERE {_is_signed(signatures)} AND {_BETWEEN}")  # noqa: S608 - fixed names
 
 
 def sources(
@@ -211,10 +209,10 @@ def in_common_by_time(
     few = _positions_of_few(columns, others)
     if few is not None:
         # Queried by position and sorted afterwards: a query by time would read all rows within the dates.
-        rows = connection.execute(dated.where(table.c.position.in_(listed(connection, few)))).all()
+        rows = connection.execute(dated.where(tables.certificate.c.position.in_(listed(connection, few)))).all()
         times = sorted(((row.issued_at, row.position) for row in rows), reverse=True)
         return held_by_all(others, [time[1] for time in times if before is None or time < before])[:limit]
-    dated = dated.order_by(table.c.issued_at.desc(), table.c.position.desc())
+    dated = dated.order_by(tables.certificate.c.issued_at.desc(), tables.certificate.c.position.desc())
     found: list[int] = []
     count = max(limit, FIRST_LOOK) if others else limit
     while len(found) < limit:
@@ -238,29 +236,38 @@ def _positions_of_few(columns: Columns, others: Sequence[PostingList]) -> list[i
 
 def _dated(columns: Columns, wanted: Filter) -> Select[Any]:
     """Return a query of times and positions within a filter's dates, ordered by time."""
-    dated = select(table.c.issued_at, table.c.position).where(table.c.project_key == columns.project_key)
+    dated = sql.select(tables.certificate.c.issued_at, tables.certificate.c.position).where(
+        tables.certificate.c.project_key == columns.project_key
+    )
     # Written so that no other index applies, which makes the database walk the index on time.
-    dated = dated.where(*(_unindexed(table.c[name]).in_(values) for name, values in columns.asked.items()))
+    dated = dated.where(*(_unindexed(tables.certificate.c[name]).in_(values) for name, values in columns.asked.items()))
     if wanted.since:
-        dated = dated.where(table.c.issued_at >= wanted.since)
-    return dated.where(table.c.issued_at < wanted.until) if wanted.until else dated
+        dated = dated.where(tables.certificate.c.issued_at >= wanted.since)
+    return dated.where(tables.certificate.c.issued_at < wanted.until) if wanted.until else dated
 
 
 def _unindexed(column: Column[Any]) -> ColumnElement[str]:
-    return type_coerce(column, Text).concat(literal_column("''"))
+    return sql.type_coerce(column, sql.Text).concat(sql.literal_column("''"))
 
 
 def _after(dated: Select[Any], time: str, position: int) -> Select[Any]:
     # An index scan can start at the first condition only.
-    return dated.where(table.c.issued_at <= time, (table.c.issued_at < time) | (table.c.position < position))
+    return dated.where(
+        tables.certificate.c.issued_at <= time,
+        (tables.certificate.c.issued_at < time) | (tables.certificate.c.position < position),
+    )
 
 
 def _commits(connection: Connection, project_key: str, beginning: str) -> Iterator[str]:
     """Yield the commits with a prefix; each takes one index lookup, however many certificates it has."""
     last = ""
     while True:
-        after = table.c.revision > last if last else table.c.revision >= beginning
-        found = connection.scalar(select(func.min(table.c.revision)).where(table.c.project_key == project_key, after))
+        after = tables.certificate.c.revision > last if last else tables.certificate.c.revision >= beginning
+        found = connection.scalar(
+            sql.select(sql.func.min(tables.certificate.c.revision)).where(
+                tables.certificate.c.project_key == project_key, after
+            )
+        )
         if found is None or not found.startswith(beginning):
             return
         last = found

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from sqlalchemy import text
-
 from esper_agents.archive.search.posting_lists import LISTED
 from esper_agents.archive.search.tokens import asked_words
 from esper_agents.errors import UsageError
 from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import FULL_TEXT
+from esper_agents.storage.schema_names import FULL_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,30 +76,24 @@ def full_text_of(words: str) -> str:
 
 
 _NEWEST_SQLITE = Prepared(
-    text(
-        "SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked AND rowid >= :low AND rowid < :below"
-        " ORDER BY rowid DESC LIMIT :count"
-    )
+    "SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked AND rowid >= :low AND rowid < :below"
+    " ORDER BY rowid DESC LIMIT :count"
 )
 _AS_BEGINNING = {"sqlite": '"{}"*', "postgresql": "{}:*"}
 _BEGINNING = {
-    "sqlite": Prepared(text("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50")),
+    "sqlite": Prepared("SELECT rowid FROM certificate_text WHERE certificate_text MATCH :asked LIMIT 50"),
     "postgresql": Prepared(
-        text("SELECT position FROM certificate_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50")
+        "SELECT position FROM certificate_text WHERE words @@ to_tsquery('simple', :asked) LIMIT 50"
     ),
 }
 _AMONG = {
     # Position by position: the reverse plan would read every certificate that contains the words.
     "sqlite": Prepared(
-        text(
-            f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a fixed text
-            " WHERE certificate_text.rowid = place AND certificate_text MATCH :asked"
-        )
+        f"SELECT place FROM ({LISTED['sqlite']}) AS listed CROSS JOIN certificate_text"  # noqa: S608 - a fixed text
+        " WHERE certificate_text.rowid = place AND certificate_text MATCH :asked"
     ),
     "postgresql": Prepared(
-        text(
-            f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE (SELECT words"  # noqa: S608 - a fixed text
-            " @@ (SELECT websearch_to_tsquery('simple', :asked)) FROM certificate_text WHERE position = place)"
-        )
+        f"SELECT place FROM ({LISTED['postgresql']}) AS listed WHERE (SELECT words"  # noqa: S608 - a fixed text
+        " @@ (SELECT websearch_to_tsquery('simple', :asked)) FROM certificate_text WHERE position = place)"
     ),
 }

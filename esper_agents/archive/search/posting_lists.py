@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from sqlalchemy import JSON, BigInteger, Text, cast, func, literal, select, text
-
 from esper_agents.storage.compiled_statements import Prepared
+from esper_agents.storage.lazy_sql import sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,9 +110,9 @@ def listed(connection: Connection, positions: Sequence[int]) -> Select[Any]:
     """Return a query for given positions: one bound text, regardless of their number."""
     given = json.dumps(list(positions))
     if connection.dialect.name == "sqlite":
-        return select(func.json_each(given).table_valued("value").c.value)
-    each = func.json_array_elements_text(cast(literal(given, Text), JSON)).column_valued("each")
-    return select(cast(each, BigInteger))
+        return sql.select(sql.func.json_each(given).table_valued("value").c.value)
+    each = sql.func.json_array_elements_text(sql.cast(sql.literal(given, sql.Text), sql.JSON)).column_valued("each")
+    return sql.select(sql.cast(each, sql.BigInteger))
 
 
 def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
@@ -121,7 +120,7 @@ def place_by_place(dialect: str, table: str, condition: str) -> Prepared:
     if dialect == "postgresql":
         # With an array parameter, the index is scanned once for all positions.
         among = f"position = ANY (ARRAY({LISTED[dialect]}))"
-        return Prepared(text(f"SELECT position FROM {table} WHERE {condition} AND {among}"))  # noqa: S608 - fixed names
+        return Prepared(f"SELECT position FROM {table} WHERE {condition} AND {among}")  # noqa: S608 - fixed names
     # As a scalar subquery per position: the planner would start a join from the wrong side.
     one = f"(SELECT 1 FROM {table} WHERE position = place AND {condition} LIMIT 1)"  # noqa: S608 - likewise
-    return Prepared(text(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1"))  # noqa: S608 - likewise
+    return Prepared(f"SELECT place FROM ({LISTED[dialect]}) AS listed WHERE {one} = 1")  # noqa: S608 - likewise

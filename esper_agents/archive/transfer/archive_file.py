@@ -18,7 +18,7 @@ from esper_agents.certificates.log import transparency_log
 from esper_agents.errors import InputFileError, IntegrityError, UsageError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.storage.engine import translate_database_errors
-from esper_agents.storage.tables import HEAD
+from esper_agents.storage.schema_names import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

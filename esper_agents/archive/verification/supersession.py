@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from esper_agents.certificates.answer import program_summary
 from esper_agents.certificates.check import Check, CheckOutcome
 from esper_agents.certificates.log import transparency_log
@@ -18,7 +16,7 @@ from esper_agents.domain.notice import NoticeKind
 from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.status import Status, replacements
 from esper_agents.errors import EsperError
-from esper_agents.storage.tables import certificate, certificate_relation
+from esper_agents.storage.lazy_sql import sql, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,8 +107,8 @@ def relations(connection: Connection, position: int) -> frozenset[tuple[str, str
         connection: The archive.
         position: Position of the certificate in the archive.
     """
-    columns = select(certificate_relation.c.other, certificate_relation.c.kind)
-    rows = connection.execute(columns.where(certificate_relation.c.position == position))
+    columns = sql.select(tables.certificate_relation.c.other, tables.certificate_relation.c.kind)
+    rows = connection.execute(columns.where(tables.certificate_relation.c.position == position))
     return frozenset((other, str(kind)) for other, kind in rows)
 
 
@@ -187,9 +185,12 @@ def _by_certificates(
         # Without an entry nothing can follow it; verification reports the missing one.
         return
     wanted = (
-        select(certificate.c.id)
-        .join(certificate_relation, certificate_relation.c.position == certificate.c.position)
-        .where(certificate_relation.c.other == certificate_id, certificate_relation.c.kind.in_(list(_ENDINGS)))
+        sql.select(tables.certificate.c.id)
+        .join(tables.certificate_relation, tables.certificate_relation.c.position == tables.certificate.c.position)
+        .where(
+            tables.certificate_relation.c.other == certificate_id,
+            tables.certificate_relation.c.kind.in_(list(_ENDINGS)),
+        )
     )
     for other in connection.scalars(wanted.distinct()).all():
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-
-from sqlalchemy import String, bindparam, delete, func, insert, select, text, type_coerce, update
 
 from esper_agents.certificates.log import merkle
 from esper_agents.certificates.log.merkle import SubtreeIndex
@@ -14,13 +13,12 @@ from esper_agents.certificates.log.note import Checkpoint, read_checkpoint, read
 from esper_agents.certificates.signing.dsse import PAYLOAD_TYPE, Envelope, envelope_bytes, seal
 from esper_agents.domain.notice import EntryKind
 from esper_agents.errors import IntegrityError, NotFoundError
-from esper_agents.storage.compiled_statements import Prepared
-from esper_agents.storage.tables import certificate, log, log_checkpoint, log_entry, log_node, project
+from esper_agents.storage.compiled_statements import Prepared, among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sqlalchemy import Connection, RowMapping, Select, Table
+    from sqlalchemy import Connection
 
     from esper_agents.certificates.signing.signing_key import SigningKey
     from esper_agents.storage.store import Transaction
@@ -161,8 +159,7 @@ def log_of(connection: Connection, project_key: str) -> int:
 
 def logs(connection: Connection) -> dict[int, str]:
     """Return every log of the database by its number, each with the key of a project that uses it."""
-    found = select(project.c.log_id, func.min(project.c.key)).where(project.c.log_id != 0).group_by(project.c.log_id)
-    return {int(number): str(key) for number, key in connection.execute(found.order_by(project.c.log_id))}
+    return {int(number): str(key) for number, key in _LOGS.rows(connection, {})}
 
 
 def origin(connection: Connection, log_id: int) -> str:
@@ -187,11 +184,10 @@ def entry(connection: Connection, log_id: int, record_id: str) -> LogEntry:
     Raises:
         NotFoundError: The log has no entry for it.
     """
-    wanted = _ENTRIES.where(log_entry.c.record_id == record_id, log_entry.c.log_id == log_id)
-    found = connection.execute(wanted).mappings().one_or_none()
-    if found is None:
+    found = _OF_RECORD.rows(connection, {"record": record_id, "log": log_id})
+    if not found:
         raise NotFoundError("entry of the log", record_id, (), listing="esper certificates list")
-    return _entry(found)
+    return _entry(found[0])
 
 
 def envelope(connection: Connection, log_id: int, record_id: str) -> Envelope:
@@ -231,36 +227,29 @@ def proof(connection: Connection, log_id: int, record_id: str) -> str:
 
 def has_entry_by(connection: Connection, log_id: int, key_id: str) -> bool:
     """Return whether a key signed an entry of a log."""
-    wanted = select(log_entry.c.idx).where(log_entry.c.log_id == log_id, log_entry.c.key_id == key_id).limit(1)
-    return connection.scalar(wanted) is not None
+    return bool(_BY_KEY.rows(connection, {"log": log_id, "key": key_id}))
 
 
 def signers(connection: Connection, log_id: int) -> dict[str, int]:
     """Return the number of entries of a log by the fingerprint of the key that signed them."""
-    wanted = select(log_entry.c.key_id, func.count()).where(log_entry.c.log_id == log_id)
-    found = connection.execute(wanted.group_by(log_entry.c.key_id).order_by(log_entry.c.key_id))
-    return {str(key_id): int(count) for key_id, count in found}
+    return {str(key_id): int(count) for key_id, count in _SIGNERS.rows(connection, {"log": log_id})}
 
 
 def notices(connection: Connection, log_id: int) -> Iterator[LogEntry]:
     """Yield every notice of a log, oldest first."""
-    wanted = _ENTRIES.where(log_entry.c.log_id == log_id, log_entry.c.kind == EntryKind.NOTICE)
-    return map(_entry, connection.execute(wanted.order_by(log_entry.c.idx)).mappings())
+    return map(_entry, _NOTICES.rows(connection, {"log": log_id}))
 
 
 def notices_about(connection: Connection, log_id: int, *certificate_ids: str) -> Iterator[LogEntry]:
     """Yield every notice of a log about the given certificates, oldest first."""
-    is_about = log_entry.c.about.in_(certificate_ids) & (log_entry.c.kind == EntryKind.NOTICE)
-    wanted = _ENTRIES.where(is_about, log_entry.c.log_id == log_id).order_by(log_entry.c.idx)
-    return map(_entry, connection.execute(wanted).mappings())
+    given = {"log": log_id, "certificates": json.dumps(certificate_ids)}
+    return map(_entry, _NOTICES_ABOUT[connection.dialect.name].rows(connection, given))
 
 
 def notices_about_none(connection: Connection) -> Iterator[LogEntry]:
     """Yield every notice of any log that concerns no certificate, such as key notices; each record once."""
-    is_about_none = (log_entry.c.about == "") & (log_entry.c.kind == EntryKind.NOTICE)
-    wanted = _ENTRIES.where(is_about_none).order_by(log_entry.c.log_id, log_entry.c.idx)
     seen: set[str] = set()
-    for found in map(_entry, connection.execute(wanted).mappings()):
+    for found in map(_entry, _NOTICES_ABOUT_NONE.rows(connection, {})):
         if found.record_id not in seen:
             seen.add(found.record_id)
             yield found
@@ -277,10 +266,10 @@ def reader(connection: Connection, log_id: int) -> merkle.Reader:
             return []
         # The indexes are inlined integers: as alternatives or a bound list, the query takes ten times as long or scans.
         wanted = ",".join(f"({int(place.level)},{int(place.idx)})" for place in places)
-        rows = connection.exec_driver_sql(
-            f"WITH wanted(level, idx) AS (VALUES {wanted}) {_NODES} AND log_node.log_id = {int(log_id)}"
-        )
-        found = {SubtreeIndex(level, idx): bytes(value) for level, idx, value in rows}
+        asked = Prepared(f"WITH wanted(level, idx) AS (VALUES {wanted}) {_NODES} AND log_node.log_id = :log")
+        found = {
+            SubtreeIndex(level, idx): bytes(value) for level, idx, value in asked.rows(connection, {"log": log_id})
+        }
         for place in places:
             if place not in found:
                 raise IntegrityError(
@@ -314,16 +303,12 @@ def locked(transaction: Transaction, project_key: str) -> NamedLog:
 def hold_beginnings(transaction: Transaction) -> None:
     """Block the creation of logs by other transactions until this one ends; call before locking any log."""
     if transaction.connection.dialect.name == "postgresql":
-        transaction.connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _BEGINNING})
+        _HOLD_BEGINNINGS.rows(transaction.connection, {})
 
 
 def _locked(connection: Connection, project_key: str) -> NamedLog | None:
-    wanted = select(log.c.id, log.c.origin).join(project, project.c.log_id == log.c.id)
-    wanted = wanted.where(project.c.key == project_key)
-    if connection.dialect.name == "postgresql":
-        wanted = wanted.with_for_update(of=log)
-    found = connection.execute(wanted).one_or_none()
-    return None if found is None else NamedLog(int(found.id), str(found.origin))
+    found = _LOCKED[connection.dialect.name].rows(connection, {"project": project_key})
+    return NamedLog(int(found[0][0]), str(found[0][1])) if found else None
 
 
 def _begin(transaction: Transaction, project_key: str) -> NamedLog:
@@ -334,18 +319,15 @@ def _begin(transaction: Transaction, project_key: str) -> NamedLog:
         return found
     log_id = log_of(connection, project_key)
     if not log_id:
-        if (
-            connection.scalar(select(log_entry.c.idx).where(log_entry.c.project_key == project_key).limit(1))
-            is not None
-        ):
+        if _OF_PROJECT.rows(connection, {"project": project_key}):
             problem = "the project has log entries, but the database does not name its log"
             raise IntegrityError(problem, remedy="restore a backup")
-        newest = connection.scalar(select(func.max(log.c.id))), connection.scalar(select(func.max(project.c.log_id)))
-        log_id = max(SHARED, *(each or 0 for each in newest)) + 1
+        ((newest, newest_used),) = _NEWEST_LOGS.rows(connection, {})
+        log_id = max(SHARED, newest or 0, newest_used or 0) + 1
     # A unique name that does not need a domain.
     begun = NamedLog(log_id, f"urn:uuid:{uuid4()}")
-    connection.execute(insert(log).values(id=begun.id, origin=begun.origin, created_at=transaction.at))
-    connection.execute(update(project).where(project.c.key == project_key).values(log_id=begun.id))
+    _ADD_LOG.rows(connection, {"id": begun.id, "origin": begun.origin, "created_at": transaction.at})
+    _USE_LOG.rows(connection, {"project": project_key, "log": begun.id})
     return begun
 
 
@@ -365,50 +347,60 @@ def _sealed(found: LogEntry) -> Envelope:
     return Envelope(PAYLOAD_TYPE, found.statement, found.key_id, found.signature)
 
 
-def _entry(found: RowMapping) -> LogEntry:
+def _entry(found: Sequence[Any]) -> LogEntry:
+    idx, record_id, kind, *others = found
+    entry = LogEntry(idx, record_id, kind, *others)
     # SQLite does not enforce column types: a column may contain text.
-    if not all(isinstance(found[name], bytes) for name in ("signature", "leaf_hash", "statement")):
-        raise IntegrityError(f"log entry {found['idx']} was changed", remedy=RESTORE)
+    if not all(isinstance(each, bytes) for each in (entry.signature, entry.leaf_hash, entry.statement)):
+        raise IntegrityError(f"log entry {idx} was changed", remedy=RESTORE)
     try:
-        return LogEntry(**{**found, "kind": EntryKind(found["kind"])})
+        return replace(entry, kind=EntryKind(kind))
     except ValueError as error:
-        raise IntegrityError(f"log entry {found['idx']} has an unknown kind", remedy=RESTORE) from error
-
-
-def _insertion(table: Table) -> Prepared:
-    return Prepared(insert(table).values({each.name: bindparam(each.name) for each in table.c}))
+        raise IntegrityError(f"log entry {idx} has an unknown kind", remedy=RESTORE) from error
 
 
 # Every certificate executes these.
-_ADD_ENTRY, _ADD_NODE, _ADD_CHECKPOINT = _insertion(log_entry), _insertion(log_node), _insertion(log_checkpoint)
-_DROP_CHECKPOINTS = Prepared(delete(log_checkpoint).where(log_checkpoint.c.log_id == bindparam("log")))
-_LOG_OF = Prepared(select(project.c.log_id).where(project.c.key == bindparam("project")))
-_ORIGIN = Prepared(select(log.c.origin).where(log.c.id == bindparam("log")))
-_LAST = Prepared(
-    select(log_entry.c.idx).where(log_entry.c.log_id == bindparam("log")).order_by(log_entry.c.idx.desc()).limit(1)
+_ADD_ENTRY = Prepared(
+    "INSERT INTO log_entry (log_id, idx, record_id, kind, project_key, about, at, key_id, signature, leaf_hash,"
+    " statement) VALUES (:log_id, :idx, :record_id, :kind, :project_key, :about, :at, :key_id, :signature, :leaf_hash,"
+    " :statement)"
 )
-_CHECKPOINT = Prepared(
-    select(log_checkpoint.c.note)
-    .where(log_checkpoint.c.log_id == bindparam("log"))
-    .order_by(log_checkpoint.c.size.desc())
-    .limit(1)
-)
-_PLACE = Prepared(
-    select(log_entry.c.idx).where(log_entry.c.record_id == bindparam("record"), log_entry.c.log_id == bindparam("log"))
-)
+_ADD_NODE = Prepared("INSERT INTO log_node (log_id, level, idx, hash) VALUES (:log_id, :level, :idx, :hash)")
+_ADD_CHECKPOINT = Prepared("INSERT INTO log_checkpoint (log_id, size, note, at) VALUES (:log_id, :size, :note, :at)")
+_DROP_CHECKPOINTS = Prepared("DELETE FROM log_checkpoint WHERE log_id = :log")
+_LOG_OF = Prepared("SELECT log_id FROM project WHERE key = :project")
+_LOGS = Prepared("SELECT log_id, min(key) FROM project WHERE log_id <> 0 GROUP BY log_id ORDER BY log_id")
+_ORIGIN = Prepared("SELECT origin FROM log WHERE id = :log")
+_LAST = Prepared("SELECT idx FROM log_entry WHERE log_id = :log ORDER BY idx DESC LIMIT 1")
+_CHECKPOINT = Prepared("SELECT note FROM log_checkpoint WHERE log_id = :log ORDER BY size DESC LIMIT 1")
+_PLACE = Prepared("SELECT idx FROM log_entry WHERE record_id = :record AND log_id = :log")
+_BY_KEY = Prepared("SELECT 1 FROM log_entry WHERE log_id = :log AND key_id = :key LIMIT 1")
+_SIGNERS = Prepared("SELECT key_id, count(*) FROM log_entry WHERE log_id = :log GROUP BY key_id ORDER BY key_id")
 _NODES = (
     "SELECT log_node.level, log_node.idx, log_node.hash FROM wanted CROSS JOIN log_node"
     " WHERE log_node.level = wanted.level AND log_node.idx = wanted.idx"
 )
-_ENTRIES: Select[Any] = select(
-    log_entry.c.idx,
-    log_entry.c.record_id,
-    type_coerce(log_entry.c.kind, String).label("kind"),
-    log_entry.c.project_key,
-    log_entry.c.about,
-    log_entry.c.at,
-    log_entry.c.key_id,
-    log_entry.c.signature,
-    log_entry.c.leaf_hash,
-    func.coalesce(certificate.c.statement, log_entry.c.statement).label("statement"),
-).select_from(log_entry.outerjoin(certificate, certificate.c.id == log_entry.c.record_id))
+_ENTRIES = (
+    "SELECT log_entry.idx, log_entry.record_id, log_entry.kind, log_entry.project_key, log_entry.about, log_entry.at,"
+    " log_entry.key_id, log_entry.signature, log_entry.leaf_hash, coalesce(certificate.statement, log_entry.statement)"
+    " FROM log_entry LEFT OUTER JOIN certificate ON certificate.id = log_entry.record_id WHERE "
+)
+_OF_RECORD = Prepared(f"{_ENTRIES}log_entry.record_id = :record AND log_entry.log_id = :log")
+_IS_NOTICE = f"log_entry.kind = '{EntryKind.NOTICE}'"
+_NOTICES = Prepared(f"{_ENTRIES}log_entry.log_id = :log AND {_IS_NOTICE} ORDER BY log_entry.idx")
+_NOTICES_ABOUT = {
+    dialect: Prepared(
+        f"{_ENTRIES}log_entry.about {ids} AND log_entry.log_id = :log AND {_IS_NOTICE} ORDER BY log_entry.idx"
+    )
+    for dialect, ids in among("certificates").items()
+}
+_NOTICES_ABOUT_NONE = Prepared(
+    f"{_ENTRIES}log_entry.about = '' AND {_IS_NOTICE} ORDER BY log_entry.log_id, log_entry.idx"
+)
+_LOCK = "SELECT log.id, log.origin FROM log JOIN project ON project.log_id = log.id WHERE project.key = :project"
+_LOCKED = {"sqlite": Prepared(_LOCK), "postgresql": Prepared(f"{_LOCK} FOR UPDATE OF log")}
+_OF_PROJECT = Prepared("SELECT 1 FROM log_entry WHERE project_key = :project LIMIT 1")
+_NEWEST_LOGS = Prepared("SELECT (SELECT max(id) FROM log), (SELECT max(log_id) FROM project)")
+_ADD_LOG = Prepared("INSERT INTO log (id, origin, created_at) VALUES (:id, :origin, :created_at)")
+_USE_LOG = Prepared("UPDATE project SET log_id = :log WHERE key = :project")
+_HOLD_BEGINNINGS = Prepared(f"SELECT pg_advisory_xact_lock({_BEGINNING})")

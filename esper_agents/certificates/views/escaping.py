@@ -96,9 +96,12 @@ class MarkdownInk:
 
         Words that would turn into links become code, too.
         """
-        # Odd parts were in backticks.
-        parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
-        line = _joined([_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(parts)])
+        line = shortened(visible(text), LONGEST_PROSE)
+        if "`" in line:
+            # Odd parts were in backticks.
+            line = _joined([_span(part) if at % 2 else _unmarked(part) for at, part in enumerate(_QUOTED.split(line))])
+        else:
+            line = _unmarked(line)
         start = _BLOCK_START.match(line)
         if start:
             line = f"{line[: start.end() - 1]}\\{line[start.end() - 1 :]}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _QUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+# What `escape` replaces, and quotes of code.
+_SPECIAL = re.compile("[&<>\"'`]")
 _EMPTY = '<span class="quiet">(empty)</span>'
 # Simplified Python highlighting for excerpts; a wrong match only changes the colour of a word.
 _TOKEN = re.compile(
@@ -35,8 +37,11 @@ class HtmlInk:
 
     def prose(self, text: str) -> EscapedText:
         """Return text as part of a line; text in single backticks is code."""
+        line = shortened(visible(text), LONGEST_PROSE)
+        if _SPECIAL.search(line) is None:
+            return EscapedText(line or _EMPTY)
         # Odd parts were in backticks.
-        parts = _QUOTED.split(shortened(visible(text), LONGEST_PROSE))
+        parts = _QUOTED.split(line)
         line = "".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts))
         return EscapedText(line or _EMPTY)
 

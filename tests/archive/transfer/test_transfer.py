@@ -29,7 +29,7 @@ from esper_agents.api import (
 )
 from esper_agents.errors import EsperError, EvidenceError, ExitCode, IntegrityError, UsageError
 from esper_agents.paths import project_home
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 from esper_agents.storage.store import Store
 from esper_agents.storage.tables import metadata
 

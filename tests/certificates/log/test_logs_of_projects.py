@@ -122,7 +122,7 @@ def team(store, home):
 @pytest.fixture
 def known(team, monkeypatch):
     """Have changes of keys find the database."""
-    url = team.store._engine.url
+    url = team.store.url
     monkeypatch.setattr(logs, "database_url", lambda _file: url)
     return team
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from esper_agents.storage.tables import HEAD
+from esper_agents.storage.schema_names import HEAD
 
 CRASH = """
 import asyncio, os
