@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MOST_ENVELOPES = 100_000
 _AT_ONCE = 500
 CERTIFICATES = "certificates"
+_OWN_VIEWS = "SELECT agent, view_name FROM certificate WHERE project_key = :project"
+_NAMED = {dialect: Prepared(f"{_OWN_VIEWS} AND view_name {names}") for dialect, names in among("names").items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,6 @@ def own_envelopes_naming(local: Store, project: Project, certificate_id: str) ->
     names = ((agent_folder(each.agent), each.view_name.removesuffix(".md") + RECORD_SUFFIX) for each in rows)
     return sorted(folder / agent / CERTIFICATES / name for agent, name in names)
 
-
-_OWN_VIEWS = "SELECT agent, view_name FROM certificate WHERE project_key = :project"
-_NAMED = {dialect: Prepared(f"{_OWN_VIEWS} AND view_name {names}") for dialect, names in among("names").items()}
 
 def _view_of(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(RECORD_SUFFIX) + ".md"
