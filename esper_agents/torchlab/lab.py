@@ -60,6 +60,7 @@ class LabSettings:
         queue_s: Time to wait for other timings of this user; 0 for not at all.
         tasks: Limit on concurrent processes and threads of a measurement, in total.
         disk_bytes: Limit on bytes written to disk by a measurement, in total.
+        keep_warm_s: Seconds for which a process with torch stays for the next lab of this user and project; 0 for none.
     """
 
     python: str | None = None
@@ -70,6 +71,7 @@ class LabSettings:
     queue_s: float = 3_600.0
     tasks: int = 2_048
     disk_bytes: int = 8 << 30
+    keep_warm_s: float = 0.0
 
 
 class Lab:
@@ -132,6 +134,9 @@ class Lab:
             self.keep = self._keep or self._scratch / "kept"
             self.keep.mkdir(parents=True, exist_ok=True)
             self._forks = self._started()
+            if self._forks.scratch != self._scratch:
+                self._scratch = self._forks.scratch
+                self._opened.callback(remove, self._scratch)
             self._opened.callback(self._forks.close)
             total = TotalLimits(self._total_memory(), self.settings.tasks, self.settings.disk_bytes)
             self._supervisor = Supervisor(self._forks.descendants, [self._scratch], total, self._forks.workers)
@@ -170,6 +175,7 @@ class Lab:
             self._scratch,
             withhold=self._withhold,
             is_unconfined=self.settings.is_unconfined,
+            keep_warm_s=self.settings.keep_warm_s,
         )
 
     def __exit__(self, *_: object) -> None:

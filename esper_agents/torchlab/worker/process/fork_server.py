@@ -35,7 +35,7 @@ def main(descriptor: int) -> None:
     """
     channel = Channel(socket.socket(fileno=descriptor))
     try:
-        channel.send(_hello())
+        channel.send(hello())
         with contextlib.closing(_Nursery(channel)) as nursery:
             nursery.serve()
     except (EOFError, OSError, ChannelError):
@@ -46,7 +46,8 @@ def main(descriptor: int) -> None:
         os._exit(1)
 
 
-def _hello() -> dict[str, Any]:
+def hello() -> dict[str, Any]:
+    """Return the interpreter and torch; imports what measurement processes start with."""
     try:
         import torch
     except ImportError as error:

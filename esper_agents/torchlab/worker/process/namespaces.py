@@ -202,6 +202,55 @@ class NamespacedWorkers:
         os.waitpid(cell.first, 0)
 
 
+class SeparateForks:
+    """Forks of this process that are the first process of a PID namespace: all that they start ends with them.
+
+    Attributes:
+        are_possible: Whether the kernel allows it.
+    """
+
+    def __init__(self) -> None:
+        """Test whether this process may create namespaces."""
+        kernel.hide_memory()
+        self._home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.are_possible = self._try()
+
+    def _try(self) -> bool:
+        try:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            pid = self.fork()
+        except OSError:
+            return False
+        if pid == 0:
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def fork(self) -> int:
+        """Fork; return the process id, and 0 in the fork, which sees no process but its own in `/proc`.
+
+        Raises:
+            OSError: The kernel refused a request.
+        """
+        kernel.libc("unshare", _NEW_PIDS)
+        try:
+            pid = os.fork()
+        except OSError:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            raise
+        if pid:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            return pid
+        try:
+            kernel.die_with_parent()
+            os.close(self._home)
+            kernel.libc("unshare", _NEW_MOUNTS | _NEW_IPC)
+            _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+            _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        except OSError:
+            os._exit(_NO_CELL)
+        return 0
+
+
 def _fork_first() -> _Cell:
     """Start the first process of a PID namespace that must end itself when we are killed."""
     pid = os.fork()
