@@ -118,6 +118,8 @@ class Lab:
         self._is_closed = Event()
         # Context in which no other measurement runs on a device; None for no such check.
         self.device_turn: DeviceTurn | None = None
+        # Time that entering it took.
+        self.start_ns = 0
         # Devices of the running measurement, from its first process on them to its end.
         self._devices: set[str] = set()
         self._turns = ExitStack()
@@ -128,6 +130,7 @@ class Lab:
         Raises:
             EvidenceError: No sandbox works here, or the interpreter has no usable torch.
         """
+        begun_ns = time.monotonic_ns()
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix="esper-lab-"))
             self._opened.callback(remove, self._scratch)
@@ -145,6 +148,7 @@ class Lab:
         except BaseException:
             self.close()
             raise
+        self.start_ns = time.monotonic_ns() - begun_ns
         return self
 
     def _started(self) -> ForkServerClient:
@@ -258,6 +262,7 @@ class Lab:
         label: str = "",
         cpu: int | None = None,
         padding: int = 0,
+        memory_bytes: int | None = None,
     ) -> WorkerHandle:
         """Fork a measurement process.
 
@@ -267,6 +272,7 @@ class Lab:
             label: Name in errors, such as `candidate`.
             cpu: Processor to pin the process to.
             padding: Bytes by which to shift its memory layout.
+            memory_bytes: Memory limit, if it is less than that of the settings.
 
         Raises:
             BusyError: Another measurement has the device, and did not end within `queue_s`.
@@ -288,7 +294,7 @@ class Lab:
             "scratch": str(scratch),
             "cache": str(cache),
             "device": device,
-            "memory_bytes": self.settings.memory_bytes,
+            "memory_bytes": min(memory_bytes or self.settings.memory_bytes, self.settings.memory_bytes),
             "tasks": self.settings.tasks,
             "tasks_of_user": self._tasks_of_user,
             "cpu": cpu,
@@ -306,7 +312,7 @@ class Lab:
         worker = WorkerHandle(
             self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s, self._supervisor
         )
-        worker.packages_not_run = self._not_run
+        worker.packages_not_run, worker.cpu = self._not_run, cpu
         worker.hello()
         return worker
 

@@ -56,18 +56,26 @@ class NamespacedWorkers:
         is_walled: Whether each process gets its own namespaces.
     """
 
-    def __init__(self, *, cover: Sequence[str] = (), is_open: bool = False, is_alone: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        cover: Sequence[str] = (),
+        is_open: bool = False,
+        is_alone: bool = False,
+        is_read_only: bool = False,
+    ) -> None:
         """Test whether this process may create namespaces.
 
         Args:
             cover: Folders besides `/tmp` in which a process sees only its granted paths.
             is_open: Whether the user waived isolation.
-            is_alone: Whether this process is in a PID namespace that contains only its descendants.
+            is_alone: Whether this process is in a PID namespace that contains only its descendants and ends with it.
+            is_read_only: Whether all file systems are read-only already, except for the writable folders.
         """
         kernel.become_subreaper()
         kernel.hide_memory()
         self._cover = _outermost([_TMP, _SHARED, *cover])
-        self._is_alone = is_alone
+        self._is_alone, self._is_read_only = is_alone, is_read_only
         self._cells: dict[int, _Cell | None] = {}
         self._told: set[int] = set()
         self._every_signal = signal.valid_signals()
@@ -128,7 +136,7 @@ class NamespacedWorkers:
             if cell:
                 # The setting belongs to the namespace of the writing process.
                 _limit_processes(most_tasks + _RESERVED)
-                _furnish(self._cover, keep, writable, is_read_only=self._is_alone)
+                _furnish(self._cover, keep, writable, is_read_only=self._is_read_only)
             elif os.getppid() != parent:
                 os._exit(_NO_CELL)
         except OSError:
