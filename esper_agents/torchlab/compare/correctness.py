@@ -386,10 +386,12 @@ def _in_turns(at_once: int) -> list[tuple[str, ...]]:
 
 def _may_compile(arm: Arm, file: str | None) -> bool:
     """Return whether a file of an arm names a compiler, so that its first call may take long."""
-    named = arm.target.name.partition(":")[0]
+    named, root = arm.target.name.partition(":")[0], arm.root.resolve()
     for each in {named, file or named}:
+        # The process says which file it is: nothing outside of the project is read.
+        path = (root / each).resolve()
         with suppress(OSError, ValueError):
-            if "compile" in (arm.root / each).read_text(encoding="utf-8", errors="replace"):
+            if path.is_relative_to(root) and "compile" in path.read_text(encoding="utf-8", errors="replace"):
                 return True
     return False
 
