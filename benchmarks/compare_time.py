@@ -1,8 +1,8 @@
 """Measures the time of `esper torch compare` from the command to its verdict.
 
 Run it with `python benchmarks/compare_time.py [--pairs N] [--only KIND ...] [--json]`. Honest pairs of
-`benchmarks/adversarial/` with calls under 10 ms are compared twice each: the first command of a project starts the
-parent that the others find. A hang, an allocation bomb and a baseline of 0.3 s a call follow. It prints the load of
+`benchmarks/adversarial/` with calls under 10 ms are compared: the first command of a project starts the parent that
+the others find. A hang, an allocation bomb and a baseline of 0.3 s a call follow. It prints the load of
 the machine, the medians and the worst, and exits with 1 where an aim is missed.
 """
 
@@ -134,7 +134,7 @@ def _commands(project: Path, only: list[str], pairs: int) -> list[TimedCommand]:
     shutil.copytree(_FOLDER, project)
     _slow(project)
     names = [("first", _PAIRS[0])]
-    names += [("functions", name) for name in _PAIRS[:pairs] for _ in range(2)]
+    names += [("functions", name) for name in _PAIRS[:pairs]]
     names += [("hang", "never_returns"), ("bomb", "eats_memory"), ("slow", "slow")]
     done: list[TimedCommand] = []
     for kind, name in names:
