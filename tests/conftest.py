@@ -57,6 +57,8 @@ def home(tmp_path_factory, monkeypatch):
     for name in [each for each in os.environ if each.startswith(("ESPER_", "GIT_")) and "_TEST_" not in each]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("ESPER_HOME", str(folder))
+    # No process with torch stays after a test.
+    monkeypatch.setenv("ESPER_KEEP_WARM", "0")
     # A process keeps the signing key that it was given; each test stands for a process of its own.
     monkeypatch.setattr("esper_agents.certificates.signing.signing_key._given", None)
     monkeypatch.setattr("esper_agents.certificates.signing.signing_key._read", {})

@@ -316,6 +316,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.measurements.watch import LineRange as LineRange
     from esper_agents.torchlab.report import MeasurementReport as MeasurementReport
     from esper_agents.torchlab.target import TargetSpec as TargetSpec
+    from esper_agents.torchlab.warm_parent import seconds_to_stay as seconds_to_stay
     from esper_agents.torchlab.worker_failure import WorkerError as WorkerError
     from esper_agents.traces.explain import TraceExplanation as TraceExplanation
 
@@ -740,6 +741,7 @@ _NAMES = {
     "esper_agents.torchlab.measurements.watch": ("LineRange",),
     "esper_agents.torchlab.report": ("MeasurementReport",),
     "esper_agents.torchlab.target": ("TargetSpec",),
+    "esper_agents.torchlab.warm_parent": ("seconds_to_stay",),
     "esper_agents.torchlab.worker_failure": ("WorkerError",),
     "esper_agents.traces.explain": ("TraceExplanation",),
 }
@@ -1015,6 +1017,7 @@ __all__ = [
     "rule_page",
     "run_suite",
     "run_text",
+    "seconds_to_stay",
     "secrets_of",
     "seen_from",
     "session_timeline",

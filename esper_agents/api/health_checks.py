@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.project import Project
     from esper_agents.orchestration.settings import PermissionSettings
     from esper_agents.storage.database_url import DatabaseUrl
+    from esper_agents.torchlab.warm_parent import WarmParentState
 
 LEAST_FREE_BYTES = 100 * 10**6
 _MOST_ROWS = 1_000_000
@@ -102,6 +103,7 @@ class HealthReport:
         ignored: Allow rules of the project settings; only user settings may allow tools.
         problems: Problems found.
         archive: Size of the archive.
+        warm_parents: Processes with torch that stay for the next measurement.
     """
 
     versions: Versions
@@ -114,6 +116,7 @@ class HealthReport:
     ignored: tuple[str, ...]
     problems: tuple[HealthProblem, ...]
     archive: ArchiveSize
+    warm_parents: tuple[WarmParentState, ...] = ()
 
 
 async def check_health(where: str | Path = _HERE) -> HealthReport:
@@ -130,6 +133,7 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
     from esper_agents.git.find_project import find_project
     from esper_agents.paths import project_home
     from esper_agents.tools.registry import load_tools
+    from esper_agents.torchlab.warm_parent import running_parents
 
     project = find_project([Path(where).expanduser()], Path.cwd())
     home = project_home(project.key)
@@ -154,6 +158,7 @@ async def check_health(where: str | Path = _HERE) -> HealthReport:
             *_unknown_signers(database),
         ),
         archive=ArchiveSize(*_size_of(Path(project.root) / PUBLISHED), *_size_of(home / "artifacts")),
+        warm_parents=tuple(running_parents()),
     )
 
 

@@ -80,6 +80,9 @@ def _facts(found: HealthReport) -> Iterator[tuple[str, str]]:
         yield "rule", rule
     for rule in found.ignored:
         yield "ignored", f"{rule}; allow rules are accepted only in user settings"
+    for parent in found.warm_parents:
+        ends = f"ends {parent.idle_s:g} s after the last measurement, or with kill {parent.pid}"
+        yield "warm parent", f"process {parent.pid}, torch {parent.torch} for {parent.project}; {ends}"
     yield "data folder", f"{folder.path}, {_size(folder.free_bytes)} free"
     yield "database", f"{found.database.where}, {_database(found.database)}"
     if found.database.sessions is not None:

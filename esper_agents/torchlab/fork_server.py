@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.extras import Extra
 from esper_agents.torchlab import sandbox
+from esper_agents.torchlab.fork_server_process import WORKER, OwnProcess, warm_parent_plan
 from esper_agents.torchlab.interpreter_choice import OLDEST_TORCH
 from esper_agents.torchlab.supervisor import descendants
-from esper_agents.torchlab.worker.process.channel import Channel, ChannelError
+from esper_agents.torchlab.warm_parent import attached
+from esper_agents.torchlab.worker.process.channel import ChannelError
 from esper_agents.torchlab.worker.process.process_tree import children
 
 if TYPE_CHECKING:
@@ -24,14 +23,9 @@ if TYPE_CHECKING:
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.interpreter import PythonInterpreter
+    from esper_agents.torchlab.sandbox import SandboxMounts
+    from esper_agents.torchlab.warm_parent import AttachedProcess
 
-_BOOTSTRAP = (
-    "import importlib.util as u, sys; p = sys.argv[1]; "
-    "s = u.spec_from_file_location('esper_worker', p + '/__init__.py', submodule_search_locations=[p]); "
-    "m = u.module_from_spec(s); sys.modules['esper_worker'] = m; s.loader.exec_module(m); "
-    "from esper_worker.process.fork_server import main; main(int(sys.argv[2]))"
-)
-_WORKER = Path(__file__).parent / "worker"
 _START_S = 120.0
 
 # Takes a readable folder and the interpreter's environments; returns the paths in it that are withheld.
@@ -57,6 +51,7 @@ class ForkServerClient:
         *,
         withhold: Withhold | None,
         is_unconfined: bool,
+        keep_warm_s: float = 0.0,
     ) -> None:
         """Start the process and wait until it has imported torch.
 
@@ -67,43 +62,39 @@ class ForkServerClient:
             scratch: Folder in which each process gets a writable folder.
             withhold: Lists the files in the roots to withhold; none if omitted.
             is_unconfined: Whether the user waived the sandbox.
+            keep_warm_s: Seconds for which a parent stays for the next command; 0 for a process of this command alone.
 
         Raises:
             EvidenceError: No sandbox works here, or the interpreter started no process.
             UsageError: It has no usable torch.
         """
-        self._withhold = None if is_unconfined else withhold
-        view = sandbox.SandboxMounts(python, tuple(roots), _WORKER, scratch, tuple(hidden))
+        self._withhold, self._is_unconfined = None if is_unconfined else withhold, is_unconfined
+        view = sandbox.SandboxMounts(python, tuple(roots), WORKER, scratch, tuple(hidden))
         self._view = view = replace(view, withheld=self._withheld(view))
-        self.choice = sandbox.choose(view, is_waived=is_unconfined)
-        self.grants = sandbox.grants(view)
         self.is_alive = True
         self._ended: dict[int, int] = {}
         self._warmed: set[str] = set()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._channel = Channel(ours)
-        with ExitStack() as failed, theirs:
-            failed.callback(self._channel.close)
-            self._complaint = failed.enter_context(tempfile.TemporaryFile())
-            self._process = subprocess.Popen(
-                sandbox.command(self.choice, view, ["-I", "-c", _BOOTSTRAP, str(_WORKER), str(theirs.fileno())]),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._complaint,
-                # A thread pool started by an import would make every fork of the process hang.
-                env=sandbox.environment(scratch)
-                | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                cwd=scratch,
-            )
-            theirs.close()
+        self._server: OwnProcess | AttachedProcess = self._warm_or_own(view, keep_warm_s)
+        with ExitStack() as failed:
             failed.callback(self.close)
+            self._channel, self.choice = self._server.channel, self._server.choice
+            self._view = view = replace(view, scratch=self._server.covered)
+            self.grants = sandbox.grants(view)
             self.interpreter = self._hello(python.executable)
-            self._send({"do": "prepare", **self.confinement(), "scratch": str(scratch)})
+            self._send({"do": "prepare", **self.confinement(), "scratch": str(view.scratch)})
             failed.pop_all()
 
-    def _withheld(self, view: sandbox.SandboxMounts) -> tuple[Path, ...]:
+    def _warm_or_own(self, view: SandboxMounts, keep_warm_s: float) -> OwnProcess | AttachedProcess:
+        plan = warm_parent_plan(view) if keep_warm_s and not self._is_unconfined else None
+        found = attached(plan, keep_warm_s) if plan is not None else None
+        return found or OwnProcess(view, sandbox.choose(view, is_waived=self._is_unconfined))
+
+    @property
+    def scratch(self) -> Path:
+        """Folder in which each process gets a writable folder."""
+        return self._server.scratch
+
+    def _withheld(self, view: SandboxMounts) -> tuple[Path, ...]:
         if self._withhold is None:
             return ()
         python = view.interpreter
@@ -138,13 +129,7 @@ class ForkServerClient:
 
     def close(self) -> None:
         """End it, and every measurement process with it."""
-        self._channel.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._complaint.close()
+        self._server.close()
 
     def fork(self, message: JsonObject, files: tuple[int, ...]) -> int:
         """Fork a measurement process; return its process id as seen from the fork server.
@@ -187,22 +172,18 @@ class ForkServerClient:
         if self._wait_for("warmed")["threads"] > 1:
             raise EvidenceError(f"the fork server has threads after loading {job!r}", remedy="report it")
         self._warmed.add(job)
+        self._server.remember(job)
 
     def _hello(self, python: str) -> JsonObject:
         try:
             hello, _ = self._channel.receive(_START_S)
         except (EOFError, TimeoutError, ChannelError) as error:
             raise EvidenceError(
-                f"the interpreter {python!r} started no measurement process{self._why()}",
+                f"the interpreter {python!r} started no measurement process{self._server.why()}",
                 remedy="check it with: python -c 'import torch'",
             ) from error
         _check_torch(hello)
         return hello
-
-    def _why(self) -> str:
-        self._complaint.seek(0)
-        said = self._complaint.read().decode("utf-8", "replace").strip().splitlines()
-        return f" ({said[-1][:300]})" if said else ""
 
     def _send(self, message: dict[str, Any], files: tuple[int, ...] = ()) -> None:
         try:
@@ -232,7 +213,7 @@ class ForkServerClient:
 
     def _gone(self) -> EvidenceError:
         self.is_alive = False
-        return EvidenceError(f"the fork server has ended{self._why()}", remedy="measure again")
+        return EvidenceError(f"the fork server has ended{self._server.why()}", remedy="measure again")
 
 
 def _check_torch(hello: JsonObject) -> None:

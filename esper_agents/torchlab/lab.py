@@ -60,6 +60,7 @@ class LabSettings:
         queue_s: Time to wait for other timings of this user; 0 for not at all.
         tasks: Limit on concurrent processes and threads of a measurement, in total.
         disk_bytes: Limit on bytes written to disk by a measurement, in total.
+        keep_warm_s: Seconds for which a process with torch stays for the next lab of this user and project; 0 for none.
     """
 
     python: str | None = None
@@ -70,6 +71,7 @@ class LabSettings:
     queue_s: float = 3_600.0
     tasks: int = 2_048
     disk_bytes: int = 8 << 30
+    keep_warm_s: float = 0.0
 
 
 class Lab:
@@ -116,6 +118,8 @@ class Lab:
         self._is_closed = Event()
         # Context in which no other measurement runs on a device; None for no such check.
         self.device_turn: DeviceTurn | None = None
+        # Time that entering it took.
+        self.start_ns = 0
         # Devices of the running measurement, from its first process on them to its end, with the GPUs that processes
         # on them may see; None for those of the fork server.
         self._devices: dict[str, str | None] = {}
@@ -127,12 +131,16 @@ class Lab:
         Raises:
             EvidenceError: No sandbox works here, or the interpreter has no usable torch.
         """
+        begun_ns = time.monotonic_ns()
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix="esper-lab-"))
             self._opened.callback(remove, self._scratch)
             self.keep = self._keep or self._scratch / "kept"
             self.keep.mkdir(parents=True, exist_ok=True)
             self._forks = self._started()
+            if self._forks.scratch != self._scratch:
+                self._scratch = self._forks.scratch
+                self._opened.callback(remove, self._scratch)
             self._opened.callback(self._forks.close)
             total = TotalLimits(self._total_memory(), self.settings.tasks, self.settings.disk_bytes)
             self._supervisor = Supervisor(self._forks.descendants, [self._scratch], total, self._forks.workers)
@@ -141,6 +149,7 @@ class Lab:
         except BaseException:
             self.close()
             raise
+        self.start_ns = time.monotonic_ns() - begun_ns
         return self
 
     def _started(self) -> ForkServerClient:
@@ -171,6 +180,7 @@ class Lab:
             self._scratch,
             withhold=self._withhold,
             is_unconfined=self.settings.is_unconfined,
+            keep_warm_s=self.settings.keep_warm_s,
         )
 
     def __exit__(self, *_: object) -> None:
@@ -252,6 +262,7 @@ class Lab:
         label: str = "",
         cpu: int | None = None,
         padding: int = 0,
+        memory_bytes: int | None = None,
     ) -> WorkerHandle:
         """Fork a measurement process.
 
@@ -261,6 +272,7 @@ class Lab:
             label: Name in errors, such as `candidate`.
             cpu: Processor to pin the process to.
             padding: Bytes by which to shift its memory layout.
+            memory_bytes: Memory limit, if it is less than that of the settings.
 
         Raises:
             BusyError: Another measurement has the device, and did not end within `queue_s`.
@@ -282,7 +294,7 @@ class Lab:
             "scratch": str(scratch),
             "cache": str(cache),
             "device": device,
-            "memory_bytes": self.settings.memory_bytes,
+            "memory_bytes": min(memory_bytes or self.settings.memory_bytes, self.settings.memory_bytes),
             "tasks": self.settings.tasks,
             "tasks_of_user": self._tasks_of_user,
             "cpu": cpu,
@@ -301,7 +313,7 @@ class Lab:
         worker = WorkerHandle(
             self._forks, Channel(ours), pid, scratch, said, label, self.settings.timeout_s, self._supervisor
         )
-        worker.packages_not_run = self._not_run
+        worker.packages_not_run, worker.cpu = self._not_run, cpu
         worker.hello()
         return worker
 

@@ -458,6 +458,12 @@ def measurement(kind: str) -> MeasurementDescriptor:
     return made
 
 
-def measurements() -> tuple[MeasurementDescriptor, ...]:
-    """Return all descriptors, sorted by kind."""
-    return tuple(measurement(kind) for kind in sorted(measurement_kinds()))
+def measurements(command: str = "") -> tuple[MeasurementDescriptor, ...]:
+    """Return all descriptors, sorted by kind, or that of a command alone.
+
+    Args:
+        command: Name of the command; all if empty or unknown.
+    """
+    kinds = sorted(measurement_kinds())
+    named = [kind for kind in kinds if command_of(kind) == command]
+    return tuple(measurement(kind) for kind in named or kinds)

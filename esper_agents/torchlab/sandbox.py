@@ -27,6 +27,7 @@ __all__ = [
     "SandboxChoice",
     "SandboxMounts",
     "available_sandboxes",
+    "bound_paths",
     "choose",
     "command",
     "environment",
@@ -117,6 +118,16 @@ class SandboxChoice:
             "walls": self.can_wall,
             "why_not": list(self.why_not),
         }
+
+    @classmethod
+    def from_described(cls, described: JsonObject) -> SandboxChoice:
+        """Return the choice that `described` returned."""
+        return cls(
+            Sandbox(described["sandbox"]),
+            int(described["landlock"]),
+            bool(described["walls"]),
+            tuple(map(str, described["why_not"])),
+        )
 
 
 def available_sandboxes() -> str:
@@ -216,6 +227,11 @@ def command(choice: SandboxChoice, view: SandboxMounts, argv: Sequence[str]) -> 
             return bubblewrap.command(bubblewrap.find() or "bwrap", _arrangement(view, can_wall=choice.can_wall), argv)
         case Sandbox.LANDLOCK | Sandbox.NONE:
             return [view.interpreter.executable, *argv]
+
+
+def bound_paths(view: SandboxMounts) -> list[str]:
+    """Return the words that bind and cover paths in the command line of bubblewrap."""
+    return bubblewrap.command("", _arrangement(view, can_wall=True), [])
 
 
 def grants(view: SandboxMounts) -> JsonObject:

@@ -56,6 +56,7 @@ class WorkerHandle:
     Attributes:
         scratch: The only folder it may write.
         held: Its confinement, as reported by the process.
+        cpu: Processor to which it is pinned; None if to none.
         packages_not_run: Packages that it imported without their `__init__.py`.
     """
 
@@ -81,6 +82,7 @@ class WorkerHandle:
         self._name = "the target"
         self.scratch = scratch
         self.held: JsonObject = {}
+        self.cpu: int | None = None
         self.packages_not_run: dict[str, PackageNotRun] = {}
         self._tail = ""
         self._is_dead = False
@@ -113,8 +115,12 @@ class WorkerHandle:
             )
         self.held = message["ready"]
 
-    def load(self, target: TargetSpec) -> LoadedSummary:
+    def load(self, target: TargetSpec, *, timeout_s: float | None = None) -> LoadedSummary:
         """Import a target; return its description.
+
+        Args:
+            target: The target.
+            timeout_s: Time limit; the lab's if omitted.
 
         Raises:
             UsageError: There is no such target, or it cannot be used this way.
@@ -122,7 +128,7 @@ class WorkerHandle:
         """
         self._name = target.name
         self._send({"do": "load", "target": target.request()})
-        return self._answer(self._timeout_s, None).read(LoadedSummary)
+        return self._answer(timeout_s or self._timeout_s, None).read(LoadedSummary)
 
     def ask(
         self,
@@ -151,8 +157,29 @@ class WorkerHandle:
             WorkerError: The process hung, crashed, raised, or otherwise gave no reply; without a reply it is killed.
         """
         self._name = name or self._name
+        self.begin(job, request, files=files)
+        return self.answer(timeout_s=timeout_s, silence_s=silence_s, tell=tell)
+
+    def begin(self, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> None:
+        """Begin a job, whose reply `answer` returns; the arguments are those of `ask`.
+
+        Raises:
+            WorkerError: The process has ended.
+        """
         self._send({"do": job, "request": dict(request)}, files)
+
+    def answer(
+        self, *, timeout_s: float | None = None, silence_s: float | None = None, tell: Tell | None = None
+    ) -> WorkerReply:
+        """Return the reply to the job that was begun; the arguments and errors are those of `ask`."""
         return self._answer(timeout_s or self._timeout_s, tell, silence_s)
+
+    def peak_bytes(self) -> int:
+        """Return the largest resident memory of the process so far, by the kernel; 0 if it does not report it."""
+        with suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+            return int(text.partition("VmHWM:")[2].split()[0]) << 10
+        return 0
 
     def _send(self, message: JsonObject, files: tuple[int, ...] = ()) -> None:
         try:

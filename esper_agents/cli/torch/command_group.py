@@ -40,9 +40,8 @@ class _WhenAsked(LightweightGroup):
         return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by name."""
-        self._make()
-        return super().get_command(ctx, cmd_name)
+        """Return a command by name, built without the others: their measurements are slow to import."""
+        return super().get_command(ctx, cmd_name) or _commands(cmd_name).get(cmd_name)
 
     def _make(self) -> None:
         if not self.commands:
@@ -55,14 +54,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(empty, name="torch")
 
 
-def _commands() -> Mapping[str, Any]:
+def _commands(command: str = "") -> Mapping[str, Any]:
     from esper_agents.cli.main import derive_short_help, keep_examples
 
     app = typer.Typer(rich_markup_mode=None, callback=lambda: None)
     for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
         module = importlib.import_module(f"esper_agents.cli.torch.{found.name}")
         if add := getattr(module, "add", None):
-            add(app)
+            add(app, command)
     make_lightweight(app)
     derive_short_help(app)
     made = typer.main.get_command(app)

@@ -50,9 +50,14 @@ _NO_WAIT = "no_wait"
 _OF_CALLS = frozenset({"input", "inputs", "capture", _TRAIN})
 
 
-def add(app: typer.Typer) -> None:
-    """Add the commands."""
-    for measurement in measurements():
+def add(app: typer.Typer, command: str = "") -> None:
+    """Add the commands.
+
+    Args:
+        app: Application to add them to.
+        command: Name of the only one that is needed; all if empty or of no measurement.
+    """
+    for measurement in measurements(command):
         without: frozenset[str] = frozenset() if measurement.has_inputs else _OF_CALLS
         if not any(option.is_shared for option in measurement.option_list()):
             without |= {_TRAIN}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from esper_agents.api import Effort, LabSettings
+from esper_agents.api import Effort, LabSettings, seconds_to_stay
 from esper_agents.domain.quantities import size_in_bytes
 from esper_agents.errors import UsageError
 
@@ -35,6 +35,7 @@ class MeasurementOptions:
         max_disk: Limit of bytes written to disk, in total, such as `8G`.
         read: Files and directories that the code may read even if secret, ignored by git or outside the project.
         timeout: Time limit of one measurement step in seconds.
+        keep_warm: Seconds for which a process with torch stays for the next command; the setting or default if empty.
         no_wait: Whether to fail instead of waiting for another timing.
         seed: Random seed; if None, a comparison draws one and other measurements use 0.
         out: Directory for report and artifacts.
@@ -72,6 +73,9 @@ class MeasurementOptions:
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit of one measurement step")] = (
         120.0
     )
+    keep_warm: Annotated[
+        str, typer.Option(metavar="SECONDS", help="Keep torch loaded for the next command, 0: not [default: 300]")
+    ] = ""
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Fail if another timing is running")] = False
     python: Annotated[str, typer.Option(metavar="PATH", help="Python interpreter whose torch is measured")] = ""
     no_sandbox: Annotated[
@@ -92,6 +96,7 @@ class MeasurementOptions:
             threads=self.threads,
             tasks=self.max_tasks,
             disk_bytes=size_in_bytes(self.max_disk),
+            keep_warm_s=seconds_to_stay(self.keep_warm),
             queue_s=0.0 if self.no_wait else LabSettings().queue_s,
         )
 

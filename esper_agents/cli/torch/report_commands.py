@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def add(app: typer.Typer) -> None:
+def add(app: typer.Typer, _command: str = "") -> None:
     """Add the commands."""
     app.command()(environment)
     app.command()(verify)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from esper_agents.api import CapturedTarget, MeasurementLab, MeasurementReport
+    from esper_agents.api import MeasurementLab, MeasurementReport
     from esper_agents.cli.torch.options import MeasurementOptions
     from esper_agents.cli.torch.progress import Tell
 
@@ -104,24 +104,20 @@ class MeasurementRun:
     Attributes:
         measuring: Measurements on the lab.
         place: Project of the target.
-        shared: Directory that measurement processes can read but not write.
+        shared: Directory that measurement processes can read but not write; None if nothing is captured.
     """
 
     measuring: MeasurementLab
     place: TargetProject
-    shared: Path
+    shared: Path | None
 
     def measure(self, spec: TargetSpec, asked: MeasurementOptions, work: Work) -> MeasurementReport:
         """Perform the measurement, on captured inputs if requested."""
-        if not asked.capture:
+        if self.shared is None:
             return work(self.measuring, spec)
-        captured = self.captured(spec, asked)
-        return with_captured_inputs(work(self.measuring, captured.target), captured)
-
-    def captured(self, spec: TargetSpec, asked: MeasurementOptions) -> CapturedTarget:
-        """Record the calls of a target by a script, or load recorded ones."""
         named = replace(spec, captured_from=asked.capture)
-        return self.measuring.captured(named, self.place.capture_source(asked.capture), self.shared)
+        captured = self.measuring.captured(named, self.place.capture_source(asked.capture), self.shared)
+        return with_captured_inputs(work(self.measuring, captured.target), captured)
 
 
 @contextmanager
@@ -141,7 +137,7 @@ def opened(
         WorkerError: The measurement process failed; the known details were printed.
     """
     readable = asked.readable()
-    shared = Path(tempfile.mkdtemp(prefix="esper-shared-"))
+    shared = Path(tempfile.mkdtemp(prefix="esper-shared-")) if asked.capture else None
     try:
         with (
             _interruptible(),
@@ -150,7 +146,7 @@ def opened(
                 place,
                 asked.settings(),
                 readable=readable,
-                roots=(*roots, shared),
+                roots=(*roots, *([shared] if shared else [])),
                 keep=keep,
                 tell=tell,
                 waiting=_waiting(tell),
@@ -163,7 +159,8 @@ def opened(
     except KeyboardInterrupt:
         raise InterruptedCommandError("interrupted; no report was kept", remedy="run it again") from None
     finally:
-        shutil.rmtree(shared, ignore_errors=True)
+        if shared is not None:
+            shutil.rmtree(shared, ignore_errors=True)
 
 
 def _waiting(tell: Tell) -> Callable[[str], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -41,6 +42,7 @@ class TimingRules:
         warm_ns: Time of the calls before any timing.
         most_batch_bytes: Maximum size of the inputs of a batch.
         most_input_ns: Maximum time to make them.
+        slow_call_ns: Time of a call from which one call warms an arm: no cache or clock changes it much.
         limit_s: Time limit of a comparison.
         quick_limit_s: The same with `--effort quick`.
         thorough_limit_s: The same with `--effort thorough`.
@@ -58,6 +60,7 @@ class TimingRules:
     limit_s: float
     quick_limit_s: float
     thorough_limit_s: float
+    slow_call_ns: int = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

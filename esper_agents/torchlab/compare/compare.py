@@ -14,6 +14,7 @@ from esper_agents.torchlab.compare.change_control import ChangeControl
 from esper_agents.torchlab.compare.correctness import CheckLimits, Correctness, OutputMetric
 from esper_agents.torchlab.compare.result import (
     CandidateFailure,
+    ComparisonDurations,
     ComparisonMeasurements,
     ComparisonOutcome,
     ComparisonResult,
@@ -52,8 +53,8 @@ class ComparisonRequest:
         allow: Allowed differences: `strides`, `waiting`.
         metric: User's metric for outputs, instead of the numeric tolerance.
         seed: Seed of every random choice.
-        has_extras: Whether to measure memory and graphs of both arms too, if B is faster as claimed or the effort is
-            thorough; they decide nothing.
+        has_extras: Whether to measure the memory of both arms too, if B is faster as claimed, and their graphs if the
+            effort is thorough; they decide nothing.
         is_timed_anyway: Whether different results do not end the comparison.
         tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
     """
@@ -230,24 +231,30 @@ def _measured(lab: Lab, arms: tuple[Arm, Arm], question: ComparisonRequest, tell
         limits=CheckLimits(is_thorough=question.effort is Effort.THOROUGH),
         tolerances=question.tolerances,
     ) as correctness:
+        begun_ns = time.monotonic_ns()
         checks = correctness.checks(tell)
-        measured = replace(empty_measurement(lab, arms[1], question), checks=checks, notes=correctness.notes)
+        took = ComparisonDurations(lab.start_ns, time.monotonic_ns() - begun_ns)
+        empty = empty_measurement(lab, arms[1], question)
+        measured = replace(empty, checks=checks, notes=correctness.notes, took=took)
         if not measured.is_timeable:
             return measured
         with lab.timing_turn(tell, *(arm.target.device for arm in arms)):
+            begun_ns = time.monotonic_ns()
             measured = time_until_decided(
                 lab,
-                arms,
+                correctness.arms,
                 question,
                 measured,
                 referee=correctness.referee(),
                 tell=tell,
                 is_stateless=correctness.is_stateless,
             )
+            measured = replace(measured, took=replace(took, timing_ns=time.monotonic_ns() - begun_ns))
     # They say what a speedup costs; without one, there is nothing to weigh.
-    is_wanted = question.effort is Effort.THOROUGH or judge(measured).outcome is ComparisonOutcome.FASTER
-    if question.has_extras and is_wanted:
-        return replace(measured, beside=secondary_metrics(lab, arms, train=training, tell=tell))
+    is_thorough = question.effort is Effort.THOROUGH
+    if question.has_extras and (is_thorough or judge(measured).outcome is ComparisonOutcome.FASTER):
+        beside = secondary_metrics(lab, arms, train=training, has_graphs=is_thorough, tell=tell)
+        return replace(measured, beside=beside)
     return measured
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.compare.measure import Referee, started
+from esper_agents.torchlab.compare.measure import Referee, started, usable_processors
 from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.target import TargetSpec
@@ -21,7 +21,7 @@ from esper_agents.torchlab.worker.compare.result import (
     PlannedCalls,
     TimedCallChecks,
 )
-from esper_agents.torchlab.worker_failure import WorkerError
+from esper_agents.torchlab.worker_failure import WorkerError, WorkerFailureKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +30,18 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.compare.measure import Arm
     from esper_agents.torchlab.lab import Lab
     from esper_agents.torchlab.target import Tell
-    from esper_agents.torchlab.worker_handle import WorkerReply
+    from esper_agents.torchlab.worker_handle import WorkerHandle, WorkerReply
 
 # Maximum runs of the baseline on inputs one ulp away; ends earlier once the referee needs no more.
 _MOST_SHIFTED = 6
 _MOST_BUDGET_S = 10.0
-# A step of the candidate may take as long as this many of the longest step of the baseline, and at least this long:
-# its first call may import and run a compiler.
-_MOST_RUNS, _LEAST_SILENCE_S = 25.0, 15.0
+# A step of the candidate may take as long as this many of the longest step of the baseline, and at least this long;
+# longer if its file names a compiler, which its first call may import and run.
+_MOST_RUNS, _LEAST_STEP_S, _LEAST_COMPILING_S, _LEAST_LOAD_S = 25.0, 5.0, 60.0, 15.0
+# A phase of a timing has a pilot of three calls.
+_STEPS_OF_A_PHASE = 6
+# Memory of the candidate, as a multiple of the baseline's peak, and at least this much.
+_MOST_MEMORY, _LEAST_MEMORY_BYTES = 16, 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,77 @@ class CheckLimits:
     is_thorough: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateBounds:
+    """Limits of the candidate's processes, derived from the baseline.
+
+    Attributes:
+        step_s: Time of one step; that of the lab if None.
+        load_s: Time to import the target; that of the lab if None.
+        memory_bytes: Memory; that of the lab if None.
+    """
+
+    step_s: float | None = None
+    load_s: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass
+class _Observation:
+    """Run of one side through the plan.
+
+    Attributes:
+        role: Its role for the referee.
+        arm: 0 for the baseline, 1 for the candidate.
+        worker: Its process.
+        silence_s: Time limit of one step.
+        file: File of the target, by the process; None if it is outside of the project.
+        loaded_s: Time to import the target.
+        error: Failure before the run began.
+        last_step: Step that the process began last.
+        longest_s: Time of the longest step.
+    """
+
+    role: str
+    arm: int
+    worker: WorkerHandle
+    silence_s: float | None
+    file: str | None = None
+    loaded_s: float = 0.0
+    error: WorkerError | None = None
+    last_step: str = ""
+    longest_s: float = 0.0
+    _begun: float = 0.0
+
+    def answered(self, run_s: float | None) -> WorkerReply:
+        """Return the reply, and note how long each step took."""
+        self._begun = time.monotonic()
+        reply = self.worker.answer(timeout_s=run_s, silence_s=self.silence_s, tell=self._step)
+        self._step(self.last_step, 1.0)
+        return reply
+
+    def _step(self, what: str, _fraction: float) -> None:
+        now = time.monotonic()
+        self.longest_s = max(self.longest_s, now - self._begun)
+        self.last_step, self._begun = what, now
+
+
+class _CandidateError(Exception):
+    """The candidate hung, crashed or raised, which a check says."""
+
+    def __init__(self, check: EquivalenceCheck) -> None:
+        super().__init__(check.detail)
+        self.check = check
+
+
 class Correctness:
     """Equivalence check of one comparison; a context manager that keeps the observations until it ends.
 
     Attributes:
         notes: Notes of the referee, besides its checks.
         is_stateless: Whether the output of a call is independent of the number of earlier calls.
+        arms: Baseline and candidate, with the limits of their processes.
+        bounds: Limits of the candidate's processes.
     """
 
     def __init__(
@@ -108,6 +177,8 @@ class Correctness:
         self._scales: JsonObject = {}
         self._seen_files: dict[str, int] = {}
         self.notes = ComparisonNotes()
+        self.arms, self.bounds = arms, CandidateBounds()
+        self._processors: list[int | None] = []
         self.is_stateless = True
 
     def __enter__(self) -> Self:
@@ -131,36 +202,95 @@ class Correctness:
         request = {"seed": self._seed, "train": self._train, "budget_s": self._limits.budget_s}
         if self._limits.is_thorough:
             request["further_s"] = _MOST_BUDGET_S
-        answer = self._seen(0, "plan", request)
+        answer = self._seen("plan", request)
         planned, summary = self._hold(answer), answer.read(PlannedCalls)
         self.is_stateless = summary.is_stateless
         if summary.needs_compiler:
             # Otherwise each of the processes below would import it separately.
             self._lab.warm("observe")
-        seen, baseline_s = [("plan", planned)], 0.0
-        for number, (role, arm, more) in enumerate(_RUNS):
-            tell(_WORDS[role], 0.1 + 0.2 * number)
+        seen = [("plan", planned)]
+        for roles in _in_turns(self._at_once()):
+            runs = [self._begun(role, planned) for role in roles]
             try:
-                limit_s = self._longest_step_s(baseline_s) if arm == 1 else None
-                seen.append((role, self._hold(self._seen(arm, "observe", more, files=(planned,), silence_s=limit_s))))
-                baseline_s = max(baseline_s, self._longest_s)
-            except WorkerError as error:
-                if arm == 1:
-                    first = self._last_step or "its first call"
-                    return (EquivalenceCheck(RUNS, first, is_passed=False, detail=error.problem),)
-                if role == "reference":
-                    # Some code has no float64 version; the referee then uses the effect of one ulp in the inputs.
-                    continue
-                raise
+                for number, run in enumerate(runs):
+                    tell(_WORDS[run.role], 0.1 + 0.1 * (len(seen) + number))
+                    seen += self._finished(run)
+            except _CandidateError as failed:
+                return (failed.check,)
+            finally:
+                for run in runs:
+                    run.worker.kill()
         if self._metric is not None:
             self._readings = self._read(self._metric, dict(seen))
         self._seen_files = dict(seen)
         return self._judged(seen, planned, tell)
 
-    def _longest_step_s(self, baseline_s: float) -> float:
-        """Return the time limit of one step of the candidate; a longer limit of the lab lengthens it in proportion."""
-        share = max(1.0, self._lab.settings.timeout_s / LabSettings().timeout_s)
-        return share * max(_LEAST_SILENCE_S, _MOST_RUNS * baseline_s)
+    def _at_once(self) -> int:
+        """Return how many runs have processors and memory at the same time, beside the referee."""
+        is_on_host = all(arm.target.device == "cpu" for arm in self._arms)
+        return min(2, max(1, usable_processors() // self._lab.settings.threads)) if is_on_host else 1
+
+    def _begun(self, role: str, planned: int) -> _Observation:
+        """Return a run of a side through the plan, which has begun."""
+        arm, more = _RUNS[role]
+        silence_s = self.bounds.step_s if arm == 1 else None
+        side = self.arms[arm]
+        worker = started(self._lab, side, ("baseline", "candidate")[arm], beside=self._processors)
+        self._processors.append(worker.cpu)
+        run = _Observation(role, arm, worker, silence_s)
+        try:
+            begun = time.monotonic()
+            run.file = worker.load(side.target, timeout_s=self.bounds.load_s if arm == 1 else None).file
+            run.loaded_s = time.monotonic() - begun
+            worker.begin("observe", more, files=(planned,))
+        except WorkerError as error:
+            # Of several runs, each fails where its turn comes.
+            run.error = error
+        except BaseException:
+            worker.kill()
+            raise
+        return run
+
+    def _finished(self, run: _Observation) -> list[tuple[str, int]]:
+        """Return the role and the observations of a run; nothing if there are none without which a judgement can do.
+
+        Raises:
+            _CandidateError: The candidate hung, crashed or raised.
+            WorkerError: The baseline did.
+        """
+        try:
+            if run.error is not None:
+                raise run.error
+            reply = run.answered(self._limits.run_s)
+        except WorkerError as error:
+            if run.arm == 1:
+                at, detail = run.last_step or "its first call", error.problem
+                if error.outcome is WorkerFailureKind.OUT_OF_MEMORY and self.bounds.memory_bytes is not None:
+                    detail += f"; it may use {self.bounds.memory_bytes / (1 << 30):.1f} GiB, by what A uses"
+                raise _CandidateError(EquivalenceCheck(RUNS, at, is_passed=False, detail=detail)) from error
+            if run.role == "reference":
+                # Some code has no float64 version; the referee then uses the effect of one ulp in the inputs.
+                return []
+            raise
+        if run.role == "baseline":
+            self._bound(run)
+        return [(run.role, self._hold(reply))]
+
+    def _bound(self, run: _Observation) -> None:
+        """Bound the candidate's processes by what the baseline took."""
+        settings = self._lab.settings
+        share_of_time = max(1.0, settings.timeout_s / LabSettings().timeout_s)
+        share_of_memory = max(1.0, settings.memory_bytes / LabSettings().memory_bytes)
+        least_s = _LEAST_COMPILING_S if _may_compile(self._arms[1], run.file) else _LEAST_STEP_S
+        step_s = min(share_of_time * max(least_s, _MOST_RUNS * run.longest_s), settings.timeout_s)
+        self.bounds = CandidateBounds(
+            step_s,
+            min(share_of_time * max(_LEAST_LOAD_S, _MOST_RUNS * run.loaded_s), settings.timeout_s),
+            int(share_of_memory * max(_LEAST_MEMORY_BYTES, _MOST_MEMORY * run.worker.peak_bytes())),
+        )
+        phase_s = min(_STEPS_OF_A_PHASE * step_s, settings.timeout_s)
+        candidate = replace(self.arms[1], memory_bytes=self.bounds.memory_bytes, phase_s=phase_s)
+        self.arms = self.arms[0], candidate
 
     def _read(self, metric: OutputMetric, seen: dict[str, int]) -> JsonObject:
         files = (seen["plan"], seen["baseline"], seen["candidate"])
@@ -176,7 +306,7 @@ class Correctness:
             if judgement.is_settled:
                 break
             tell("running the baseline on inputs an ulp away", 0.9)
-            shifted = self._seen(0, "observe", {"jitter": self._seed + number + 1, "distinct": True}, files=(planned,))
+            shifted = self._seen("observe", {"jitter": self._seed + number + 1, "distinct": True}, files=(planned,))
             seen.append(("shifted", self._hold(shifted)))
             judgement = self._judge(seen)
         if judgement.nondeterministic:
@@ -235,31 +365,11 @@ class Correctness:
         answer = self._referee.ask("referee", request, files=tuple(each for _, each in seen))
         return answer.read(EquivalenceJudgement)
 
-    def _seen(
-        self,
-        arm: int,
-        job: str,
-        request: JsonObject,
-        *,
-        files: tuple[int, ...] = (),
-        silence_s: float | None = None,
-    ) -> WorkerReply:
-        self._last_step, self._longest_s = "", 0.0
-        side = self._arms[arm]
-        label = ("baseline", "candidate")[arm]
-        with started(self._lab, side, label) as worker:
-            worker.load(side.target)
-            self._step_begun = time.monotonic()
-            reply = worker.ask(
-                job, request, files=files, timeout_s=self._limits.run_s, silence_s=silence_s, tell=self._step
-            )
-            self._step(self._last_step, 1.0)
-            return reply
-
-    def _step(self, what: str, _fraction: float) -> None:
-        now = time.monotonic()
-        self._longest_s = max(self._longest_s, now - self._step_begun)
-        self._last_step, self._step_begun = what, now
+    def _seen(self, job: str, request: JsonObject, *, files: tuple[int, ...] = ()) -> WorkerReply:
+        """Return the reply of a new process of the baseline."""
+        with started(self._lab, self._arms[0], "baseline") as worker:
+            worker.load(self._arms[0].target)
+            return worker.ask(job, request, files=files, timeout_s=self._limits.run_s)
 
     def _hold(self, answer: WorkerReply) -> int:
         for file in answer.files:
@@ -267,12 +377,32 @@ class Correctness:
         return answer.files[0]
 
 
-_RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
-    ("baseline", 0, {}),
-    ("again", 0, {}),
-    ("reference", 0, {"precision": "float64", "distinct": True}),
-    ("candidate", 1, {"needs_memory": True}),
-)
+def _in_turns(at_once: int) -> list[tuple[str, ...]]:
+    """Return the roles of the runs that are made at the same time: those of the candidate follow the baseline's."""
+    if at_once == 1:
+        return [(role,) for role in _RUNS]
+    return [("baseline", "again"), ("reference", "candidate")]
+
+
+def _may_compile(arm: Arm, file: str | None) -> bool:
+    """Return whether a file of an arm names a compiler, so that its first call may take long."""
+    named, root = arm.target.name.partition(":")[0], arm.root.resolve()
+    for each in {named, file or named}:
+        # The process says which file it is: nothing outside of the project is read.
+        path = (root / each).resolve()
+        with suppress(OSError, ValueError):
+            if path.is_relative_to(root) and "compile" in path.read_text(encoding="utf-8", errors="replace"):
+                return True
+    return False
+
+
+# Of each role: which side, and the request.
+_RUNS: dict[str, tuple[int, dict[str, Any]]] = {
+    "baseline": (0, {}),
+    "again": (0, {}),
+    "reference": (0, {"precision": "float64", "distinct": True}),
+    "candidate": (1, {"needs_memory": True}),
+}
 _WORDS = {
     "baseline": "running the baseline",
     "again": "running the baseline again",

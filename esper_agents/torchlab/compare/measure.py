@@ -7,8 +7,10 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from esper_agents.torchlab.compare.result import ArmTimes, TimedReplicate, Timin
 from esper_agents.torchlab.worker.compare.result import TimedBatch, WarmedArm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from esper_agents.domain.codec import JsonObject
     from esper_agents.torchlab.compare.acceptance_rules import AcceptanceRules, TimingRules
@@ -47,10 +49,14 @@ class Arm:
     Attributes:
         target: Its target.
         root: Folder for resolving the target's name.
+        memory_bytes: Memory limit of its processes, if it is less than that of the lab.
+        phase_s: Time limit of one phase of a timing; that of the lab if None.
     """
 
     target: TargetSpec
     root: Path
+    memory_bytes: int | None = None
+    phase_s: float | None = None
 
 
 @dataclass
@@ -60,11 +66,13 @@ class _Side:
     Attributes:
         worker: Its process.
         is_on_one_processor: Whether it may use one processor only.
+        phase_s: See `Arm`.
         batch_ns: See `ArmTimes`, as of the others.
     """
 
     worker: WorkerHandle
     is_on_one_processor: bool
+    phase_s: float | None = None
     batch_ns: list[int] = field(default_factory=list)
     outside_ns: list[int] = field(default_factory=list)
     processor_ns: list[int] = field(default_factory=list)
@@ -85,7 +93,7 @@ class _Side:
         if self._left is not None:
             self.idle_wall_ns += begun - self._left[0]
             self.idle_ns += before - self._left[1]
-        reply = self.worker.ask("timing", request, files=files)
+        reply = self.worker.ask("timing", request, files=files, timeout_s=self.phase_s)
         done, after = time.perf_counter_ns(), time.clock_gettime_ns(clock)
         self._left = done, after
         return _TimedReply(reply, done - begun, after - before)
@@ -194,9 +202,12 @@ def calibrate(
         tried, kinds = [], set()
         for arm, worker in ((baseline, one), (candidate, other)):
             kinds.add(worker.load(arm.target).kind)
-            first = _warm(worker, _PILOT_CALLS, train=train, seed=seed, plan_file=plan_file)
-            more = _warm_calls(first.call_ns, timing)
-            tried.append(_warm(worker, more, train=train, seed=seed, plan_file=plan_file))
+            warm = partial(
+                _warm, worker, train=train, seed=seed, plan_file=plan_file, phase_s=arm.phase_s, has_costs=True
+            )
+            first = warm(_PILOT_CALLS)
+            is_slow = first.call_ns > timing.slow_call_ns
+            tried.append(first if is_slow else warm(_warm_calls(first.call_ns, first.input_ns, timing)))
     call_ns = [max(each.call_ns, 1) for each in tried]
     input_ns = max(*(each.input_ns for each in tried), 1)
     most_calls = min(
@@ -218,14 +229,16 @@ def calibrate(
         (calls[0], calls[1]),
         (lead_in[0], lead_in[1]),
         quads,
-        _warm_calls(max(call_ns), timing),
+        _warm_calls(max(call_ns), input_ns, timing),
         train,
         any(each.remembers for each in tried),
     )
 
 
-def _warm_calls(call_ns: int, timing: TimingRules) -> int:
-    return min(max(timing.warm_ns // max(call_ns, 1), _PILOT_CALLS), _MOST_WARM_CALLS)
+def _warm_calls(call_ns: int, input_ns: int, timing: TimingRules) -> int:
+    if call_ns > timing.slow_call_ns:
+        return 1
+    return min(max(timing.warm_ns // max(call_ns + input_ns, 1), _PILOT_CALLS), _MOST_WARM_CALLS)
 
 
 def replicate(
@@ -259,14 +272,15 @@ def replicate(
         _started(lab, arms[1], "candidate", shift[1], cpu) as other,
     ):
         is_on_one = cpu is not None
-        sides = (_Side(one, is_on_one), _Side(other, is_on_one))
+        sides = (_Side(one, is_on_one, arms[0].phase_s), _Side(other, is_on_one, arms[1].phase_s))
         # Alternates the arm that first gets memory and caches.
         for number in chance.sample((0, 1), 2):
             sides[number].worker.load(arms[number].target)
         warm_seed = chance.getrandbits(31)
         for number in chance.sample((0, 1), 2):
             worker = sides[number].worker
-            _warm(worker, plan.warm_calls, train=plan.train, seed=warm_seed, plan_file=referee.plan)
+            limit_s = arms[number].phase_s
+            _warm(worker, plan.warm_calls, train=plan.train, seed=warm_seed, plan_file=referee.plan, phase_s=limit_s)
             sides[number].time_nothing()
         rechecked: list[EquivalenceCheck] = []
         for number in range(plan.quads * 2):
@@ -311,26 +325,57 @@ def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance:
     return inputs_seed
 
 
-def started(lab: Lab, arm: Arm, label: str, chance: random.Random = _UNKNOWN) -> WorkerHandle:
-    """Start a process of an arm with the surroundings that a timed one has.
+def started(lab: Lab, arm: Arm, label: str, *, beside: Collection[int | None] = ()) -> WorkerHandle:
+    """Start a process of an arm with the surroundings that a timed one has; its processor is drawn.
 
     Args:
         lab: The lab.
         arm: The arm.
         label: Its name in errors, `baseline` or `candidate`.
-        chance: Draws its processor and the shift of its memory.
+        beside: Processors of those that run at the same time, which it shares with as few as possible.
     """
-    return _started(lab, arm, label, chance.randrange(_MOST_PADDING), _processor(lab, chance))
+    return _started(lab, arm, label, _UNKNOWN.randrange(_MOST_PADDING), _processor_beside(lab, beside))
+
+
+def usable_processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _processor_beside(lab: Lab, beside: Collection[int | None]) -> int | None:
+    """Return a processor that as few as possible of these use, if one is enough for an arm."""
+    if lab.settings.threads > 1:
+        return None
+    used = Counter(beside)
+    able = sorted(os.sched_getaffinity(0))
+    fewest = min(used[each] for each in able)
+    return _UNKNOWN.choice([each for each in able if used[each] == fewest])
 
 
 def _started(lab: Lab, arm: Arm, label: str, padding: int, cpu: int | None) -> WorkerHandle:
-    return lab.worker(root=arm.root, device=arm.target.device, label=label, padding=padding, cpu=cpu)
+    return lab.worker(
+        root=arm.root,
+        device=arm.target.device,
+        label=label,
+        padding=padding,
+        cpu=cpu,
+        memory_bytes=arm.memory_bytes,
+    )
 
 
-def _warm(worker: WorkerHandle, calls: int, *, train: bool, seed: int, plan_file: int | None) -> WarmedArm:
+def _warm(
+    worker: WorkerHandle,
+    calls: int,
+    *,
+    train: bool,
+    seed: int,
+    plan_file: int | None,
+    phase_s: float | None,
+    has_costs: bool = False,
+) -> WarmedArm:
     files = () if plan_file is None else (plan_file,)
-    request = {"phase": "warm", "calls": calls, "train": train, "seed": seed}
-    return worker.ask("timing", request, files=files).read(WarmedArm)
+    request = {"phase": "warm", "calls": calls, "train": train, "seed": seed, "has_costs": has_costs}
+    return worker.ask("timing", request, files=files, timeout_s=phase_s).read(WarmedArm)
 
 
 def _processor(lab: Lab, chance: random.Random) -> int | None:

@@ -211,6 +211,21 @@ class CandidateFailure:
     said: str
 
 
+@dataclass(frozen=True, slots=True)
+class ComparisonDurations:
+    """Durations of the parts of a comparison.
+
+    Attributes:
+        start_ns: Start of the lab.
+        correctness_ns: Equivalence check.
+        timing_ns: Timing, without waiting for the turn; None if nothing was timed.
+    """
+
+    start_ns: int
+    correctness_ns: int
+    timing_ns: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonMeasurements:
     """Measured part of a comparison.
@@ -231,6 +246,7 @@ class ComparisonMeasurements:
         governance: Change control; None outside a report.
         is_timed_anyway: Whether different results do not end the comparison.
         tolerances: Stated tolerances; None for those that follow from the rounding of the baseline.
+        took: Durations of the parts; None in reports of earlier versions.
     """
 
     rules: AcceptanceRules
@@ -248,6 +264,7 @@ class ComparisonMeasurements:
     governance: ChangeRecord | None = None
     is_timed_anyway: bool = False
     tolerances: StatedTolerances | None = None
+    took: ComparisonDurations | None = None
 
     @property
     def failed_checks(self) -> tuple[EquivalenceCheck, ...]:

@@ -16,20 +16,23 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker.memory.result import MemoryRun
 
 
-def secondary_metrics(lab: Lab, arms: tuple[Arm, Arm], *, train: bool, tell: Tell) -> SecondaryMetrics:
+def secondary_metrics(
+    lab: Lab, arms: tuple[Arm, Arm], *, train: bool, has_graphs: bool, tell: Tell
+) -> SecondaryMetrics:
     """Return the memory use and graph counts of each arm, as far as they can be measured.
 
     Args:
         lab: The lab.
         arms: Baseline and candidate.
         train: Also run backward.
+        has_graphs: Whether to count graph breaks and operations, which takes seconds.
         tell: Progress callback.
     """
     found = []
     for name, arm in zip(("baseline", "candidate"), arms, strict=True):
-        tell(f"memory and graphs of the {name}", 0.99)
+        tell(f"memory{' and graphs' if has_graphs else ''} of the {name}", 0.99)
         memory: MemoryRun | None = _asked(lab, arm, "memory", train=train)
-        compiled: ExplainRun | None = _asked(lab, arm, "explain", train=train)
+        compiled: ExplainRun | None = _asked(lab, arm, "explain", train=train) if has_graphs else None
         found.append(_metrics(memory, compiled))
     return SecondaryMetrics(*found)
 

@@ -21,6 +21,7 @@ from esper_agents.torchlab.compare.correctness import OutputMetric
 from esper_agents.torchlab.compare.input_kinds import ALL_CALLS, compared_inputs, kind_of_input
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.compare.result import (
+    ComparisonDurations,
     ComparisonMeasurements,
     ComparisonOutcome,
     ComparisonResult,
@@ -291,8 +292,15 @@ def _rows(result: ComparisonResult, subject: ReportSubject) -> Iterator[tuple[st
         yield "tolerance", str(result.tolerances)
     yield from result.governance.said if result.governance else ()
     yield from _secondary(result)
+    if result.took is not None:
+        yield "took", _took(result.took)
     yield "sandbox", subject.sandbox
     yield "torch", f"{subject.torch}, {'1 thread' if result.threads == 1 else f'{result.threads} threads'}"
+
+
+def _took(took: ComparisonDurations) -> str:
+    parts = [("start", took.start_ns), ("correctness", took.correctness_ns), ("timing", took.timing_ns)]
+    return ", ".join(f"{name} {each / 1e9:.1f} s" for name, each in parts if each is not None)
 
 
 def _tested(result: ComparisonResult) -> JsonObject:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from esper_agents.torchlab.compare.compare import ComparisonRequest, compare
+from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.effort import Effort
 from esper_agents.torchlab.lab import Lab, LabSettings
@@ -31,6 +32,11 @@ def fill(x):
     kept = []
     while True:
         kept.append(torch.ones(64, 1024, 1024))
+
+
+def waits(x):
+    time.sleep(0.001 * x.shape[0])
+    return x * 2
 
 
 def slow(x):
@@ -64,9 +70,45 @@ def test_a_candidate_that_does_not_end_is_given_up_at_a_limit_that_follows_from_
     (reason,) = result.verdict.because
     assert reason.startswith("runs on plain 1: ")
     if limit := re.search(r"gave no answer within ([\d.]+) s", reason):
-        assert float(limit[1]) < LabSettings().timeout_s
+        assert float(limit[1]) == 5
     else:
         assert "memory" in reason
+        assert reason.endswith("it may use 4.0 GiB, by what A uses")
+
+
+@pytest.mark.parametrize(
+    ("code", "step_s"), [("", 5.0), ("# torch.compile is not used\n", 60.0)], ids=["plain", "names a compiler"]
+)
+def test_a_step_may_take_longer_if_the_file_names_a_compiler(tmp_path, code, step_s):
+    (tmp_path / "ops.py").write_text(_OPS + code)
+    arms = [Arm(TargetSpec("ops.py:double", ("randn(64,64)",)), tmp_path) for _ in range(2)]
+    with Lab(tmp_path) as lab, Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness:
+        assert all(check.is_passed for check in correctness.checks(lambda *_: None))
+        assert correctness.bounds.step_s == step_s
+        assert correctness.bounds.memory_bytes >= 4 << 30
+        assert correctness.arms[1].memory_bytes == correctness.bounds.memory_bytes
+
+
+def test_a_longer_timeout_and_more_memory_lengthen_the_limits(project):
+    settings = LabSettings(timeout_s=240, memory_bytes=32 << 30)
+    arms = [Arm(TargetSpec("ops.py:double", ("randn(64,64)",)), project) for _ in range(2)]
+    with (
+        Lab(project, settings) as lab,
+        Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness,
+    ):
+        correctness.checks(lambda *_: None)
+    assert correctness.bounds.step_s == 10
+    assert correctness.bounds.memory_bytes == 8 << 30
+
+
+def test_of_a_slow_function_edge_cases_have_fewer_rows_and_none_is_missing(project):
+    arms = [Arm(TargetSpec("ops.py:waits", ("randn(64,64)",)), project) for _ in range(2)]
+    with Lab(project) as lab, Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness:
+        checks = correctness.checks(lambda *_: None)
+    names = {check.variant for check in checks}
+    assert {"fewer rows", "leading dimension 1", "leading dimension 0", "NaN in tensor 1", "float64"} <= names
+    assert "leading dimension 67" not in names
+    assert not [each for each in correctness.notes.missing if each.why == "no time was left"]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from esper_agents.torchlab.compare.change_control import BaseRevision, ChangeCon
 from esper_agents.torchlab.compare.compare import ComparisonMode, ComparisonRequest, compare
 from esper_agents.torchlab.compare.correctness import OutputMetric
 from esper_agents.torchlab.compare.measure import Arm, _children
+from esper_agents.torchlab.compare.secondary_metrics import secondary_metrics
 from esper_agents.torchlab.lab import Lab, LabSettings
 from esper_agents.torchlab.recheck import recheck
 from esper_agents.torchlab.report import MeasurementReport, read
@@ -147,12 +148,23 @@ def test_a_report_holds_every_sample_and_what_it_was_measured_on(faster):
     assert faster.body["sandbox"]["sandbox"] in {"bubblewrap", "landlock"}
 
 
-def test_a_report_says_what_both_arms_need_beside_time(faster):
+def test_a_report_says_what_memory_both_arms_need(faster):
     beside = faster.result["beside"]
-    assert beside["baseline"]["graph_breaks"] == beside["candidate"]["graph_breaks"] == 0
-    assert beside["baseline"]["operations"] == 40
-    assert beside["candidate"]["operations"] == 4
     assert beside["candidate"]["peak_bytes"] >= 2 * 32 * 64 * 4
+    assert "operations" not in beside["candidate"]
+
+
+def test_graphs_are_counted_where_they_are_asked_for(lab, project):
+    arms = [Arm(TargetSpec(f"ops.py:{name}", ("randn(32,64)",)), project) for name in ("slow", "fast")]
+    beside = secondary_metrics(lab, (arms[0], arms[1]), train=False, has_graphs=True, tell=lambda *_: None)
+    assert beside.baseline.graph_breaks == beside.candidate.graph_breaks == 0
+    assert (beside.baseline.operations, beside.candidate.operations) == (40, 4)
+
+
+def test_a_report_says_what_its_parts_took(faster):
+    took = faster.result["took"]
+    assert took.keys() == {"start_ns", "correctness_ns", "timing_ns"}
+    assert 0 < took["timing_ns"] + took["correctness_ns"] < faster.body["duration_ns"]
 
 
 def test_a_report_says_what_else_changed_and_the_way_back(faster):

@@ -4,8 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: NOTHING was judged")
 
+from esper_agents.torchlab.worker.compare.equivalence import _may_overflow  # noqa: E402 - wants torch
 from esper_agents.torchlab.worker.compare.numeric_error import pooled, ulp  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.compare.pytree_diff import compared  # noqa: E402 - wants torch
 from esper_agents.torchlab.worker.compare.rounding_noise import RoundingNoiseMode, jitter  # noqa: E402 - wants torch
+from esper_agents.torchlab.worker.compare.tensor_bundle import capture  # noqa: E402 - wants torch
 from esper_agents.torchlab.worker.compare.tolerance import Runs, fit  # noqa: E402 - wants torch
 
 
@@ -218,10 +221,28 @@ def test_which_of_nan_and_infinity_comes_of_infinite_inputs_is_no_fault_but_is_s
     one, other = torch.ones(8), torch.ones(8)
     one[2], other[2] = float("inf"), float("nan")
     assert not fit(Runs(one, other)).is_passed
-    found = fit(Runs(one, other, has_infinite_inputs=True))
+    found = fit(Runs(one, other, may_overflow=True))
     assert found.is_passed
     assert found.not_numbers == "1 of 8 differ, the first at [2]: inf became nan"
     other[2] = -float("inf")
-    assert not fit(Runs(one, other, has_infinite_inputs=True)).is_passed
+    assert not fit(Runs(one, other, may_overflow=True)).is_passed
     other[2] = 3e38
-    assert not fit(Runs(one, other, has_infinite_inputs=True)).is_passed
+    assert not fit(Runs(one, other, may_overflow=True)).is_passed
+
+
+@pytest.mark.parametrize(("number", "may_overflow"), [(1e17, True), (float("inf"), True), (1e3, False)])
+def test_numbers_whose_products_overflow_are_found(number, may_overflow):
+    assert _may_overflow(capture((torch.tensor([1.0, -number]),), is_whole=True)) == may_overflow
+
+
+def test_a_normal_tensor_may_stand_where_the_baseline_has_one_of_inference_mode():
+    with torch.inference_mode():
+        restricted = torch.ones(3)
+    normal = torch.ones(3)
+
+    def checks(one, other):
+        found = compared(capture(one), capture(other), lambda _leaf, runs: fit(runs))
+        return [each.check for each in found if each.detail and not each.numbers]
+
+    assert "requires-grad" not in checks(restricted, normal)
+    assert "requires-grad" in checks(normal, restricted)

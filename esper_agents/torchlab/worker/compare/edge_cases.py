@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Input size in bytes; edge cases of larger inputs use their first rows.
 _SMALL = 4 << 20
 _FEW_ROWS = 4
+_FEWEST_ROWS = 8
 _TWO = 2
 
 
@@ -47,15 +48,16 @@ class EdgeCase:
     kwargs: dict[str, Any]
 
 
-def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator[EdgeCase]:
+def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, rows: int | None = None) -> Iterator[EdgeCase]:
     """Yield all edge cases of the inputs; those that poison a target's hidden state come last.
 
     Args:
         args: Positional arguments of a plain call.
         kwargs: Its keyword arguments.
         seed: Seed of random choices in the edge cases.
+        rows: Number of leading rows that they keep; those that keep them small if None.
     """
-    base = _shortened((args, kwargs))
+    base = _shortened((args, kwargs), rows)
     whole, tensors = (args, kwargs), tensors_of(base)
     chance = torch.Generator().manual_seed(seed)
     changes: list[tuple[str, str, Change | None, Any]] = [
@@ -74,14 +76,15 @@ def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Iterator
     yield from _planted(base, tensors, chance)
 
 
-def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[EdgeCase]:
+def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int | None = None) -> Iterator[EdgeCase]:
     """Yield edge cases that are tried as far as there is time, the most common uses first.
 
     Args:
         args: Positional arguments of a plain call.
         kwargs: Its keyword arguments.
+        rows: Number of leading rows that they keep; those that keep them small if None.
     """
-    base = _shortened((args, kwargs))
+    base = _shortened((args, kwargs), rows)
     tensors = tensors_of(base)
     rows = _leading(tensors)
     last = next((tensor.shape[-1] for tensor in tensors if _is_plain(tensor) and tensor.dim() > 1), None)
@@ -143,14 +146,29 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def _shortened(inputs: Any) -> Any:
-    """Return the inputs with as many leading rows as keep them small."""
+def with_rows(args: tuple[Any, ...], kwargs: dict[str, Any], share: float) -> tuple[int, Any] | None:
+    """Return a number of leading rows and the inputs with so many; None if they have no fewer.
+
+    Args:
+        args: Positional arguments of a plain call.
+        kwargs: Its keyword arguments.
+        share: Share of the rows to keep.
+    """
+    rows = _leading(tensors_of((args, kwargs)))
+    fewer = max(_FEWEST_ROWS, int((rows or 0) * share))
+    return (fewer, map_tensors((args, kwargs), _cut(rows, fewer))) if rows is not None and fewer < rows else None
+
+
+def _shortened(inputs: Any, kept: int | None) -> Any:
+    """Return the inputs with these leading rows, or with as many as keep them small."""
     tensors = [each for each in tensors_of(inputs) if _is_plain(each)]
     size = sum(tensor.nbytes for tensor in tensors)
     rows = _leading(tensors)
+    if kept is not None and rows is not None:
+        return map_tensors(inputs, _cut(rows, kept))
     if size <= _SMALL or rows is None:
         return inputs
-    fewer = max(8, rows * _SMALL // size)
+    fewer = max(_FEWEST_ROWS, rows * _SMALL // size)
     return map_tensors(inputs, _cut(rows, fewer))
 
 

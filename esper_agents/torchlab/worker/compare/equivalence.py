@@ -153,7 +153,9 @@ class _Judgement:
         if found.check in FORM and not found.detail:
             return
         if found.not_numbers:
-            self._refused.append(MissingPart(variant, f"NaN and infinity of infinite inputs: {found.not_numbers}"))
+            self._refused.append(
+                MissingPart(variant, f"NaN and infinity of numbers that overflow: {found.not_numbers}")
+            )
         if found.check == "dtype" and is_autocast:
             # Which operations autocast runs in a short format depends on how the same is written.
             self._note(variant, found.detail)
@@ -199,7 +201,7 @@ class _Judgement:
             runs.apart = torch.finfo(torch.bfloat16).eps * float(wide.nan_to_num(0, 0, 0).square().mean().sqrt())
         step = self._case.steps[number]
         is_derived = step.group in {"numbers", FURTHER}
-        runs.has_infinite_inputs = is_derived and _has_infinities(self._case.plan.pieces[step.input])
+        runs.may_overflow = is_derived and _may_overflow(self._case.plan.pieces[step.input])
         found = fit(runs)
         if not found.is_passed and not found.is_settled:
             self._is_settled = False
@@ -321,9 +323,15 @@ def _is_empty(inputs: Piece) -> bool:
     return any(0 in tensor.get("shape", ()) for tensor in inputs.tensors)
 
 
-def _has_infinities(inputs: Piece) -> bool:
-    views = (each for each in inputs.views() if each is not None)
-    return any(bool(torch.isinf(each).any()) for each in views if each.is_floating_point() or each.is_complex())
+def _may_overflow(inputs: Piece) -> bool:
+    """Return whether numbers are infinite, or so large that products of three are: the order of a sum decides then."""
+    views = (each for each in inputs.views() if each is not None and each.numel())
+    real = (torch.view_as_real(each) if each.is_complex() else each for each in views)
+    return any(
+        bool((each.double().abs() > torch.finfo(each.dtype).max ** (1 / 3)).any())
+        for each in real
+        if each.is_floating_point()
+    )
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

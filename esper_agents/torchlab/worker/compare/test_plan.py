@@ -15,7 +15,7 @@ from ..results import MissingPart, described
 from ..target import module_state as parameters
 from ..target.input_spec import TargetError
 from .call_modes import MODES
-from .edge_cases import EdgeCase, derive, derive_further
+from .edge_cases import EdgeCase, derive, derive_further, with_rows
 from .float64_reference import coarsest_of
 from .input_probe import Probe, chance_of, needs_template
 from .observe import own_path
@@ -32,6 +32,9 @@ _PLAIN = 4
 _FEWEST_CALLS = 6
 _MOST_CALLS = 48
 _REPEATS_S = 0.25
+# Of a slow target, inputs with fewer rows are tried, in less time, and it is called fewer times in a row: each of the
+# runs that follow repeats all of it.
+_SLOW_S, _QUICK_S, _SLOW_BUDGET_S, _FEWEST_SLOW_CALLS = 0.05, 0.01, 4.0, 3
 _BUDGET_S = 10.0
 # Time for calls in other ways, of the baseline alone; further runs repeat them.
 _FURTHER_S = 0.3
@@ -94,6 +97,7 @@ class _Planner:
         self._probe = Probe(target, self._plan.pieces, ends)
         self._further_s = float(request.get("further_s", _FURTHER_S))
         self._call_s = 0.0
+        self._rows: int | None = None
         self._asks = False
         self._coarsest = "float64"
         self._state = "state 0" if target.module is not None else None
@@ -104,6 +108,7 @@ class _Planner:
         self._make_states()
         self._make_inputs()
         self._plain()
+        self._shorten()
         self._history()
         self._derived({"sizes", "layout"})
         self._parameters()
@@ -170,6 +175,22 @@ class _Planner:
         for number in range(1, _PLAIN + 1):
             self._add(f"plain {number}", "plain", f"plain {number}", after="watch" if number == 1 else None)
 
+    def _shorten(self) -> None:
+        """Of a slow target, have edge cases of fewer rows, if it accepts them and is quicker then."""
+        if self._call_s < _SLOW_S:
+            return
+        self._probe.ends = min(self._probe.ends, time.monotonic() + _SLOW_BUDGET_S)
+        args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
+        fewer = with_rows(args, kwargs, _QUICK_S / self._call_s)
+        if fewer is None:
+            return
+        self._plan.pieces["fewer rows"] = capture(fewer[1], is_whole=True)
+        begun = time.monotonic()
+        refusal = self._probe.refusal(self._step("fewer rows", "sizes", "fewer rows"))
+        if refusal is None and time.monotonic() - begun < self._call_s / 2:
+            self._rows = fewer[0]
+            self._add("fewer rows", "sizes", "fewer rows")
+
     def _history(self) -> None:
         """Add calls that expose state kept from one call to the next."""
         quiet: dict[str, Any] = {"group": "history", "has_backward": False, "is_close": False}
@@ -186,7 +207,8 @@ class _Planner:
         if self._ownership["inputs"]:
             name = "the caller wrote into the inputs afterwards"
             self._add(name, input_="plain 1", same_as=0, after="overwrite inputs", **quiet)
-        calls = int(min(max(_REPEATS_S / max(self._call_s, 1e-6), _FEWEST_CALLS), _MOST_CALLS))
+        fewest = _FEWEST_CALLS if self._call_s < _SLOW_S else _FEWEST_SLOW_CALLS
+        calls = int(min(max(_REPEATS_S / max(self._call_s, 1e-6), fewest), _MOST_CALLS))
         for number in range(calls):
             which = self._chance.randrange(_PLAIN)
             name = f"call {number + 1} of {calls} in a row"
@@ -217,7 +239,7 @@ class _Planner:
 
     def _edges(self, groups: set[str]) -> Iterator[tuple[str, str, Any]]:
         args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
-        for edge in derive(args, kwargs, self._seed):
+        for edge in derive(args, kwargs, self._seed, rows=self._rows):
             if edge.group in groups:
                 yield edge.name, edge.group, (edge.args, edge.kwargs)
 
@@ -242,7 +264,7 @@ class _Planner:
         if not self._asks and self._target.kind != "step":
             ways.insert(0, ("requires_grad", partial(self._add, "requires_grad", "further", "plain 1", asks=True)))
         args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
-        ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs)]
+        ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs, rows=self._rows)]
         if self._asks:
             self._plan.missing.append(MissingPart("second derivatives", "only first ones are compared"))
         if torch.get_num_threads() == 1:

@@ -71,9 +71,10 @@ def run(target: LoadedTarget, request: dict[str, Any], tell: _Tell) -> Any:
 
     Args:
         target: One of the two arms.
-        request: `phase`: `warm` (`calls`, `seed`, `train`; `files`: the plan, for the baseline's parameters), `draw`
-            (`calls`, `seed`), `prepare` (`calls`, `lead_in`, `draw`, `seed`, `shifts`; `files`: inputs), `time`,
-            `kept` (`calls`: which; `has_state`), or `process`.
+        request: `phase`: `warm` (`calls`, `seed`, `train`; `has_costs`: whether to find out what sending an input
+            takes; `files`: the plan, for the baseline's parameters), `draw` (`calls`, `seed`), `prepare` (`calls`,
+            `lead_in`, `draw`, `seed`, `shifts`; `files`: inputs), `time`, `kept` (`calls`: which; `has_state`), or
+            `process`.
         tell: Not used; no phase takes long.
 
     Returns:
@@ -105,7 +106,7 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
     arm = target.notes["arm"] = _Arm(target.call, request["train"])
     if arm.has_backward:
         arm.run = _with_backward(target, arm)
-    if request.get("files"):
+    if request.get("files") and target.module is not None:
         arm.matching = _matched(target, read_and_close(request["files"]))
     state = module_state.state_of(target.module) if target.module is not None else {}
     target.notes["parameters"] = [(name, each) for name, each in state.items() if each.requires_grad]
@@ -127,7 +128,7 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
     # Integers cannot be varied without changing the computation.
     is_fixed = not any(each.is_floating_point() for each in tensors_of([(each.args, each.kwargs) for each in one]))
     making_ns = min(inputs_ns)
-    if making_ns < _QUICK_NS:
+    if request.get("has_costs") and making_ns < _QUICK_NS:
         making_ns = min(_sending_ns(target, is_training=arm.has_backward) for _ in range(2))
     return WarmedArm(min(calls_ns), making_ns, size, bool(target.notes["repeats"]) and is_fixed)
 

@@ -62,7 +62,7 @@ class Runs:
         apart: Difference of the arms on other inputs; it counts as an error of the baseline.
         rtol: Stated tolerance, as a share of the baseline's magnitude.
         atol: Stated tolerance.
-        has_infinite_inputs: Whether inputs that are not the user's are infinite: NaN for an infinity, or the reverse,
+        may_overflow: Whether inputs that are not the user's overflow: NaN for an infinity, or the reverse,
             is no fault then.
     """
 
@@ -74,7 +74,7 @@ class Runs:
     apart: float = 0.0
     rtol: float = 0.0
     atol: float = 0.0
-    has_infinite_inputs: bool = False
+    may_overflow: bool = False
 
 
 def fit(runs: Runs) -> ToleranceFit:
@@ -103,7 +103,7 @@ def fit(runs: Runs) -> ToleranceFit:
     found = _fit_real(runs)
     found.is_close = not found.is_passed and _is_close(runs.baseline, runs.candidate)
     found.is_less_exact = not found.is_passed and _is_less_exact(runs.baseline, runs.candidate)
-    if runs.has_infinite_inputs and found.is_passed:
+    if runs.may_overflow and found.is_passed:
         found.not_numbers = _not_numbers(runs.baseline, runs.candidate)
     return found
 
@@ -222,7 +222,7 @@ def _fit_real(runs: Runs) -> ToleranceFit:
     truth = torch.where(torch.isfinite(baseline) & ~torch.isfinite(truth), baseline, truth)
     # Values too large for the dtype are infinite in it.
     wrong_kind = _wrong_kind(baseline, candidate, truth.to(dtype).to(torch.float64), shifted)
-    if runs.has_infinite_inputs:
+    if runs.may_overflow:
         wrong_kind &= ~_is_nan_for_infinity(baseline, candidate)
     errors = _errors(baseline, candidate, truth, shifted, dtype)
     errors.baseline = errors.baseline.clamp_min(runs.apart)

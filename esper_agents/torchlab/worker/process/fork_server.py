@@ -35,7 +35,7 @@ def main(descriptor: int) -> None:
     """
     channel = Channel(socket.socket(fileno=descriptor))
     try:
-        channel.send(_hello())
+        channel.send(hello())
         with contextlib.closing(_Nursery(channel)) as nursery:
             nursery.serve()
     except (EOFError, OSError, ChannelError):
@@ -46,7 +46,8 @@ def main(descriptor: int) -> None:
         os._exit(1)
 
 
-def _hello() -> dict[str, Any]:
+def hello() -> dict[str, Any]:
+    """Return the interpreter and torch; imports what measurement processes start with."""
     try:
         import torch
     except ImportError as error:
@@ -99,9 +100,15 @@ class _Nursery:
                     self._kill(int(message["pid"]))
 
     def _prepare(self, message: dict[str, Any]) -> None:
-        is_alone = message["own_network"]
-        self._cells = NamespacedWorkers(cover=[message["scratch"]], is_open=not message["confined"], is_alone=is_alone)
-        confine.prepare(has_own_network=is_alone, is_walled=self._cells.is_walled)
+        is_boxed = message["own_network"]
+        self._cells = NamespacedWorkers(
+            cover=[message["scratch"]],
+            is_open=not message["confined"],
+            # A warm parent makes each fork server the first process of a namespace.
+            is_alone=is_boxed or os.getpid() == 1,
+            is_read_only=is_boxed,
+        )
+        confine.prepare(has_own_network=is_boxed, is_walled=self._cells.is_walled)
 
     def _ready(self) -> NamespacedWorkers:
         if self._cells is None:

@@ -56,18 +56,26 @@ class NamespacedWorkers:
         is_walled: Whether each process gets its own namespaces.
     """
 
-    def __init__(self, *, cover: Sequence[str] = (), is_open: bool = False, is_alone: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        cover: Sequence[str] = (),
+        is_open: bool = False,
+        is_alone: bool = False,
+        is_read_only: bool = False,
+    ) -> None:
         """Test whether this process may create namespaces.
 
         Args:
             cover: Folders besides `/tmp` in which a process sees only its granted paths.
             is_open: Whether the user waived isolation.
-            is_alone: Whether this process is in a PID namespace that contains only its descendants.
+            is_alone: Whether this process is in a PID namespace that contains only its descendants and ends with it.
+            is_read_only: Whether all file systems are read-only already, except for the writable folders.
         """
         kernel.become_subreaper()
         kernel.hide_memory()
         self._cover = _outermost([_TMP, _SHARED, *cover])
-        self._is_alone = is_alone
+        self._is_alone, self._is_read_only = is_alone, is_read_only
         self._cells: dict[int, _Cell | None] = {}
         self._told: set[int] = set()
         self._every_signal = signal.valid_signals()
@@ -128,7 +136,7 @@ class NamespacedWorkers:
             if cell:
                 # The setting belongs to the namespace of the writing process.
                 _limit_processes(most_tasks + _RESERVED)
-                _furnish(self._cover, keep, writable, is_read_only=self._is_alone)
+                _furnish(self._cover, keep, writable, is_read_only=self._is_read_only)
             elif os.getppid() != parent:
                 os._exit(_NO_CELL)
         except OSError:
@@ -200,6 +208,55 @@ class NamespacedWorkers:
         kernel.libc("setns", self._home, _NEW_PIDS)
         os.kill(cell.first, signal.SIGKILL)
         os.waitpid(cell.first, 0)
+
+
+class SeparateForks:
+    """Forks of this process that are the first process of a PID namespace: all that they start ends with them.
+
+    Attributes:
+        are_possible: Whether the kernel allows it.
+    """
+
+    def __init__(self) -> None:
+        """Test whether this process may create namespaces."""
+        kernel.hide_memory()
+        self._home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.are_possible = self._try()
+
+    def _try(self) -> bool:
+        try:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            pid = self.fork()
+        except OSError:
+            return False
+        if pid == 0:
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def fork(self) -> int:
+        """Fork; return the process id, and 0 in the fork, which sees no process but its own in `/proc`.
+
+        Raises:
+            OSError: The kernel refused a request.
+        """
+        kernel.libc("unshare", _NEW_PIDS)
+        try:
+            pid = os.fork()
+        except OSError:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            raise
+        if pid:
+            kernel.libc("setns", self._home, _NEW_PIDS)
+            return pid
+        try:
+            kernel.die_with_parent()
+            os.close(self._home)
+            kernel.libc("unshare", _NEW_MOUNTS | _NEW_IPC)
+            _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+            _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        except OSError:
+            os._exit(_NO_CELL)
+        return 0
 
 
 def _fork_first() -> _Cell:
