@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.domain.agent_action import CallTools, Conclude
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
-from esper_agents.domain.codec import canonical
 from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.reasoner_names import CLAUDE, SECOND_OPINION
 from esper_agents.domain.status import Stance
@@ -193,7 +192,7 @@ class ModelReasoner:
         return {
             "server": self._desk.server.kind,
             "prompt_sha256": self._conversation.sha256,
-            "response_sha256": sha256(canonical(reply.content)).hexdigest(),
+            "response_sha256": reply.sha256,
         }
 
     def _left_out(self, turns: Sequence[Turn]) -> ElidedTurns:
