@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,16 @@ from esper_agents.extras import Extra, require_extra
 from esper_agents.reasoning.message_stream import MessageAssembler
 from esper_agents.reasoning.model_errors import LOOK, line_of, refused, unwelcome
 from esper_agents.reasoning.retry_budget import RetryBudget, TransientError
-from esper_agents.reasoning.tool_input import ToolInputError, checked_input, read_tool_input, refused_input
+from esper_agents.reasoning.tool_input import (
+    ToolInputError,
+    checked_input,
+    read_tool_input,
+    refused_input,
+    unused_id,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from anthropic import AsyncAnthropic, AsyncStream
 
@@ -279,14 +285,30 @@ def _vertex(settings: Mapping[str, Any]) -> Any:
 _CLIENTS = {ANTHROPIC: _anthropic, BEDROCK: _bedrock, VERTEX: _vertex}
 
 
+def with_new_ids(reply: ModelReply, taken: Collection[str]) -> ModelReply:
+    """Return a reply whose tool calls have other IDs than those of earlier turns; servers reject a repeated ID."""
+    uses = [block["id"] for block in reply.content if block["type"] == "tool_use"]
+    if not any(use in taken for use in uses):
+        return reply
+    names = {use: unused_id(use, {*taken, *uses}) if use in taken else use for use in uses}
+    content = tuple(
+        {**block, "id": names[block["id"]]} if block["type"] == "tool_use" else block for block in reply.content
+    )
+    faults = {names[use]: fault for use, fault in reply.faults.items()}
+    return replace(reply, content=content, faults=faults, sha256=sha256(canonical(content)).hexdigest())
+
+
 def _reply(message: MessageAssembler) -> ModelReply:
     if message.usage is None:
         raise ValueError("it has no message")
     if not message.stop:
         raise _BrokenOffError
     content, faults = [], {}
+    taken: set[str] = set()
     for block, arguments in message.blocks():
         if block["type"] == "tool_use":
+            block["id"] = unused_id(block["id"], taken)
+            taken.add(block["id"])
             try:
                 block["input"] = read_tool_input(arguments) if arguments else checked_input(block.get("input"))
             except ToolInputError as problem:

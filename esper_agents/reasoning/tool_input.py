@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from esper_agents.domain.codec import JsonObject
 
 
@@ -45,6 +47,12 @@ def checked_input(given: object) -> JsonObject:
     except UnicodeEncodeError as error:
         raise ToolInputError("they have half of a surrogate pair") from error
     return given
+
+
+def unused_id(given: str, taken: Collection[str]) -> str:
+    """Return the ID of a tool call, with a number if an earlier call has it: answers name calls by their ID."""
+    numbered = (f"{given}_{number}" for number in range(2, len(taken) + 3))
+    return given if given not in taken else next(each for each in numbered if each not in taken)
 
 
 def refused_input(tool: str, problem: ToolInputError) -> str:
