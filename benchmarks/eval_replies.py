@@ -24,7 +24,7 @@ from esper_agents.testing.messages import MessagesServer
 from esper_agents.testing.script import Say, ToolUseBlock
 
 if TYPE_CHECKING:
-    from esper_agents.api.evaluation import EvalRun
+    from esper_agents.domain.evaluation import EvalRun
     from esper_agents.testing.script import Answer
 
 SUITE = "pytorch"
