@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.session_run import SessionRun
     from esper_agents.reasoning.reasoner import Say
     from esper_agents.storage.lease import Lease
+    from esper_agents.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +158,17 @@ class Session:
             await changed.wait()
 
 
+def _issued(store: Store, services: ProjectServices, certificate: str) -> tuple[CertificateSummary, Path]:
+    """Return the archive's entry of a certificate and its view, in one visit of the store's thread."""
+    entry = archive.find(store, services.project.key, certificate)
+    return entry, find_published(store, services.place, entry.id).view
+
+
 async def outcome_of(services: ProjectServices, history: SessionProjection) -> SessionResult:
     """Return the result of a session from its ledger."""
     entry, view = None, None
     if history.certified is not None:
-        entry = await services.store.run(archive.find, services.project.key, history.certified.certificate)
-        view = (await services.store.run(find_published, services.place, entry.id)).view
+        entry, view = await services.store.run(_issued, services, history.certified.certificate)
     return SessionResult(
         session=history.session,
         state=history.state,

@@ -65,7 +65,8 @@ class SessionService(Service):
         from esper_agents.api.session import Session
 
         used = definitions or SessionDefinitions(self._services)
-        await self._store.run(_append, held, used.rows)
+        if used.rows:
+            await self._store.run(_append, held, used.rows)
         return Session(used.services, self._graph, held)
 
     async def list(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -39,6 +40,9 @@ _PATH_WITH_LINES = re.compile(
 )
 _PATH_WITH_SYMBOL = re.compile(r"^(?P<path>[^:]+?\.\w{1,8})(?:::|:)(?P<symbol>[A-Za-z_][\w.:]*)$")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_NOTEBOOK = ".ipynb"
+# A line of a cell: a JSON string in a list of its own lines.
+_CELL_LINE = re.compile(r'^\s*("(?:[^"\\]|\\.)*"),?\s*$')
 _NUMBERED = re.compile(r"^\s*\d{1,7}\s?[:|\u2502\t]\s?")
 _DIFFED = re.compile(r"^[+\-]")
 _ELLIPSIS = re.compile(r"\.\.\.|\u2026|# ?\[?\.\.\.\]?")
@@ -111,7 +115,7 @@ class CitedSources:
             except (EvidenceError, OSError, ValueError):
                 self._texts[path] = None
             else:
-                self._texts[path] = CitedText(text)
+                self._texts[path] = CitedText(_cells(text) if path.endswith(_NOTEBOOK) else text)
         return self._texts[path]
 
 
@@ -263,7 +267,23 @@ def _taken_apart(cited: ModelCitation, message: str, sources: CitedSources) -> _
     while path.startswith("./"):
         path = path[2:]
     hints = tuple(each for each in _CODE.findall(message) if not _NAME.fullmatch(each) or "." in each or "_" in each)
-    return _Reading(path, symbol, _clean(cited.quote), ranges, hints)
+    quote = _clean(cited.quote)
+    return _Reading(path, symbol, _cells(quote) if path.endswith(_NOTEBOOK) else quote, ranges, hints)
+
+
+def _cells(text: str) -> str:
+    """Return a notebook, or a quote of one, line by line with the code that its JSON stands for."""
+    return "\n".join(_code_line(line) for line in text.splitlines())
+
+
+def _code_line(line: str) -> str:
+    if not (found := _CELL_LINE.match(line)):
+        return line
+    try:
+        code: str = json.loads(found[1])
+    except ValueError:
+        return line
+    return " ".join(code.rstrip("\n").splitlines())
 
 
 def _clean(quote: str) -> str:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esper_agents.paths import HARNESS_FOLDER
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,22 +24,30 @@ class _Opposite:
         tool: The tool.
         member: Member of its output.
         results: Values of the member that say the opposite.
+        needs_input: Whether the fault shows only on some inputs, so that a run on made-up ones contradicts nothing.
     """
 
     claimed: re.Pattern[str]
     tool: str
     member: str
     results: frozenset[str]
+    needs_input: bool = False
 
 
-def _opposite(words: str, tool: str, member: str, *results: str) -> _Opposite:
-    return _Opposite(re.compile(words, re.IGNORECASE), tool, member, frozenset(results))
+def _opposite(words: str, tool: str, member: str, *results: str, needs_input: bool = False) -> _Opposite:
+    return _Opposite(re.compile(words, re.IGNORECASE), tool, member, frozenset(results), needs_input)
 
 
 _OPPOSITES = (
     _opposite(r"\b(?:graph[- ]breaks?|breaks? the graph)\b", "torch-explain", "status", "clean"),
-    _opposite(r"\bNaNs?\b|\bInfs?\b|\bnon-?finite\b", "torch-nan", "status", "clean"),
-    _opposite(r"\bleaks?\b|\bmemory (?:grows|growth)\b|\bgrow\w* memory\b", "torch-memory", "bytes_per_step", "0"),
+    _opposite(r"\bNaNs?\b|\bInfs?\b|\bnon-?finite\b", "torch-nan", "status", "clean", needs_input=True),
+    _opposite(
+        r"\bleaks?\b|\bmemory (?:grows|growth)\b|\bgrow\w* memory\b",
+        "torch-memory",
+        "bytes_per_step",
+        "0",
+        needs_input=True,
+    ),
     _opposite(r"\bfaster\b|\bspeed[- ]?up\b", "torch-compare", "outcome", "not as fast as claimed", "wrong"),
     _opposite(
         r"\b(?:not equivalent|different results|wrong results)\b", "torch-compare", "outcome", "faster as claimed"
@@ -62,6 +72,8 @@ def contradiction(claim: Diagnostic, evidence: Sequence[Evidence]) -> str:
             continue
         for call in evidence:
             is_about = any(file.path == claim.location.path for file in call.examined)
+            if opposite.needs_input and str(call.arguments.get("target", "")).startswith(f"{HARNESS_FOLDER}/"):
+                continue
             if call.tool == opposite.tool and is_about and str(call.output.get(opposite.member)) in opposite.results:
                 return f"a measurement says the opposite: {call.summary}"
     return ""

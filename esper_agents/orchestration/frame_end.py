@@ -136,7 +136,12 @@ async def conclude(run: SessionRun, frame: FrameState, move: Conclude) -> None:
                 await run.record((key, question), state=SessionState.WAITING)
                 return
         ended = FrameConcluded(new_id(Prefix.CERTIFICATE), found, verdict)
-    await run.record((RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended))
+    concluded = (RowKey(frame.number, 0, 0, RowKind.CONCLUDED), ended)
+    if frame.opened.parent and not frame.opened.definition.is_model:
+        # The caller's next decision follows at once, and a playbook's answer is repeatable after a crash.
+        run.note(concluded)
+    else:
+        await run.record(concluded)
 
 
 async def fail(run: SessionRun, frame: FrameState, problem: str) -> None:

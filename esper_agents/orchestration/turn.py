@@ -78,8 +78,8 @@ async def _turns(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> N
 async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
-    if not is_begun and not await _begin(run, frame, (RowKey(frame.number, step, 0, RowKind.DECIDING), {})):
-        return
+    if not is_begun:
+        run.note((RowKey(frame.number, step, 0, RowKind.DECIDING), {}))
     if stopped := budgets.ends_decision(run.history, frame):
         moved = ActionDecided(budgets.stopping(run.history, frame, stopped), {}, stopped_by=stopped)
     elif stuck := _stuck(frame):
@@ -93,20 +93,20 @@ async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> 
     elif short := _short(run, frame, reasoner := reasoners(frame.number)):
         stop = budgets.stopping(run.history, frame, short.resource, short.amount)
         moved = ActionDecided(stop, {}, stopped_by=short.resource)
-    else:
+    elif is_begun or await _begin(run, frame):
         moved = await _moved(frame, reasoner, run)
+    else:
+        return
     run.note((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
 
 
-async def _begin(run: SessionRun, frame: FrameState, deciding: tuple[RowKey, object]) -> bool:
-    """Record the event before a decision, and return whether the decision may be made.
+async def _begin(run: SessionRun, frame: FrameState) -> bool:
+    """Write the event before a model's decision, and return whether the decision may be made.
 
-    A playbook's decision is fast and repeatable after a crash: its event is written with the next ones.
+    Decisions of the program and of playbooks are fast and repeatable after a crash: their events are written with the
+    next ones.
     """
-    if frame.opened.definition.is_model:
-        return await run.begin(deciding)
-    run.note(deciding)
-    return True
+    return not frame.opened.definition.is_model or await run.begin()
 
 
 def _short(run: SessionRun, frame: FrameState, reasoner: Reasoner) -> Amount | None:
@@ -201,7 +201,7 @@ async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None
     move = turn.moved.move if turn.moved else None
     if move is None:
         return
-    if await _is_stopped(run, frame, turn) or await _is_refused(run, frame, turn, move):
+    if _is_stopped(run, frame, turn) or await _is_refused(run, frame, turn, move):
         return
     match move:
         case CallTools():
@@ -228,10 +228,13 @@ async def _is_refused(run: SessionRun, frame: FrameState, turn: OpenTurn, move: 
     if turn.calls or turn.children or _is_ours(frame, turn):
         return False
     refused = validate_action(run, frame, move)
-    if refused is not None:
-        ask = _ask_whether if refused.going_round and run.is_attended else _refuse
-        await ask(run, frame, turn, refused)
-    return refused is not None
+    if refused is None:
+        return False
+    if refused.going_round and run.is_attended:
+        await _ask_whether(run, frame, turn, refused)
+    else:
+        _refuse(run, frame, turn, refused)
+    return True
 
 
 def _is_ours(frame: FrameState, turn: OpenTurn) -> bool:
@@ -242,7 +245,7 @@ def _is_ours(frame: FrameState, turn: OpenTurn) -> bool:
     )
 
 
-async def _is_stopped(run: SessionRun, frame: FrameState, turn: OpenTurn, *, before_call: bool = False) -> bool:
+def _is_stopped(run: SessionRun, frame: FrameState, turn: OpenTurn, *, before_call: bool = False) -> bool:
     """Refuse the rest of an action if a budget does not allow it, and return whether it was refused."""
     move = turn.moved.move if turn.moved else None
     if move is None or (isinstance(move, CallTools) and not before_call):
@@ -250,12 +253,13 @@ async def _is_stopped(run: SessionRun, frame: FrameState, turn: OpenTurn, *, bef
     stopped = budgets.ends_move(run.history, frame, move)
     if stopped is not None:
         why = budgets.reason(run.history, stopped)
-        await _refuse(run, frame, turn, Refusal((why,), stopped_by=stopped))
+        _refuse(run, frame, turn, Refusal((why,), stopped_by=stopped))
     return stopped is not None
 
 
-async def _refuse(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
-    await run.record((RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED), refused))
+def _refuse(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
+    # The next decision follows at once, and the event before it is written with this one.
+    run.note((RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED), refused))
 
 
 async def _ask_whether(run: SessionRun, frame: FrameState, turn: OpenTurn, refused: Refusal) -> None:
@@ -271,7 +275,7 @@ async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff
     answer = turn.calls[0].answer if 0 in turn.calls else None
     if answer is not None and answer.text != GO_ON:
         said = f"{answer.by} was asked, and the task stays where it is: do what can be done here, and conclude"
-        await _refuse(run, frame, turn, Refusal((said,)))
+        _refuse(run, frame, turn, Refusal((said,)))
     else:
         await read_cited(run, frame, turn, move)
         await hand_off(run, frame, move)
@@ -280,7 +284,7 @@ async def _hop(run: SessionRun, frame: FrameState, turn: OpenTurn, move: HandOff
 async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTools) -> None:
     """Ask about all calls that need approval, then run the calls in order up to one that waits for an answer."""
     if questions := turn_questions(run, frame, turn, move.calls):
-        if not await _is_stopped(run, frame, turn, before_call=True):
+        if not _is_stopped(run, frame, turn, before_call=True):
             await run.record(*questions, state=SessionState.WAITING)
         return
     number = 0
@@ -290,7 +294,7 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
             return
         state = turn.calls.get(number)
         is_begun = state is not None and (state.calling is not None or state.report is not None)
-        if not is_begun and await _is_stopped(run, frame, turn, before_call=True):
+        if not is_begun and _is_stopped(run, frame, turn, before_call=True):
             return
         if state is not None and state.is_waiting:
             return
@@ -308,6 +312,6 @@ async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, asked: Consu
         parent = (frame.number, turn.step)
         opened = await opening(run, asked.agent, question=asked.question, parent=parent, reasoner=asked.reasoner)
     except UsageError as error:
-        await _refuse(run, frame, turn, Refusal((error.problem,)))
+        _refuse(run, frame, turn, Refusal((error.problem,)))
     else:
         run.note(opened)

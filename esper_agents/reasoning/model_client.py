@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from esper_agents.domain.codec import canonical
 from esper_agents.errors import ModelBusyError, ModelError, UsageError
 from esper_agents.extras import Extra, require_extra
+from esper_agents.reasoning.message_stream import MessageAssembler
 from esper_agents.reasoning.model_errors import LOOK, line_of, refused, unwelcome
-from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.retry_budget import RetryBudget, TransientError
-from esper_agents.reasoning.tool_input import ToolInputError, ToolInputStream, read_tool_input, refused_input
+from esper_agents.reasoning.tool_input import (
+    ToolInputError,
+    checked_input,
+    read_tool_input,
+    refused_input,
+    unused_id,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic.types import Message, RawMessageStreamEvent
 
     from esper_agents.domain.codec import JsonObject
+    from esper_agents.reasoning.models import Usage
     from esper_agents.reasoning.reasoner import Say
 
 SERVER, TIMEOUT = "ESPER_MODEL_SERVER", "ESPER_MODEL_TIMEOUT"
@@ -52,6 +60,7 @@ class ModelReply:
         content: Content blocks, as they must be sent back.
         stop: Stop reason, in the API's words.
         usage: Token usage.
+        sha256: Digest of the content blocks.
         faults: Problems of tool calls with unreadable arguments, by tool use ID.
     """
 
@@ -60,6 +69,7 @@ class ModelReply:
     content: tuple[JsonObject, ...]
     stop: str
     usage: Usage
+    sha256: str
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -145,19 +155,17 @@ class ModelServer:
         """Return the answer to one request, and count its usage, whatever the outcome."""
         import anthropic
         import httpx2
-        from anthropic.lib.streaming import AsyncMessageStream
 
-        message: Message | None = None
+        message = MessageAssembler()
         try:
-            raw = ToolInputStream(await self._stream(request))
-            # A stand-in with the attributes that the SDK's helper needs of a stream.
-            async with AsyncMessageStream(cast("Any", raw), output_format=anthropic.NOT_GIVEN) as stream:
+            stream = await self._stream(request)
+            try:
                 async for event in stream:
-                    if event.type == "text":
-                        say(event.text)
-                    elif event.type == "message_start":
-                        message = stream.current_message_snapshot
-                return _reply(await stream.get_final_message(), raw.texts)
+                    if text := message.add(event):
+                        say(text)
+            finally:
+                await stream.close()
+            return _reply(message)
         except anthropic.APIStatusError as error:
             raise refused(self.host, error) from error
         except anthropic.APIConnectionError as error:
@@ -167,15 +175,15 @@ class ModelServer:
         except (anthropic.APIError, ValueError, TypeError, RuntimeError, AssertionError, AttributeError) as error:
             nonsense = ModelError(f"{self.host} sent a malformed message: {line_of(error)}", remedy=LOOK)
             # An answer that starts as a message and then breaks is a transient error.
-            raise (nonsense if message is None else TransientError(nonsense)) from error
+            raise (nonsense if message.usage is None else TransientError(nonsense)) from error
         except (anthropic.AnthropicError, ImportError) as error:
             # The SDK checks the requirements of Bedrock and Vertex at this point.
             raise UsageError(
                 f"cannot send requests to {self.kind}: {line_of(error)}", remedy=_NEEDS[self.kind]
             ) from error
         finally:
-            if message is not None:
-                tries.count(_usage(message))
+            if message.usage is not None:
+                tries.count(message.usage)
 
     def _unreachable(self, error: BaseException, remedy: str = LOOK) -> ModelBusyError:
         return ModelBusyError(f"{self.host} cannot be reached: {line_of(error.__cause__ or error)}", remedy=remedy)
@@ -211,22 +219,19 @@ class ModelServer:
         except (anthropic.AnthropicError, ValueError, TypeError):
             return
 
-    async def _stream(self, request: str) -> AsyncStream[RawMessageStreamEvent]:
-        """Return the stream of an answer. The request is sent as is: the SDK would traverse all of it each time."""
-        import anthropic
-        from anthropic.types import Message, RawMessageStreamEvent
+    async def _stream(self, request: str) -> AsyncStream[object]:
+        """Return the stream of an answer, whose events are JSON objects.
 
-        if self.kind != ANTHROPIC:
-            # These clients derive the address from the request.
-            stream: AsyncStream[RawMessageStreamEvent] = await self.client.messages.create(**json.loads(request))
-            return stream
-        return await self.client.post(
-            "/v1/messages",
-            cast_to=Message,
-            content=request.encode(),
-            stream=True,
-            stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
+        The request is sent as is: the SDK would traverse all of it each time. Only the clients of other servers read
+        it, because they derive the address from it.
+        """
+        import anthropic
+
+        sent: dict[str, Any] = (
+            {"content": request.encode()} if self.kind == ANTHROPIC else {"body": json.loads(request)}
         )
+        kind = anthropic.AsyncStream[object]
+        return await self.client.post("/v1/messages", cast_to=object, stream=True, stream_cls=kind, **sent)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -280,31 +285,39 @@ def _vertex(settings: Mapping[str, Any]) -> Any:
 _CLIENTS = {ANTHROPIC: _anthropic, BEDROCK: _bedrock, VERTEX: _vertex}
 
 
-def _reply(message: Message, inputs: Mapping[int, str]) -> ModelReply:
-    if not message.stop_reason:
+def with_new_ids(reply: ModelReply, taken: Collection[str]) -> ModelReply:
+    """Return a reply whose tool calls have other IDs than those of earlier turns; servers reject a repeated ID."""
+    uses = [block["id"] for block in reply.content if block["type"] == "tool_use"]
+    if not any(use in taken for use in uses):
+        return reply
+    names = {use: unused_id(use, {*taken, *uses}) if use in taken else use for use in uses}
+    content = tuple(
+        {**block, "id": names[block["id"]]} if block["type"] == "tool_use" else block for block in reply.content
+    )
+    faults = {names[use]: fault for use, fault in reply.faults.items()}
+    return replace(reply, content=content, faults=faults, sha256=sha256(canonical(content)).hexdigest())
+
+
+def _reply(message: MessageAssembler) -> ModelReply:
+    if message.usage is None:
+        raise ValueError("it has no message")
+    if not message.stop:
         raise _BrokenOffError
-    content = [block.to_dict(mode="json") for block in message.content]
-    faults = {}
-    for index, text in inputs.items():
-        block = content[index]
-        if block["type"] == "tool_use" and text:
+    content, faults = [], {}
+    taken: set[str] = set()
+    for block, arguments in message.blocks():
+        if block["type"] == "tool_use":
+            block["id"] = unused_id(block["id"], taken)
+            taken.add(block["id"])
             try:
-                block["input"] = read_tool_input(text)
+                block["input"] = read_tool_input(arguments) if arguments else checked_input(block.get("input"))
             except ToolInputError as problem:
                 # The server accepts only an object here.
                 block["input"] = {}
-                faults[str(block["id"])] = refused_input(str(block["name"]), problem)
-    return ModelReply(
-        message.id,
-        message.model,
-        tuple(content),
-        str(message.stop_reason),
-        _usage(message),
-        faults,
-    )
-
-
-def _usage(message: Message) -> Usage:
-    used = getattr(message, "usage", None)
-    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return Usage(*(getattr(used, part, None) or 0 for part in parts))
+                faults[block["id"]] = refused_input(block["name"], problem)
+        content.append(block)
+    text = canonical(content)
+    # Half of a surrogate pair could neither be recorded nor sent back.
+    text.decode()
+    digest = sha256(text).hexdigest()
+    return ModelReply(message.id, message.model, tuple(content), message.stop, message.usage, digest, faults)

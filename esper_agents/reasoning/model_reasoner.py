@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.domain.agent_action import CallTools, Conclude
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.budget import Amount, Resource
-from esper_agents.domain.codec import canonical
 from esper_agents.domain.program_notice import ProgramNotice
 from esper_agents.domain.reasoner_names import CLAUDE, SECOND_OPINION
 from esper_agents.domain.status import Stance
 from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.action_schema import ActionContext, move_tools
 from esper_agents.reasoning.model_activity import ModelActivity
+from esper_agents.reasoning.model_client import with_new_ids
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import base_instructions, system_of
@@ -98,6 +98,7 @@ class ModelReasoner:
         if model != self._model:
             # The thinking of another model is not usable by this one.
             left_out = ElidedTurns(left_out.results, len(turns) + 1)
+        reply = with_new_ids(reply, _used_ids(turns))
         speaker = ActionContext(self._brief.agent.name, self._conversation.names.full)
         said = _moved(reply, speaker)
         record = _record(reply, said, left_out, tries, model) | self._exchanged(reply)
@@ -193,7 +194,7 @@ class ModelReasoner:
         return {
             "server": self._desk.server.kind,
             "prompt_sha256": self._conversation.sha256,
-            "response_sha256": sha256(canonical(reply.content)).hexdigest(),
+            "response_sha256": reply.sha256,
         }
 
     def _left_out(self, turns: Sequence[Turn]) -> ElidedTurns:
@@ -207,6 +208,11 @@ class ModelReasoner:
         is_full = known + new + self._settings.most_output(self._model) > _FULL * self._model.window
         results = max(before.results, len(turns) - _LEFT_WHOLE) if is_full else before.results
         return ElidedTurns(results, len(turns)) if results > before.results else before
+
+
+def _used_ids(turns: Sequence[Turn]) -> set[str]:
+    blocks = (block for turn in turns for block in turn.record.get("content", ()))
+    return {block["id"] for block in blocks if block.get("type") == "tool_use"}
 
 
 def _activity(desk: ModelClientConfig, brief: Brief) -> ModelActivity:

@@ -7,45 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx2
-    from anthropic import AsyncStream
-    from anthropic.types import RawMessageStreamEvent
+    from collections.abc import Collection
 
     from esper_agents.domain.codec import JsonObject
 
 
 class ToolInputError(ValueError):
     """The arguments of a tool call are not one JSON object; the message tells the model why."""
-
-
-class ToolInputStream:
-    """Event stream without the fragments of tool arguments, which it collects as text.
-
-    The SDK completes unfinished JSON; it cannot do so with fragments that it never receives.
-
-    Attributes:
-        response: Response of the stream.
-        texts: Streamed arguments of each tool call, by the index of its block.
-    """
-
-    def __init__(self, stream: AsyncStream[RawMessageStreamEvent]) -> None:
-        self._stream = stream
-        self.response: httpx2.Response = stream.response
-        self.texts: dict[int, str] = {}
-
-    async def __aiter__(self) -> AsyncIterator[RawMessageStreamEvent]:
-        """Yield the events in order."""
-        async for event in self._stream:
-            if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-                self.texts[event.index] = self.texts.get(event.index, "") + event.delta.partial_json
-                event.delta.partial_json = ""
-            yield event
-
-    async def close(self) -> None:
-        """Close the response."""
-        await self._stream.close()
 
 
 def read_tool_input(text: str) -> JsonObject:
@@ -63,9 +31,28 @@ def read_tool_input(text: str) -> JsonObject:
         raise ToolInputError("they are nested too deeply") from error
     except ValueError as error:
         raise ToolInputError(str(error)) from error
+    return checked_input(given)
+
+
+def checked_input(given: object) -> JsonObject:
+    """Return parsed arguments of a tool call.
+
+    Raises:
+        ToolInputError: They are not an object, or have text that UTF-8 cannot encode.
+    """
     if not isinstance(given, dict):
         raise ToolInputError("they are not an object")
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ToolInputError("they have half of a surrogate pair") from error
     return given
+
+
+def unused_id(given: str, taken: Collection[str]) -> str:
+    """Return the ID of a tool call, with a number if an earlier call has it: answers name calls by their ID."""
+    numbered = (f"{given}_{number}" for number in range(2, len(taken) + 3))
+    return given if given not in taken else next(each for each in numbered if each not in taken)
 
 
 def refused_input(tool: str, problem: ToolInputError) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from esper_agents.domain.usage import Expense
 from esper_agents.errors import InputFileError, NotFoundError
 from esper_agents.paths import home
 
+REPLIES = Path(__file__).parents[2] / "benchmarks" / "eval_replies.py"
 LOOP = """\
 [[task]]
 name = "loop"
@@ -167,3 +171,15 @@ async def test_a_run_is_stored_and_compared_with_another(suite, tmp_path):
     file.write_text("{}")
     with pytest.raises(InputFileError, match="is not the result of a run"):
         read_run(file)
+
+
+def test_recorded_replies_of_a_model_are_scored_by_the_present_version(tmp_path):
+    command = [sys.executable, str(REPLIES), "--task", "clean-ddp", "--task", "layers-in-a-plain-list"]
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path / "run.json")], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    clean, lists = read_run(tmp_path / "run.json").scores
+    assert (clean.false_statements, clean.problem, lists.problem) == ((), "", "")
+    assert lists.stated == ("layers in a plain list are not registered",)
+    assert lists.expense.turns == 2

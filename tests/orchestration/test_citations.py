@@ -206,6 +206,44 @@ def test_other_line_ends_do_not_matter(sources):
     assert place(sources, path="windows.py", quote="x = torch.zeros(1)\ny = x + 1\n") == ("windows.py", (3, 4))
 
 
+CELLS = """{
+ "cells": [
+  {
+   "cell_type": "code",
+   "source": [
+    "for batch in loader:\\n",
+    "    loss = model(batch)[\\"loss\\"]\\n",
+    "    print(loss.item())"
+   ]
+  }
+ ]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("quote", "lines"),
+    [
+        ('for batch in loader:\n    loss = model(batch)["loss"]\n    print(loss.item())', (6, 8)),
+        ("    print(loss.item())", (8, 8)),
+        ('    "for batch in loader:\\n",\n    "    loss = model(batch)[\\"loss\\"]\\n",', (6, 7)),
+    ],
+)
+def test_a_quote_of_a_notebook_is_found_as_code_and_as_it_is_stored(tmp_path, quote, lines):
+    (tmp_path / "explore.ipynb").write_text(CELLS)
+    sources = CitedSources(ToolContext(tmp_path))
+    assert place(sources, path="explore.ipynb", quote=quote) == ("explore.ipynb", lines)
+
+
+def test_a_quote_that_stands_in_ten_places_says_so(tmp_path):
+    (tmp_path / "ten.py").write_text("".join(f"def f{i}(m, x):\n    m(x).backward()\n\n" for i in range(10)))
+    sources = CitedSources(ToolContext(tmp_path))
+    for cited, line in (({}, 2), ({"lines": "19"}, 20), ({"symbol": "f4"}, 14)):
+        found = locate(ModelCitation("ten.py", quote="m(x).backward()", **cited), "", sources, ())
+        assert (found.lines.first, found.problem) == (line, "")
+        assert "also stands elsewhere (lines 2, 5, 8, 11 and 6 more)" in found.notes[0]
+
+
 @given(st.text(max_size=60), st.text(max_size=30), st.text(max_size=80), st.text(max_size=20))
 def test_whatever_is_cited_has_a_place(tmp_path_factory, path, lines, quote, symbol):
     sources = CitedSources(ToolContext(tmp_path_factory.mktemp("project")))

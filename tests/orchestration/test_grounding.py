@@ -208,6 +208,22 @@ def test_a_measurement_of_the_file_that_says_the_opposite_refutes_a_finding(root
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "tool", "output"),
+    [
+        ("The loss becomes NaN if a row is masked.", "torch-nan", {"status": "clean"}),
+        ("Memory grows with each batch.", "torch-memory", {"bytes_per_step": 0}),
+    ],
+)
+def test_a_run_on_inputs_that_the_program_made_up_refutes_no_fault_of_other_inputs(root, message, tool, output):
+    made, known = Told(root), evidence(1, output=output)
+    made._bodies = made._bodies[:2]
+    synthetic = replace(known, tool=tool, arguments={"target": ".esper/harness/train_step.py:make"})
+    made._move(CallTools((ToolCall(tool, {}),)))
+    made._row(RowKind.CALLED, replace(report(1, output=output), evidence=synthetic))
+    assert made.claim(message=message).standing is Standing.LOCATED
+
+
 def test_what_stands_beside_findings_is_a_caveat(root):
     gap = InformationGap("the cost", "It takes 47.9 ms at other.py:3.", "esper torch compare --runs 4711 99.py:99")
     grounding = Told(root).ground(Conclude("It is 3.7x as fast.", gaps=(gap,), caveats=("look again",)))

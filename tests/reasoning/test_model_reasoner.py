@@ -78,6 +78,18 @@ async def test_several_tool_calls_of_one_turn_are_one_step_and_each_is_answered(
     assert [len(each.calls) for each in made] == [3]
 
 
+async def test_calls_with_one_id_are_all_made_and_each_is_answered(worker, monkeypatch):
+    twice = [ToolUseBlock("look", {"text": text}, "toolu_same") for text in ("a", "b")]
+    again = [ToolUseBlock("look", {"text": "c"}, "toolu_same"), ToolUseBlock("look", "{,", "toolu_same")]
+    with served([twice, again, conclude()], monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert worker.effects() == ["look", "look a", "look b", "look c"]
+    answered = [each["tool_use_id"] for each in server.requests[2].body["messages"][-1]["content"]]
+    assert len({*answered, "toolu_same", "toolu_same_2"}) == 4
+    assert not any(request.refusal for request in server.requests)
+    assert ran.outcome.state is SessionState.DONE
+
+
 async def test_thinking_is_given_back_with_its_signature(worker, monkeypatch):
     with served([[Think("hm"), ToolUseBlock("look")], conclude()], monkeypatch) as server:
         await ask(worker, server)

@@ -86,7 +86,7 @@ class GradientAccumulation(FactQuery):
             # Loops of other kinds, such as over updates of a policy, seldom want larger batches.
             if not isinstance(loop.node, ast.For) or not _BATCHES.search(ast.unparse(loop.node.iter)):
                 continue
-            counter, loader = _position(loop)
+            counter, done, loader = _position(loop)
             loss = ", ".join(sorted(losses_of(sent[0]))) or "the loss"
             text = f"to accumulate over n batches, divide `{loss}` by n here: their gradients add up"
             yield self.fact(file, sent[0].node, Assessment.SHOULD_CHECK, text, _divided(loss, "n"))
@@ -94,7 +94,7 @@ class GradientAccumulation(FactQuery):
             text = f"`{step.optimizer}` steps after every batch: nothing is accumulated"
             remedy = "step after every n-th batch, and after the last one"
             if counter:
-                remedy = f"step under `if ({counter} + 1) % n == 0 or {counter} + 1 == len({loader}):`"
+                remedy = f"step under `if ({done}) % n == 0 or {done} == len({loader}):`"
             node = step.call.node if step.call is not None else loop.node
             yield self.fact(file, node, Assessment.SHOULD_CHECK, text, remedy)
             for clear in (call for call in loop.function.calls if call.block.within(loop) and clears_gradients(call)):
@@ -157,11 +157,11 @@ class GradientAccumulation(FactQuery):
             and call.receiver == step.optimizer
             and call.line > (getattr(loop.node, "end_lineno", 0))
         ]
-        counter, loader = _position(loop)
+        counter, done, loader = _position(loop)
         is_own = is_periodic(test) and counter in {dotted(each) for each in walk(test) if isinstance(each, ast.Name)}
         if is_own and not _LAST.search(ast.unparse(test)) and not later and not isinstance(loop.node, ast.While):
             text = "batches after an epoch's last full window do not step; their gradients mix into the next epoch"
-            remedy = f"write `if {ast.unparse(test)[:60]} or {counter} + 1 == len({loader}):`"
+            remedy = f"write `if {ast.unparse(test)[:60]} or {done} == len({loader}):`"
             yield self.fact(file, test, Assessment.SHOULD_CHECK, text, remedy)
         if counter := _starts_early(test, loop):
             text = f"`{counter}` counts from 0, so the first step comes after one batch, not after a window"
@@ -206,14 +206,29 @@ def _is_window(test: ast.expr) -> bool:
     return is_periodic(test) or _WINDOW.search(ast.unparse(test)) is not None
 
 
-def _position(loop: Block) -> tuple[str, str]:
-    """Return the counter of a loop over batches and what it goes over, as written; empty without a counter."""
+def _position(loop: Block) -> tuple[str, str, str]:
+    """Return the counter of a loop over batches, the number of batches so far, and what it goes over, as written.
+
+    All are empty without a counter.
+    """
     node = loop.node
     if not (isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)):
-        return "", ""
-    is_counted = dotted(node.iter.func) == "enumerate" and len(node.iter.args) == 1
-    rounds = dotted(node.iter.args[0]) if is_counted else ""
-    return (dotted(node.target.elts[0]), rounds) if rounds and "(" not in rounds else ("", "")
+        return "", "", ""
+    first = _first_count(node.iter)
+    rounds = dotted(node.iter.args[0]) if first is not None else ""
+    counter = dotted(node.target.elts[0])
+    if not rounds or "(" in rounds:
+        return "", "", ""
+    return counter, {0: f"{counter} + 1", 1: counter}.get(first or 0, f"{counter} - {(first or 0) - 1}"), rounds
+
+
+def _first_count(rounds: ast.Call) -> int | None:
+    """Return the number from which `enumerate` counts; None for other calls and for a number that is not known."""
+    starts = [*rounds.args[1:], *(each.value for each in rounds.keywords if each.arg == "start")]
+    if dotted(rounds.func) != "enumerate" or not rounds.args or len(starts) > 1:
+        return None
+    start = starts[0] if starts else ast.Constant(0)
+    return start.value if isinstance(start, ast.Constant) and type(start.value) is int else None
 
 
 def _divided(loss: str, number: str) -> str:
@@ -234,7 +249,7 @@ def _starts_early(test: ast.expr, loop: Block) -> str:
     """Return the counter from 0 whose first value already steps; empty if there is none."""
     target = loop.node.target if isinstance(loop.node, ast.For) else None
     rounds = loop.node.iter if isinstance(loop.node, ast.For) else None
-    is_counted = isinstance(rounds, ast.Call) and dotted(rounds.func) == "enumerate" and len(rounds.args) == 1
+    is_counted = isinstance(rounds, ast.Call) and _first_count(rounds) == 0
     if not is_counted or not isinstance(target, ast.Tuple):
         return ""
     counter = dotted(target.elts[0])

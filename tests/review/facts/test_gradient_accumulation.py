@@ -56,6 +56,20 @@ def test_a_window_that_the_epoch_cuts_off_should_be_checked():
     assert not found(loop(last="") + "    optimizer.step()\n", SHOULD)
 
 
+@pytest.mark.parametrize("counted", ["enumerate(loader, start=1)", "enumerate(loader, 1)"])
+def test_a_counter_from_one_steps_after_a_whole_window(counted):
+    source = loop().replace("enumerate(loader)", counted)
+    whole = source.replace("(i + 1) % n == 0", "i % n == 0")
+    assert not found(whole.replace("i + 1 ==", "i =="), MUST, SHOULD)
+    (cut,) = found(whole.replace(" or i + 1 == len(loader)", ""), SHOULD)
+    assert cut.remedy == "write `if i % n == 0 or i == len(loader):`"
+
+
+def test_a_counter_from_zero_that_steps_at_once_should_be_checked():
+    early = loop(last="").replace("(i + 1) % n == 0", "i % n == 0")
+    assert any("counts from 0" in each.text for each in found(early, SHOULD))
+
+
 @pytest.mark.parametrize(
     ("before", "assessment"),
     [
