@@ -49,3 +49,18 @@ def test_a_quiet_operation_is_said_only_to_a_question_about_it():
 )
 def test_words_ask_about_a_concept(question, concept):
     assert concept in {found.name for found, _ in concepts_asked(question)}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "shadow.mul_(1 - self.decay)",
+        "assert not x.is_cuda",
+        "best = min(runs, key=score)",
+        "features = torch.distributed.nn.all_gather(x)",
+        "words = line.split()",
+        "WeightedRandomSampler(weights, 4, replacement=False)",
+    ],
+)
+def test_a_form_that_means_something_else_is_not_explained(statement):
+    assert not operations_in(statement, asked={"distributed training", "divisibility"})
