@@ -142,6 +142,8 @@ class TaskService(Service):
         if parsed.usages and not diff and not is_branch:
             # "Is `ignore_index` right?" asks about an option, and not for an approval of the file.
             asked = KindOfQuestion(QuestionType.ADVICE, f"a question about {parsed.usages[0].words}")
+        elif words := _behaviour_asked(parsed, asked, diff or is_branch):
+            asked = KindOfQuestion(QuestionType.ADVICE, f"a question about {words}")
         name = self._services.agents.get(agent).name if agent else ""
         inside = tuple(dict.fromkeys(self._inside(Path(path)) for path in paths))
         if not diff:
@@ -532,3 +534,17 @@ def _refuse_unreadable(root: Path, paths: Sequence[str]) -> None:
                 raise InputFileError(shown, found.problem, remedy=found.remedy)
             if not found.text.strip():
                 raise InputFileError(shown, "the file is empty", remedy="name a file with code in it")
+
+
+def _behaviour_asked(parsed: ParsedRequest, asked: KindOfQuestion, is_change: object) -> str:
+    """Return the words of a question about what code does, which asks for no approval and no choice; else empty.
+
+    "Is it ok to save the state and go on?" is about the code that saves and loads. A question with one word for a
+    judgement and none for what is judged stays one for an approval.
+    """
+    if is_change or asked.kind not in {QuestionType.APPROVAL, QuestionType.RECOMMENDATION}:
+        return ""
+    names = [each for each in parsed.grounded if each.path]
+    has_concept = len(names) < len(parsed.grounded)
+    is_choice = asked.kind is QuestionType.RECOMMENDATION and len(parsed.symbols) > 1
+    return names[0].words if names and has_concept and not is_choice else ""

@@ -10,6 +10,7 @@ from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
+    QUESTION_ANSWERS,
     USAGE_QUESTIONS,
     CallOutcome,
     documents_told,
@@ -197,7 +198,7 @@ def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[F
 
 def _is_usage(rule: str) -> bool:
     """Return whether a finding or fact answers a direct question: then the answer says it."""
-    return rule == USAGE_QUESTIONS
+    return rule in {USAGE_QUESTIONS, QUESTION_ANSWERS}
 
 
 def _is_beside(certificate: Certificate) -> bool:

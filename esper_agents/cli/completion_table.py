@@ -125,6 +125,7 @@ TABLE: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] =
             "--size": "text",
             "--usage": "text",
             "--stated": "text",
+            "--question": "text",
             "--query": "text",
             "--list": "",
             "--project": "text",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from esper_agents.api import Inspection
 
 _TO_CHANGE = "must change"
+# Options that queries without topics and wishes need.
+_OPTIONS = {"question-answers": "--question", "question-details": "--question"}
 _LABELS = {"must change": "change", "should check": "check", "description": "is"}
 
 
@@ -43,6 +45,7 @@ def inspect_command(
     stated: Annotated[
         list[str] | None, typer.Option("--stated", metavar="KIND=VALUE", help="A fact that the code does not say")
     ] = None,
+    question: Annotated[str, typer.Option("--question", metavar="TEXT", help="A question in words")] = "",
     query: Annotated[list[str] | None, typer.Option("--query", metavar="NAME", help="Run only this query")] = None,
     is_list: Annotated[bool, typer.Option("--list", help="List the queries with their topics")] = False,
     project: ProjectOption = HERE,
@@ -59,12 +62,13 @@ def inspect_command(
       esper inspect train.py --topic security
       esper inspect . --topic "distributed training"
       esper inspect train.py --usage retain-graph
+      esper inspect . --question "what happens if the batch size is not divisible?"
       esper inspect --list
     """
     if is_list:
         _list(as_json=as_json)
         return
-    if not paths or not (topic or query or wish or usage):
+    if not paths or not (topic or query or wish or usage or question):
         raise UsageError("name a path and a topic", remedy="esper inspect train.py --topic security; --list lists them")
     from esper_agents.api import InspectionSubject, inspect_code
 
@@ -76,6 +80,7 @@ def inspect_command(
         tuple(size or ()),
         tuple(usage or ()),
         tuple(stated or ()),
+        question,
     )
     done = inspect_code(paths, subject, queries=query or (), project=None if project == HERE else project)
     if as_json:
@@ -94,7 +99,10 @@ def _list(*, as_json: bool) -> None:
         echo_json([asdict(query) for query in queries])
         return
     for query in queries:
-        say("query", f"{query.name} ({', '.join(query.topics or query.wishes or ('--usage',))})")
+        say(
+            "query",
+            f"{query.name} ({', '.join(query.topics or query.wishes or (_OPTIONS.get(query.name, '--usage'),))})",
+        )
         say("", query.summary)
         if query.usages:
             say("usages", ", ".join(query.usages))

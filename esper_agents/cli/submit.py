@@ -302,6 +302,9 @@ def _show_usages(request: ParsedRequest) -> None:
     """Print the APIs that a request asks about, and what the user states."""
     for usage in request.usages:
         say("asks about", f"{usage.name}{f', line {usage.line}' if usage.line else ''} ({usage.words})")
+    for name in request.grounded:
+        place = f" ({name.path}:{name.line})" if name.path else ""
+        say("word", f"{name.words}: {name.kind} {name.name}{place}")
     for statement in request.statements:
         say("stated", f"{statement.kind} = {statement.value} ({statement.text})")
 

@@ -23,6 +23,8 @@ INSPECT = "inspect-code"
 DOCUMENTS_TOOL = "search-documents"
 # Query that answers direct questions about an API or option.
 USAGE_QUESTIONS = "usage-questions"
+# Queries that answer a question by its words: the decisive lines, and the lines that belong to them.
+QUESTION_ANSWERS, QUESTION_DETAILS = "question-answers", "question-details"
 # Runs what a change edits before and after it.
 VERSIONS = "torch-versions"
 _SCAFFOLD = "torch-scaffold"

@@ -101,6 +101,25 @@ class UsageReference:
 
 
 @dataclass(frozen=True, slots=True)
+class GroundedName:
+    """Name of the project, or concept, that words of the request mean.
+
+    Attributes:
+        words: Words of the request.
+        name: The name, such as `virtual_batch_size`; of a concept its name in words.
+        kind: `class`, `function`, `attribute`, `parameter`, `option`, `name` or `concept`.
+        path: File with its first definition, relative to the project; empty for a concept.
+        line: Line of it, else 0.
+    """
+
+    words: str
+    name: str
+    kind: str
+    path: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RequestConstraint:
     """Condition that an answer must respect.
 
@@ -209,6 +228,7 @@ class ParsedRequest:
         unread: Number of characters in the middle of a long request that were not read.
         usages: APIs and options that it asks a direct question about.
         statements: Facts that the user states.
+        grounded: Names of the project that the words of a question mean.
     """
 
     wish: Wish = Wish.JUDGE
@@ -226,6 +246,7 @@ class ParsedRequest:
     unread: int = 0
     usages: tuple[UsageReference, ...] = ()
     statements: tuple[Statement, ...] = ()
+    grounded: tuple[GroundedName, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

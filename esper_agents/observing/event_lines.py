@@ -52,6 +52,8 @@ def route_line(agent: str, explanation: str) -> tuple[str, str]:
 
 def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     evidence = body["evidence"]
+    if evidence["tool"] == _SEARCH and evidence["outcome"] == "completed" and not evidence["output"].get("hits"):
+        return []
     findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in printed]
     printed.update(finding["claim"]["fingerprint"] for finding in findings)
     took_ms = evidence["duration_ns"] / 1_000_000
@@ -60,6 +62,8 @@ def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     return said + [_finding(finding["claim"]) for finding in findings[:_MOST_FINDINGS]] + _more(findings)
 
 
+# A search without a hit is not worth a line.
+_SEARCH = "search-code"
 _MOST_FINDINGS, _MOST_RULES, _MOST_PREVIEW = 12, 5, 20
 
 

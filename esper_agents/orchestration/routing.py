@@ -58,7 +58,7 @@ def route_of(services: ProjectServices, task: Task) -> Route:
         if is_able and (reason := reason_of(services, task)):
             return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
     is_unserved = not route.agent or (able is not None and route.agent not in able)
-    if is_unserved and (reason := _usage(services, task)):
+    if is_unserved and (reason := _usage(services, task) or _question(services, task)):
         return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=f"because: {reason}")
     if able is None or not route.agent or route.agent in able or not _has_rules(services, task):
         return route
@@ -73,6 +73,18 @@ def _usage(services: ProjectServices, task: Task) -> str:
     can_review = _REVIEWER in services.playbooks and _REVIEWER in services.agents.agents
     usages = parse_request(task.request).usages if can_review and task.paths and task.change is None else ()
     return f"lines of the code answer the question about `{usages[0].words}`" if usages else ""
+
+
+def _question(services: ProjectServices, task: Task) -> str:
+    """Return the reason to answer a question about what the code does from its lines; empty if it is none."""
+    from esper_agents.requests.parsing import parse_request
+
+    can_review = _REVIEWER in services.playbooks and _REVIEWER in services.agents.agents
+    if not can_review or not task.paths or task.change is not None:
+        return ""
+    grounded = parse_request(task.request, Path(services.project.root)).grounded
+    words = next((each.words for each in grounded if each.path), "")
+    return f"lines of the code answer the question about `{words}`" if words else ""
 
 
 def _has_rules(services: ProjectServices, task: Task) -> bool:

@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.agent_action import ToolCall
 from esper_agents.domain.assumption import AssumptionState, InformationGap
-from esper_agents.domain.evidence import DOCUMENTS_TOOL, INSPECT, CallOutcome, facts_of
-from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.evidence import (
+    DOCUMENTS_TOOL,
+    INSPECT,
+    QUESTION_ANSWERS,
+    QUESTION_DETAILS,
+    CallOutcome,
+    facts_of,
+)
 from esper_agents.domain.request import Material, Quantity, Wish
 from esper_agents.reasoning.hypotheses import Hypothesis
 from esper_agents.requests.quantities import named_sizes
 from esper_agents.review.fact_query import Assessment, InspectionSubject
+from esper_agents.review.grounding.words import terms_of
 from esper_agents.review.inspection import ClaimState, fact_queries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from esper_agents.domain.agent_action import ToolReport
-    from esper_agents.domain.evidence import Evidence
+    from esper_agents.domain.evidence import Evidence, RecordedFact
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.request import ParsedRequest
 
@@ -28,9 +35,9 @@ _SETTLED = {
     ClaimState.REFUTED: AssumptionState.REFUTED,
 }
 _WEIGHT = 0.7
-_FAULTS = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK)
-_UNSETTLED = (*_FAULTS, Assessment.OPEN)
-_MOST_FINE = 2
+# Queries that answer the words of a question: their lines come before.
+_OF_QUESTIONS = (QUESTION_ANSWERS, QUESTION_DETAILS)
+_MOST_SHOWN = 2
 _MOST_CHARACTERS = 4_000
 _ANSWERED_BY_DOCUMENTS = frozenset((Wish.FIND_CAUSE, Wish.EXPLAIN, Wish.PLAN))
 _MOST_DOCUMENTED = 4
@@ -142,41 +149,60 @@ def gaps_of(reports: Iterable[ToolReport]) -> Iterator[InformationGap]:
                 yield InformationGap(f"what the query {each['name']} would have said", each["problem"], evidence.rerun)
 
 
-def told(evidence: Iterable[Evidence], wish: Wish | None = None) -> str:
+def told(evidence: Iterable[Evidence], request: ParsedRequest | None = None) -> str:
     """Return the facts of inspections in one or two sentences, or what they did not find; empty without inspections.
+
+    The lines that decide come first, those about what the request names before others.
 
     Args:
         evidence: Evidence with the inspections.
-        wish: What the answer is for.
+        request: The request that the answer is for.
     """
     evidence = tuple(evidence)
-    facts = facts_of(evidence)
+    facts = [fact for fact in facts_of(evidence) if fact.query not in _OF_QUESTIONS]
     if not facts:
         return _nothing(evidence)
-    counts = {each: sum(fact.assessment == each for fact in facts) for each in Assessment}
+    facts = _by_names(facts, request)
     sentences = []
+    for label, assessment in (("Must change", Assessment.MUST_CHANGE), ("To check", Assessment.SHOULD_CHECK)):
+        if lines := [fact for fact in facts if fact.assessment == assessment]:
+            sentences.append(f"{label}: {_listed(lines)}.")
     fine = [fact for fact in facts if fact.assessment == Assessment.FINE]
-    explains = wish in {None, Wish.FIND_CAUSE}
-    if fine and not any(counts[each] for each in _UNSETTLED):
-        shown = "; ".join(f"{each.place} {each.text}" for each in fine[:_MOST_FINE])
-        more = f"; {len(fine) - _MOST_FINE} more" if len(fine) > _MOST_FINE else ""
+    candidates = [fact for fact in facts if fact.assessment == Assessment.OPEN]
+    explains = request is None or request.wish is Wish.FIND_CAUSE
+    if not sentences and candidates:
+        # Without a fault the candidates are the answer.
+        sentences.append(f"First to look at: {_listed(candidates)}.")
+    elif not sentences and fine:
         lead = (
             "nothing was found that explains it, by checks that are not complete. Fine"
             if explains
             else "checked and fine"
         )
-        sentences.append(f"{lead}: {shown}{more}.")
-    elif assessed := _counted(counts):
-        sentences.append(f"{assessed}.")
-        # Without a fault the candidates are the answer.
-        if counts[Assessment.OPEN] and not any(counts[each] for each in _FAULTS):
-            candidates = [f"{each.place} {each.text}" for each in facts if each.assessment == Assessment.OPEN]
-            sentences.append(f"First to look at: {'; '.join(candidates[:_MOST_FINE])}.")
-    elif described := [each for each in facts if each.assessment == Assessment.DESCRIPTION]:
-        sentences.append(f"{described[0].place}: {described[0].text}.")
+        sentences.append(f"{lead}: {_listed(fine)}.")
+    elif not sentences:
+        sentences.append(f"{facts[0].place}: {facts[0].text}.")
     if refuted := _refuted(evidence):
         sentences.append(f"Refuted for the code read: {'; '.join(refuted)}.")
     return " ".join(sentences)
+
+
+def _listed(facts: Sequence[RecordedFact]) -> str:
+    """Return the first facts with their places, and the number of the others."""
+    shown = "; ".join(f"{each.place} {each.text}" for each in facts[:_MOST_SHOWN])
+    return f"{shown} ({len(facts) - _MOST_SHOWN} more)" if len(facts) > _MOST_SHOWN else shown
+
+
+def _by_names(facts: Sequence[RecordedFact], request: ParsedRequest | None) -> list[RecordedFact]:
+    """Return facts with those first that are in a file that defines, or is named like, what the request names."""
+    names = [each for each in request.grounded if each.path] if request is not None else []
+
+    def agreement(fact: RecordedFact) -> int:
+        path = fact.place.rpartition(":")[0]
+        stem = set(terms_of(path.rpartition("/")[2].removesuffix(".py")))
+        return sum(each.path == path or set(terms_of(each.name)) <= stem for each in names)
+
+    return sorted(facts, key=lambda fact: -agreement(fact))
 
 
 def _nothing(evidence: Sequence[Evidence]) -> str:
@@ -189,18 +215,6 @@ def _nothing(evidence: Sequence[Evidence]) -> str:
     files = max(int(each.output.get("files", 0)) for each in done)
     read = f"the {files} files that were read" if files != 1 else "the file that was read"
     return f"the checks of {read} found nothing, and are not all that can be checked: {'; '.join(claims)}."
-
-
-def _counted(counts: dict[Assessment, int]) -> str:
-    words = {
-        Assessment.MUST_CHANGE: "must change",
-        Assessment.SHOULD_CHECK: "should be checked",
-        Assessment.OPEN: "could not be decided from the code",
-    }
-    parts = [f"{number_of(counts[each], 'line')} {text}" for each, text in words.items() if counts[each]]
-    if fine := counts[Assessment.FINE]:
-        parts.append(f"{number_of(fine, 'line')} {'is' if fine == 1 else 'are'} fine")
-    return ", ".join(parts)
 
 
 def _refuted(evidence: Sequence[Evidence]) -> list[str]:

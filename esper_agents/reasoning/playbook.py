@@ -26,6 +26,7 @@ from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, ReasonerError
 from esper_agents.extensions import extensions
 from esper_agents.reasoning.no_reasoner import play as unattended
+from esper_agents.reasoning.question_answer import question_first
 from esper_agents.reasoning.reasoner import Decision, Reasoner, ReasonerSource
 from esper_agents.reasoning.trace_answer import answer_first
 from esper_agents.reasoning.usage_answer import usage_first
@@ -48,7 +49,7 @@ class PlaybookReasoner:
 
     def __init__(self, play: Play, brief: Brief) -> None:
         """Prepare the playbook; nothing runs before the first action is requested."""
-        self._generator = answer_first(partial(usage_first, play), brief)
+        self._generator = answer_first(partial(usage_first, partial(question_first, play)), brief)
         self._name = brief.agent.name
         self._pending: Move | None = None
         self._conclusion: Conclude | None = None

@@ -89,7 +89,7 @@ def answer(
     faults = faults_asked_about(inspected) if brief.task.kind is QuestionType.ADVICE else None
     ordered = by_relevance(brief, findings)
     relevant = [each for each in of_faults(ordered, faults) if _distance(request, each.claim) < _UNRELATED]
-    if facts := told(inspected, request.wish):
+    if facts := told(inspected, request):
         # What the code does about the topics says more than where it names them.
         lead = f"{_capital(_subject(request))}: {facts}" if _subject(request) else facts
         worst = sorted(relevant, key=lambda finding: _urgency(request, finding))
@@ -97,7 +97,8 @@ def answer(
         label = f"Not about {request.topics[0].name}" if is_other else "First"
         # Who asks for an explanation did not ask what is wrong, unless that is its topic.
         is_plain = request.wish is Wish.EXPLAIN and (is_other or not request.topics)
-        sentences = [lead, f"{label}: {_shown(worst)}." if worst and not is_plain else ""]
+        is_said = bool(worst) and str(worst[0].claim.location) in lead
+        sentences = [lead, f"{label}: {_shown(worst)}." if worst and not is_plain and not is_said else ""]
     else:
         verdict = _verdict(request, relevant, len(ordered))
         places = ", ".join(place for place, _ in documents_told(inspected))

@@ -10,9 +10,11 @@ from esper_agents.domain.agent_action import Ask, CallTools, ToolCall, UserAnswe
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome, own_harness
 from esper_agents.domain.ledger import Refusal
+from esper_agents.review.grounding.words import terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.codec import JsonObject
@@ -247,8 +249,18 @@ def _asked_about(brief: Brief, missing: Sequence[JsonObject]) -> list[JsonObject
         files = {symbol.path for symbol in request.symbols}
         named = {f"{each.path}:{each.name.partition('.')[0]}" for each in (*request.symbols, *request.related)}
         missing = [each for each in missing if each["target"] in named or each["target"].rpartition(":")[0] in files]
+    elif request and (files := {each.path for each in request.grounded if each.path}):
+        text = brief.task.request[:_MOST_CHARACTERS]
+        words = {text.lower()} | {term for word in _WORD.findall(text) for term in terms_of(word)}
+        missing = [each for each in missing if _is_meant(str(each["target"]), files, words)]
     least = max(map(_relevance, missing), default=0.0) * _LEAST_SHARE
     return [each for each in missing if _relevance(each) >= least]
+
+
+def _is_meant(target: str, files: Collection[str], words: AbstractSet[str]) -> bool:
+    """Return whether a target is in a file that defines what words of the request mean, or is itself in its words."""
+    path, _, name = target.rpartition(":")
+    return path in files or bool(set(terms_of(name)) & words) or any(name.lower() in word for word in words)
 
 
 def _is_computation(target: str, output: str) -> bool:

@@ -13,6 +13,7 @@ from esper_agents.domain.request import Material, ParsedRequest, Quantity, Repor
 from esper_agents.domain.status import QuestionType
 from esper_agents.requests.project_names import ProjectNames, find_project_names, without_paths
 from esper_agents.requests.quantities import constraints, observations
+from esper_agents.requests.question_names import question_names
 from esper_agents.requests.related_definitions import related_definitions
 from esper_agents.requests.statements import statements
 from esper_agents.requests.usage_questions import usage_references
@@ -97,6 +98,7 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         wish, because = Wish.FIND_CAUSE, "it reports that something is slower"
     is_asked = not (errors or has_trace) and wish not in _NO_QUESTIONS
     usages = usage_references(prose, names.files[0].line if names.files else 0) if is_asked else ()
+    has_question = root is not None and is_asked and Material.CODE not in materials and Material.LOG not in materials
     return ParsedRequest(
         wish=wish,
         wish_because=because,
@@ -113,6 +115,7 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         unread=max(0, len(request) - HEAD - TAIL),
         usages=usages,
         statements=statements(words),
+        grounded=question_names(root, words) if root is not None and has_question else (),
     )
 
 

@@ -112,6 +112,13 @@ def _longest_run(words: tuple[str, ...], runs: dict[tuple[str, ...], str], *, is
 
 def _identifiers(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the kind, `class` or `def`, and the name of each definition of a project."""
+    for _, data in project_texts(root):
+        for match in _DEFINED.finditer(data):
+            yield match[1].decode(), match[2].decode()
+
+
+def project_texts(root: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the text of each Python file of a project, as far as the limits allow."""
     read = 0
     for path in python_files(root, most=MOST_FILES):
         if read > MOST_BYTES:
@@ -121,5 +128,4 @@ def _identifiers(root: Path) -> Iterator[tuple[str, str]]:
         except OSError:
             continue
         read += len(data)
-        for match in _DEFINED.finditer(data[:_LARGEST_FILE]):
-            yield match[1].decode(), match[2].decode()
+        yield path, data[:_LARGEST_FILE]

@@ -79,6 +79,7 @@ class InspectionSubject:
         sizes: Named sizes, such as `emb dim=200`, in the order of the request.
         usages: Entries of `review/usages/` that are asked about, as `NAME` or `NAME:LINE`.
         statements: What the user stated, as `KIND=VALUE (WORDS)`.
+        question: Words of a question that the code is to answer.
     """
 
     topics: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ class InspectionSubject:
     sizes: tuple[str, ...] = ()
     usages: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
+    question: str = ""
 
 
 class FactQuery(ABC):

@@ -35,6 +35,7 @@ def _rerun(arguments: JsonObject) -> str:
     words += [f"--version={quote(str(each))}" for each in arguments.get("versions") or ()]
     words += [f"--size={quote(str(each))}" for each in arguments.get("sizes") or ()]
     words += [f"--usage={quote(str(each))}" for each in arguments.get("usages") or ()]
+    words += [f"--question={quote(str(arguments['question']))}"] if arguments.get("question") else []
     words += [f"--stated={quote(str(each))}" for each in arguments.get("statements") or ()]
     return " ".join((*words, "--", *(quote(str(each)) for each in arguments["paths"])))
 
@@ -51,6 +52,7 @@ async def inspect_code(  # noqa: PLR0913 - the parts of a subject
     sizes: list[str] | None = None,
     usages: list[str] | None = None,
     statements: list[str] | None = None,
+    question: str = "",
 ) -> ToolResult:
     """State line by line what Python files do about a topic: what must change, what is fine; without running them.
 
@@ -64,6 +66,7 @@ async def inspect_code(  # noqa: PLR0913 - the parts of a subject
         sizes: Sizes in question, such as `batch size=256`.
         usages: Options or APIs in question, such as `retain-graph` or `retain-graph:LINE`.
         statements: What the user stated, as `KIND=VALUE`, such as `labels=0..9`.
+        question: A question in words that lines of the code answer, such as `what does virtual_batch_size do?`.
     """
     try:
         wished = Wish(wish) if wish else None
@@ -77,6 +80,7 @@ async def inspect_code(  # noqa: PLR0913 - the parts of a subject
         tuple(sizes or ()),
         tuple(usages or ()),
         tuple(statements or ()),
+        question,
     )
     places = [context.inside(path) for path in paths]
     done = await asyncio.to_thread(inspect, context.root, places, subject)
@@ -91,7 +95,11 @@ def summary_of(done: Inspection) -> str:
         f"{count} {each}" for each, count in counts.items() if count and each is not Assessment.DESCRIPTION
     )
     names = ", ".join(each.name for each in done.results)
-    return f"asked {names} about {number_of(len(done.examined), 'file')}: {told or 'nothing found by these checks'}"
+    described = (
+        f"{number_of(counts[Assessment.DESCRIPTION], 'line')} described" if counts[Assessment.DESCRIPTION] else ""
+    )
+    found = told or described or "nothing found by these checks"
+    return f"asked {names} about {number_of(len(done.examined), 'file')}: {found}"
 
 
 def _output(done: Inspection) -> JsonObject:

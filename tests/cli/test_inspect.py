@@ -40,7 +40,7 @@ def test_a_path_without_a_topic_is_refused_with_a_command(loading):
 
 def test_a_session_about_a_topic_states_what_must_change_and_what_is_fine(loading):
     done = loading.esper("submit", "security: which of these loads could run foreign code?", "load.py")
-    assert "1 line must change, 1 line is fine" in " ".join(done.stdout.split())
+    assert "Must change: load.py:3" in " ".join(done.stdout.split())
     assert "load.py:3  ESP901" in done.stdout
     assert "fine       load.py:4" in done.stdout
     assert "esper inspect --topic=security" in str(loading.esper("certificates", "show", "--json", code=0).json)

@@ -1,0 +1,127 @@
+"""Answer to a question about what code does, by the lines that its words refer to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from esper_agents.domain.agent_action import CallTools, Conclude, RiskAssessment, ToolCall, ToolReport
+from esper_agents.domain.evidence import INSPECT, QUESTION_ANSWERS, CallOutcome, facts_of, is_measurement
+from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.request import Material, Wish
+from esper_agents.domain.status import QuestionType
+from esper_agents.review.fact_query import Assessment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from esper_agents.domain.agent_action import Move
+    from esper_agents.domain.evidence import Evidence, RecordedFact
+    from esper_agents.domain.frame import Brief
+    from esper_agents.domain.request import ParsedRequest
+
+_MOST_LEADS, _MOST_CHARACTERS = 3, 1_500
+# The definition at the beginning of a fact.
+_OWNER = re.compile(r"`[^`]+`")
+# What no line does has no place.
+_ABSENT = "no line of "
+_LOW_RISK = RiskAssessment("Low", "Easy")
+# Wishes that lines of the code satisfy; for others they come before what the agent finds or measures.
+_BY_READING = frozenset((Wish.EXPLAIN, Wish.JUDGE, Wish.COMPARE, Wish.FIND_CAUSE))
+_OTHER_WISHES = frozenset((Wish.WRITE, Wish.MEASURE))
+_MEASURED = frozenset(
+    (
+        *("speed", "memory growth", "memory", "NaN or Inf", "idle device", "convergence", "upgrade", "tests"),
+        *(
+            "alternatives",
+            "torch.compile",
+            "export",
+            "distributed training",
+            "reproducibility",
+            "security",
+            "untrusted files",
+        ),
+    )
+)
+_CANDIDATES = (Assessment.MUST_CHANGE, Assessment.SHOULD_CHECK, Assessment.OPEN)
+
+
+def question_first(
+    play: Callable[[Brief], Generator[Move, Any, Conclude]], brief: Brief
+) -> Generator[Move, Any, Conclude]:
+    """Answer a question by the lines that its words refer to; otherwise, or for a cause, play the playbook as well.
+
+    Args:
+        play: Playbook of the agent.
+        brief: Brief of the frame.
+    """
+    request = brief.request
+    if request is None or not _is_asked(brief, request):
+        return (yield from play(brief))
+    arguments = {"paths": list(brief.task.paths), "question": brief.task.request[:_MOST_CHARACTERS]}
+    given = yield CallTools((ToolCall(INSPECT, arguments),))
+    if isinstance(given, Refusal) or given[0].evidence.outcome is not CallOutcome.COMPLETED:
+        return (yield from play(brief))
+    reports: tuple[ToolReport, ...] = given
+    leads = [fact for fact in facts_of([reports[0].evidence]) if fact.query == QUESTION_ANSWERS]
+    if not leads:
+        return (yield from play(brief))
+    first = _told(leads)
+    if _is_enough(brief, request):
+        return Conclude(summary=first, caveats=("From the code read; nothing was run.",), risks=_LOW_RISK)
+    seen: list[Evidence] = []
+    conclusion = yield from _watched(play(brief), seen)
+    # What an inspection of the topic found is nearer to a cause than the lines that the words refer to.
+    has_candidate = any(fact.assessment in _CANDIDATES for fact in facts_of(seen))
+    if has_candidate:
+        return replace(conclusion, summary=f"{conclusion.summary} {first}".strip())
+    # That nothing was found about a topic is no answer beside lines that are one.
+    more = conclusion.summary if any(map(is_measurement, seen)) else ""
+    return replace(conclusion, summary=f"{first} {more}".strip())
+
+
+def _watched(moves: Generator[Move, Any, Conclude], seen: list[Evidence]) -> Generator[Move, Any, Conclude]:
+    """Play a playbook, and keep the evidence of the calls that it makes."""
+    result: Any = None
+    try:
+        while True:
+            result = yield moves.send(result)
+            if isinstance(result, tuple):
+                seen += [each.evidence for each in result if isinstance(each, ToolReport)]
+    except StopIteration as end:
+        conclusion: Conclude = end.value
+        return conclusion
+
+
+def _told(leads: Iterable[RecordedFact]) -> str:
+    """Return facts as sentences, each with its place after the definition that it begins with."""
+    return " ".join(f"{_placed(fact)}." for fact in list(leads)[:_MOST_LEADS])
+
+
+def _placed(fact: RecordedFact) -> str:
+    owner = _OWNER.match(fact.text)
+    if _ABSENT in fact.text:
+        return f"{fact.text[:1].upper()}{fact.text[1:]}"
+    if owner is None:
+        return f"{fact.text[:1].upper()}{fact.text[1:]} ({fact.place})"
+    return f"{owner.group()} ({fact.place}){fact.text[owner.end() :]}"
+
+
+def _is_asked(brief: Brief, request: ParsedRequest) -> bool:
+    """Return whether the request is a question about the code, and the agent has the tool and the code."""
+    is_part = brief.handoff is not None or bool(brief.question) or brief.task.change is not None
+    has_tool = any(tool.name == INSPECT for tool in brief.tools)
+    is_other = request.wish in _OTHER_WISHES or Material.TRACE in request.materials or bool(request.errors)
+    is_choice = request.wish is Wish.COMPARE and len(request.symbols) > 1
+    return bool(request.grounded and brief.task.paths) and has_tool and not (is_part or is_other or is_choice)
+
+
+def _is_enough(brief: Brief, request: ParsedRequest) -> bool:
+    """Return whether the lines are the whole answer: the question asks for no verdict, no cause and no measurement."""
+    is_advice = brief.task.kind is QuestionType.ADVICE
+    topics = {topic.name for topic in request.topics}
+    # The agent looks for the cause of a problem with its own means.
+    is_open = bool(topics) if request.wish is Wish.FIND_CAUSE else bool(topics & _MEASURED)
+    is_explained = request.wish is Wish.EXPLAIN
+    return is_advice and request.wish in _BY_READING and (is_explained or not is_open)
