@@ -48,6 +48,22 @@ _SERIAL = pattern(
 )
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 _HOPS, _MOST = 3, 8
+COLLECTIVES = frozenset(
+    {
+        "all_reduce",
+        "all_gather",
+        "all_gather_object",
+        "all_gather_into_tensor",
+        "barrier",
+        "broadcast",
+        "gather",
+        "reduce",
+    }
+    | {"broadcast_object_list", "gather_object", "reduce_scatter", "reduce_scatter_tensor", "scatter", "all_to_all"}
+    | {"scatter_object_list", "monitored_barrier", "all_to_all_single"}
+)
+_OWN_PATH = pattern(r"rank|process_index|world|shard|tempfile|TemporaryFile|mkstemp|mkdtemp|BytesIO")
+_DISTRIBUTED = pattern(r"torch\.distributed\.\w+")
 
 
 class Ranks(Enum):
@@ -171,6 +187,25 @@ def _is_passed_on(function: Function, index: ProjectIndex) -> bool:
             if is_name and isinstance(child.ctx, ast.Load) and not is_called:  # type: ignore[attr-defined]
                 return True
     return False
+
+
+def is_collective(call: Call) -> bool:
+    """Return whether a call is a collective of `torch.distributed` among all ranks: it names no group."""
+    is_named = call.tail in COLLECTIVES and _DISTRIBUTED.fullmatch(call.name) is not None
+    return is_named and call.argument(-1, "group") is None
+
+
+def has_counterpart(call: Call, found: Ranks, index: ProjectIndex) -> bool:
+    """Return whether a call of the same name in its function runs on the other ranks, or may."""
+    others = [each for each in call.function.calls if each.tail == call.tail and each is not call]
+    return any(ranks_at(each, index) not in {None, found} for each in others)
+
+
+def own_path(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a save writes to memory, or to a file whose name differs from rank to rank."""
+    where = call.argument(1, "f")
+    origins = index.origins(where, call.function, call.line) if where is not None else ()
+    return any(_OWN_PATH.search(ast.unparse(origin.value)) for origin in origins)
 
 
 def is_limited(call: Call, index: ProjectIndex) -> bool:

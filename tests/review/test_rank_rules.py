@@ -1,0 +1,104 @@
+"""Cases of ESP118 and ESP122: collectives on some ranks, and files that every rank writes."""
+
+from __future__ import annotations
+
+import pytest
+
+COLLECTIVE = (
+    "import torch\nimport torch.distributed as dist\n\n\ndef evaluate(rank, model, loader, group, args):\n{body}"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    if rank == 0:\n        dist.all_reduce(count(model))\n",
+        "    if dist.get_rank() == 0:\n        dist.barrier()\n",
+        "    if rank != 0:\n        return None\n    dist.all_gather_object([], 1)\n",
+        "    if args.local_rank in [-1, 0]:\n        torch.distributed.broadcast(count(model), src=0)\n",
+        "    is_main = rank == 0\n    if is_main:\n        print(1)\n        dist.barrier()\n",
+    ],
+)
+def test_a_collective_on_one_rank_is_reported(found, body):
+    assert len(found("ESP118", COLLECTIVE.format(body=body))) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    dist.all_reduce(count(model))\n    if rank == 0:\n        print(1)\n",
+        "    if rank != 0:\n        dist.barrier()\n    load(model)\n    if rank == 0:\n        dist.barrier()\n",
+        "    if rank == 0:\n        dist.broadcast(a, 0)\n    else:\n        dist.broadcast(b, 0)\n",
+        "    if rank == 0:\n        dist.all_reduce(count(model), group=group)\n",
+        "    if rank == 0:\n        dist.send(count(model), 1)\n",
+        "    if dist.is_initialized():\n        dist.barrier()\n",
+    ],
+)
+def test_a_collective_that_all_ranks_reach_is_not_reported(found, body):
+    assert found("ESP118", COLLECTIVE.format(body=body)) == []
+
+
+def test_a_collective_in_a_function_that_one_rank_calls_is_reported(found):
+    files = {
+        "score.py": "import torch.distributed as dist\n\n\ndef score(model):\n    total = count(model)\n"
+        "    dist.all_reduce(total)\n    return total\n",
+        "main.py": "from score import score\n\n\ndef main(rank, model):\n"
+        "    if rank == 0:\n        print(score(model))\n",
+    }
+    assert found("ESP118", files) == ["dist.all_reduce(total)"]
+    files["main.py"] += "    else:\n        score(model)\n"
+    assert found("ESP118", files) == []
+
+
+SAVE = """
+    import io
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def main(rank, model, loader, opt, epochs):
+        model = DDP(model.to(rank), device_ids=[rank])
+        for e in range(epochs):
+            for x, y in loader:
+                opt.zero_grad()
+                model(x.to(rank), y.to(rank)).backward()
+                opt.step()
+            {save}
+    """
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        'torch.save(model.state_dict(), "model.pt")',
+        'torch.save({"model": model.module.state_dict(), "epoch": e}, f"model_{e}.pt")',
+        'if e % 5 == 0: torch.save(model.module.state_dict(), "model.pt")',
+        'torch.save(obj=model.state_dict(), f="model.pt")',
+    ],
+)
+def test_a_save_on_every_rank_is_reported(found, save):
+    assert len(found("ESP122", SAVE.format(save=save))) == 1
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        'if rank == 0: torch.save(model.state_dict(), "model.pt")',
+        'if dist.get_rank() == 0 and e % 5 == 0: torch.save(model.state_dict(), "model.pt")',
+        'torch.save(model.state_dict(), f"model_{rank}.pt")',
+        "torch.save(model.state_dict(), io.BytesIO())",
+        "buffer = io.BytesIO(); torch.save(model.state_dict(), buffer)",
+    ],
+)
+def test_a_save_on_one_rank_or_to_its_own_file_is_not_reported(found, save):
+    assert found("ESP122", SAVE.format(save=save)) == []
+
+
+def test_a_save_in_a_helper_is_followed_to_its_caller(found):
+    helper = '\n    def keep(model):\n        torch.save(model.state_dict(), "model.pt")\n    '
+    assert len(found("ESP122", SAVE.format(save="keep(model)") + helper)) == 1
+    assert found("ESP122", SAVE.format(save="if rank == 0: keep(model)") + helper) == []
+
+
+def test_a_save_of_a_single_process_is_not_reported(found):
+    assert found("ESP122", SAVE.format(save='torch.save(model.state_dict(), "m.pt")').replace("DDP(", "id(")) == []
