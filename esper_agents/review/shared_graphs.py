@@ -53,7 +53,7 @@ def shared_results(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Call
         between = [call for call in function.calls if first.line < call.line < second.line]
         if not any(is_optimizer_step(call, index) for call in between):
             continue
-        early, late = _forwards(first, loop), _forwards(second, loop)
+        early, late = forwards_of(first, loop), forwards_of(second, loop)
         for node, call in early.items():
             is_open = not gradients_off_around(call.block, index) and not _cuts_inside(call, index)
             if node in late and is_open and call.line < first.line:
@@ -93,10 +93,10 @@ def _fed_back(loop: Block) -> Iterator[tuple[Call, str]]:
 
 def _reaches(sent: Call, forward: Call) -> bool:
     """Return whether what is sent backward is computed from a forward, as far as names show it."""
-    return forward.node in _forwards(sent, forward.block.loop) if forward.block.loop is not None else False
+    return forward.node in forwards_of(sent, forward.block.loop) if forward.block.loop is not None else False
 
 
-def _forwards(sent: Call, loop: Block) -> dict[ast.AST, Call]:
+def forwards_of(sent: Call, loop: Block) -> dict[ast.AST, Call]:
     """Return the calls of a loop whose results go into a loss without a `detach`."""
     function = sent.function
     calls = {call.node: call for call in function.calls if call.block.within(loop)}
