@@ -163,7 +163,8 @@ def _carried(run: Run, first: ModelEvent, second: ModelEvent, index: ProjectInde
 
 def _is_recurrent(forward: Call, index: ProjectIndex) -> bool:
     """Return whether a call runs what is named as a model and may return a state; a known model is left to `ask`."""
-    if _is_known_model(forward, index) or not is_model(forward.path, forward, index):
+    path = forward.path.removesuffix(".forward")
+    if _is_known_model(forward, index) or not is_model(path, forward, index):
         return False
     has_modules = any(index.is_module(cls) for file in index.files.values() for cls in file.classes)
     return not has_modules or _may_be_recurrent(index)
