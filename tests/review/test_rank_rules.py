@@ -102,3 +102,62 @@ def test_a_save_in_a_helper_is_followed_to_its_caller(found):
 
 def test_a_save_of_a_single_process_is_not_reported(found):
     assert found("ESP122", SAVE.format(save='torch.save(model.state_dict(), "m.pt")').replace("DDP(", "id(")) == []
+
+
+DIVIDED = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Subset
+
+    class Flow(IterableDataset):
+        def __iter__(self):
+            yield from []
+
+    def main(rank, world_size, model, data, opt):
+        model = {wrap}
+        {loader}
+        for x, y in loader:
+            opt.zero_grad()
+            model(x.to(rank), y.to(rank)).backward()
+            opt.step()
+    """
+WRAP = "DDP(model.to(rank), device_ids=[rank])"
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "loader = DataLoader(data, batch_size=8, shuffle=True)",
+        "loader = DataLoader(dataset=data, batch_size=8)",
+        "loader = DataLoader(Subset(data, range(10)), 8, True, num_workers=4)",
+        "torch.manual_seed(0)\n        loader = torch.utils.data.DataLoader(data, 8, shuffle=True)",
+    ],
+)
+def test_a_loader_that_no_sampler_divides_is_reported(found, loader):
+    assert len(found("ESP123", DIVIDED.format(wrap=WRAP, loader=loader))) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrap", "loader"),
+    [
+        (WRAP, "loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data))"),
+        (WRAP, "loader = DataLoader(Subset(data, range(rank, 10, world_size)), batch_size=8)"),
+        (WRAP, "loader = DataLoader(Flow(), batch_size=8)"),
+        (WRAP, "options = {}\n        loader = DataLoader(data, **options)"),
+        ("model.to(rank)", "loader = DataLoader(data, batch_size=8, shuffle=True)"),
+        (WRAP, "loader = DataLoader(data, batch_size=8)\n        loader = divide(loader)"),
+    ],
+)
+def test_a_loader_that_is_divided_is_not_reported(found, wrap, loader):
+    assert found("ESP123", DIVIDED.format(wrap=wrap, loader=loader)) == []
+
+
+def test_a_loader_made_in_another_file_is_followed(found):
+    files = {
+        "data.py": "from torch.utils.data import DataLoader\n\n\ndef make(data):\n"
+        "    return DataLoader(data, batch_size=8, shuffle=True)\n",
+        "main.py": "from torch.nn.parallel import DistributedDataParallel as DDP\nfrom data import make\n\n\n"
+        "def main(rank, model, data, opt):\n    model = DDP(model)\n    loader = make(data)\n    for x in loader:\n"
+        "        opt.zero_grad()\n        model(x).mean().backward()\n        opt.step()\n",
+    }
+    assert found("ESP123", files) == ["return DataLoader(data, batch_size=8, shuffle=True)"]
