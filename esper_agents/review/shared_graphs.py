@@ -23,15 +23,27 @@ _STEPS = 6
 _TWO = 2
 
 
-def carried_states(file: FileTables, index: ProjectIndex) -> Iterator[tuple[Call, Call, str]]:
+def carried_states(
+    file: FileTables, index: ProjectIndex, *, retained: bool = False
+) -> Iterator[tuple[Call, Call, str]]:
     """Yield the backwards of loops that give a state of one round to the same model in the next, as it is.
+
+    Args:
+        file: The tables of the file.
+        index: Facts about all files of the review.
+        retained: Whether backwards that keep their graphs count as well.
 
     Yields:
         The backward, the forward, and the path of the state.
     """
     for loop, sent in innermost_training_loops(file).items():
         last = sent[-1]
-        if len(sent) > 1 or _retains(last) or any(tests_around(last.block, loop)) or _cuts(loop, index):
+        if (
+            len(sent) > 1
+            or (_retains(last) and not retained)
+            or any(tests_around(last.block, loop))
+            or _cuts(loop, index)
+        ):
             continue
         for call, path in _fed_back(loop):
             is_whole = call.line < last.line and not any(tests_around(call.block, loop))
