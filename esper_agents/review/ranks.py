@@ -90,7 +90,7 @@ def ranks_of(test: ast.expr, function: Function, index: ProjectIndex, hops: int 
             # `not distributed or rank == 0` holds in the only process, too.
             return Ranks.ONE if Ranks.ONE in found else found[0] if isinstance(op, ast.Or) else Ranks.SOME
         case ast.Compare(left=left, ops=[operator], comparators=[other]):
-            return _compared(left, operator, other)
+            return _compared(_named_rank(left, function, index), operator, _named_rank(other, function, index))
         case ast.Name() | ast.Attribute() | ast.Call():
             return _named(test, function, index, hops)
         case _:
@@ -111,6 +111,14 @@ def _named(test: ast.expr, function: Function, index: ProjectIndex, hops: int) -
         if origin.value is not test and not isinstance(origin.value, ast.Call):
             return ranks_of(origin.value, origin.function, index, hops - 1)
     return None
+
+
+def _named_rank(value: ast.expr, function: Function, index: ProjectIndex) -> ast.expr:
+    """Return the rank that a name stands for: of `local = int(os.environ["LOCAL_RANK"])` what is assigned."""
+    if not isinstance(value, ast.Name) or is_rank(value):
+        return value
+    found = [each.value for each in index.origins(value, function, value.lineno)]
+    return found[0] if found and all(is_rank(each) for each in found) else value
 
 
 def _returned(test: ast.Call, function: Function, index: ProjectIndex, hops: int) -> Ranks | None:

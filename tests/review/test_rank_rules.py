@@ -52,6 +52,7 @@ def test_a_collective_in_a_function_that_one_rank_calls_is_reported(found):
 
 SAVE = """
     import io
+    import os
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel as DDP
@@ -85,6 +86,7 @@ def test_a_save_on_every_rank_is_reported(found, save):
     [
         'if rank == 0: torch.save(model.state_dict(), "model.pt")',
         'if dist.get_rank() == 0 and e % 5 == 0: torch.save(model.state_dict(), "model.pt")',
+        'local = int(os.environ["LOCAL_RANK"])\n            if local == 0: torch.save(model.state_dict(), "model.pt")',
         'torch.save(model.state_dict(), f"model_{rank}.pt")',
         "torch.save(model.state_dict(), io.BytesIO())",
         "buffer = io.BytesIO(); torch.save(model.state_dict(), buffer)",

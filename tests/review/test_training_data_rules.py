@@ -110,6 +110,7 @@ def test_a_loader_made_in_a_helper_is_followed(found):
         ("Drawn(rows)", "loader = DataLoader(data, batch_size=32)"),
         ("Flow()", "loader = DataLoader(data, batch_size=32)"),
         ("rows", "loader = DataLoader(data, batch_size=32)"),
+        ("TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))", "loader = DataLoader(data, batch_size=32)"),
         ("Pairs(rows)", "val_loader = loader = DataLoader(data, batch_size=32)"),
         ("Pairs(rows)", "options = {}\n        loader = DataLoader(data, **options)"),
     ],

@@ -128,7 +128,15 @@ def _kind(origin: Origin, index: ProjectIndex) -> bool | None:
     owner = index.class_called(value, function)
     if owner is not None:
         return _is_fixed(owner.methods, index.lineage(owner).foreign)
+    if tail_of(dotted(value.func)) == "TensorDataset" and any(_is_drawn(each, origin, index) for each in value.args):
+        return False
     return True if _MAPPED.fullmatch(resolve(dotted(value.func), function)) else None
+
+
+def _is_drawn(value: ast.expr, origin: Origin, index: ProjectIndex) -> bool:
+    """Return whether a tensor is made of random numbers, whose order means nothing."""
+    made = [each.value for each in index.origins(value, origin.function, origin.line)]
+    return any(_RANDOM.search(tail_of(dotted(each.func))) for each in made if isinstance(each, ast.Call))
 
 
 def _is_fixed(methods: dict[str, Function], bases: frozenset[str]) -> bool | None:
