@@ -26,6 +26,7 @@ LOSS = """
         ("loss.requires_grad_()", "scaler.scale(loss).backward()"),
         ("loss = Variable(loss, requires_grad=True)", "loss.backward()"),
         ("loss = torch.tensor(loss, requires_grad=True)", "loss.backward()"),
+        ("loss = Variable(loss.data, requires_grad=True)", "loss.backward()"),
     ],
 )
 def test_a_loss_that_is_made_to_require_gradients_is_reported(found, line, sent):
@@ -65,6 +66,7 @@ REBOUND = (
         ("for i, p in enumerate(model.parameters())", "p = p + grads[i]"),
         ("for t in batch", "t = t.to(device)"),
         ("for k, v in batch.items()", "v = v.cuda(non_blocking=True)"),
+        ("for n, p in model.named_parameters()", "p = torch.nn.init.xavier_uniform_(torch.empty_like(p))"),
     ],
 )
 def test_an_element_that_a_loop_rebinds_is_reported(found, loop, line):

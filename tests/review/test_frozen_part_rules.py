@@ -127,6 +127,23 @@ def test_networks_without_norms_or_in_evaluation_are_not_reported(found, made, f
     assert found("ESP249", NORMS.format(made=made, freeze=freeze, switch=switch)) == []
 
 
+def test_a_frozen_part_of_a_sequence_is_reported(found):
+    source = """
+        import torch, torchvision
+        from torch import nn
+
+        body = torchvision.models.resnet50()
+        body.requires_grad_(False)
+        head = nn.Linear(1000, 5)
+        model = nn.Sequential(body, head)
+        model.train()
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y).backward()
+        """
+    assert found("ESP249", source) == ["model.train()"]
+    assert found("ESP249", source.replace("model.train()", "model.train()\n        body.eval()")) == []
+
+
 PROBE = {
     "net.py": """
         import torchvision
@@ -223,6 +240,44 @@ def test_a_module_of_the_loss_that_no_optimizer_has_is_reported(found, cases):
 )
 def test_modules_that_are_optimized_or_fixed_are_not_reported(found, cases):
     assert found("ESP251", parts(**cases)) == []
+
+
+TRAINER = """
+    import torch
+    from torch import nn
+
+    class Trainer:
+        def __init__(self):
+            self.enc = nn.Linear(8, 8)
+            self.dec = nn.Linear(8, 8)
+            {more}
+            self.opt = torch.optim.Adam({given})
+
+        def fit(self, loader):
+            for x in loader:
+                self.opt.zero_grad()
+                loss = ((self.dec(self.enc(x)) - x) ** 2).mean()
+                loss.backward()
+                self.opt.step()
+    """
+
+
+def test_a_module_of_the_object_that_no_optimizer_has_is_reported(found):
+    assert len(found("ESP251", TRAINER.format(given="self.enc.parameters()", more="pass"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        ("[*self.enc.parameters(), *self.dec.parameters()]", "pass"),
+        ("self.enc.parameters()", "self.other = torch.optim.SGD(self.dec.parameters(), 0.1)"),
+        ("self.enc.parameters()", "self.dec.requires_grad_(False)"),
+        ("self.enc.parameters()", "self.both = nn.ModuleList([self.enc, self.dec])"),
+        ("params(self)", "pass"),
+    ],
+)
+def test_modules_of_the_object_that_are_optimized_are_not_reported(found, given, more):
+    assert found("ESP251", TRAINER.format(given=given, more=more)) == []
 
 
 AVERAGE = """

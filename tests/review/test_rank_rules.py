@@ -102,6 +102,29 @@ def test_a_save_in_a_helper_is_followed_to_its_caller(found):
     assert found("ESP122", SAVE.format(save="if rank == 0: keep(model)") + helper) == []
 
 
+def test_a_save_of_the_object_that_wraps_the_model_is_reported(found):
+    source = """
+        import torch
+        from torch.nn.parallel import DistributedDataParallel as DDP
+
+        class Trainer:
+            def __init__(self, model, gpu):
+                self.gpu = gpu
+                self.model = DDP(model.to(gpu), device_ids=[gpu])
+
+            def save(self):
+                torch.save(self.model.module.state_dict(), "model.pt")
+
+            def fit(self, epochs):
+                for epoch in range(epochs):
+                    self.epoch(epoch)
+                    self.save()
+        """
+    assert len(found("ESP122", source)) == 1
+    limited = source.replace("self.save()", "if self.global_rank == 0: self.save()")
+    assert found("ESP122", limited) == []
+
+
 def test_a_save_of_a_single_process_is_not_reported(found):
     assert found("ESP122", SAVE.format(save='torch.save(model.state_dict(), "m.pt")').replace("DDP(", "id(")) == []
 

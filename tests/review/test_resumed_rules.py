@@ -81,6 +81,25 @@ def test_best_weights_by_reference_are_reported_if_a_call_trains(found, train):
     assert found("ESP214", BEST.format(train=train, kept="copy.deepcopy(model.state_dict())")) == []
 
 
+def test_a_shallow_copy_of_the_weights_of_the_object_is_reported(found):
+    source = """
+        class Trainer:
+            def fit(self, epochs):
+                best = 0
+                for e in range(epochs):
+                    self.train_epoch(e)
+                    acc = self.validate()
+                    if acc > best:
+                        best = acc
+                        self.best = {kept}
+                self.model.load_state_dict(self.best)
+        """
+    shallow = "{k: v for k, v in self.model.state_dict().items()}"
+    assert len(found("ESP214", source.format(kept="self.model.state_dict()"))) == 1
+    assert len(found("ESP214", source.format(kept=shallow))) == 1
+    assert found("ESP214", source.format(kept=shallow.replace(": v for", ": v.clone() for"))) == []
+
+
 @pytest.mark.parametrize("train", ["model = build(epoch)", "show(model)", "train_one(other, loader, opt)"])
 def test_weights_that_nothing_seems_to_train_are_not_reported(found, train):
     assert found("ESP214", BEST.format(train=train, kept="model.state_dict()")) == []

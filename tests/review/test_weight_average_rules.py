@@ -76,6 +76,23 @@ def test_a_coefficient_of_the_object_and_of_a_caller_is_followed(found):
     assert found("ESP253", soft.replace("1e-3", "0.995")) == []
 
 
+def test_an_average_that_is_stored_by_a_name_is_reported(found):
+    source = """
+        class Average:
+            def __init__(self, decay=0.999):
+                self.decay, self.shadow = decay, {}
+
+            def update(self, model):
+                import torch
+                for name, p in model.named_parameters():
+                    new = (1 - self.decay) * self.shadow[name] + self.decay * p.data
+                    self.shadow[name] = new.clone()
+        """
+    assert len(found("ESP253", source)) == 1
+    right = source.replace("(1 - self.decay) *", "self.decay *", 1).replace("+ self.decay *", "+ (1 - self.decay) *")
+    assert found("ESP253", right) == []
+
+
 def test_averages_of_other_values_are_not_reported(found):
     source = """
         import torch

@@ -94,7 +94,8 @@ def _averages(function: Function) -> Iterator[_Average]:
     for target, assignments in function.assignments.items():
         for each in assignments:
             if not each.is_unpacked and not each.is_augmented:
-                yield from _summed(each.value, target, each.statement)
+                for path in (target, *_stored(target, function)):
+                    yield from _summed(each.value, path, each.statement)
     for call in function.calls:
         own = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
         first = call.argument(0)
@@ -106,6 +107,16 @@ def _averages(function: Function) -> Iterator[_Average]:
             yield from _chained(call, own)
         elif call.tail == "_foreach_lerp_" and first is not None and (weight := call.argument(2, "weight")) is not None:
             yield _Average(call.node, dotted(first), weight, keeps=False)
+
+
+def _stored(name: str, function: Function) -> list[str]:
+    """Return the paths that are given the value of a name: `self.shadow[]` of `self.shadow[k] = new.clone()`."""
+    values = {name, f"{name}.clone()", f"{name}.detach()"} if name.isidentifier() else set()
+    return [
+        path
+        for path, assignments in function.assignments.items()
+        if path != name and any(dotted(each.value) in values for each in assignments)
+    ]
 
 
 def _chained(call: Call, scaled: ast.Call) -> Iterator[_Average]:

@@ -103,8 +103,8 @@ def _computes(value: ast.expr, function: Function) -> bool:
         return False
     path = dotted(value.func)
     if tail_of(path).endswith("_") or resolve(path, function).startswith("torch.nn.init."):
-        # Works in place, whatever it is bound to.
-        return False
+        # Works in place, whatever it is bound to, unless it works on a new tensor.
+        return bool(value.args) and isinstance(value.args[0], ast.Call)
     is_function = resolve(path, function).startswith("torch.")
     return is_function or (isinstance(value.func, ast.Attribute) and tail_of(path) in _MOVING - _IN_PLACE)
 

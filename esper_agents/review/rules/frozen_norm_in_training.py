@@ -9,7 +9,8 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.batch_norms import has_batch_norm
 from esper_agents.review.frozen_modules import freezings, switches_on
 from esper_agents.review.models import switches
-from esper_agents.review.names import tail_of
+from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.objects import resolve
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.tables import Purpose
 from esper_agents.review.training import backward_calls_in
@@ -95,7 +96,8 @@ def _frozen_in(switch: Switch, index: ProjectIndex) -> Freezing | None:
     """Return what freezes a network with batch norm that a model is or holds."""
     function = switch.call.function
     for found in freezings(function.file):
-        is_here = found.function is function and found.path == switch.path and found.line < switch.call.line
+        is_same = found.path == switch.path or found.path in _parts_of(switch.path, function)
+        is_here = found.function is function and is_same and found.line < switch.call.line
         if is_here and _has_norms(found, index) and not switches_on(function, found.last_line):
             return found
     held = switch.call.node.func.value if isinstance(switch.call.node.func, ast.Attribute) else None
@@ -105,6 +107,14 @@ def _frozen_in(switch: Switch, index: ProjectIndex) -> Freezing | None:
         return frozen.get(owner)
     is_open = switch.path in function.parameters and not index.callers(function)
     return next(iter(frozen.values())) if is_open and len(frozen) == 1 and _modules(index) == 1 else None
+
+
+def _parts_of(path: str, function: Function) -> set[str]:
+    """Return what a container is made of: `backbone` and `head` of `nn.Sequential(backbone, head)`."""
+    values = [each.value for each in function.assignments.get(path, ())]
+    calls = [each for each in values if isinstance(each, ast.Call)]
+    held = [arg for call in calls if resolve(dotted(call.func), function) == "torch.nn.Sequential" for arg in call.args]
+    return {dotted(arg) for arg in held if isinstance(arg, ast.Name | ast.Attribute)}
 
 
 def _modules(index: ProjectIndex) -> int:

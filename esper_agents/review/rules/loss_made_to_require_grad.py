@@ -103,7 +103,7 @@ def _copies(value: ast.expr, path: str, function: Function) -> bool:
     )
     computed = function.last_assignment(dotted(given), value.lineno) if isinstance(given, ast.Name) else None
     is_computed = computed is not None and isinstance(computed.value, ast.Call | ast.BinOp)
-    return is_on and (is_computed or isinstance(given, ast.Call) or dotted(given) == path)
+    return is_on and (is_computed or isinstance(given, ast.Call) or dotted(given).removesuffix(".data") == path)
 
 
 def _is_new(value: ast.expr, function: Function) -> bool:

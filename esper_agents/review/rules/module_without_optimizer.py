@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.tables import Call, Class, FileTables, Function
 
 _OPTIMIZERS = "torch.optim."
 _AWAY = frozenset({"load_state_dict", "requires_grad_", "eval", "apply", "share_memory", "register_forward_hook"})
@@ -68,7 +68,8 @@ class ModuleWithoutOptimizer(Rule):
                 continue
             for call in {each: None for one in sent for each in forwards_of(one, loop).values()}:
                 path = call.path
-                if path in done or not path.isidentifier() or path in held or gradients_off_around(call.block, index):
+                is_plain = path.isidentifier() or (path.startswith("self.") and path.count(".") == 1)
+                if path in done or not is_plain or path in held or gradients_off_around(call.block, index):
                     continue
                 if _is_new(path, function, call.line, index) and not _is_passed_on(path, function):
                     if may_freeze(path, function):
@@ -86,11 +87,14 @@ class ModuleWithoutOptimizer(Rule):
 
 def _optimizers(function: Function) -> list[Call]:
     """Return the calls of a function that make optimizers; none if it may have others."""
-    if any(call.tail == "add_param_group" or "optim" in call.tail.lower() for call in function.calls):
+    owner = function.owner
+    places = [function, *(each for each in owner.methods.values() if each is not function)] if owner else [function]
+    calls = [call for each in places for call in each.calls]
+    if any(call.tail == "add_param_group" or "optim" in call.tail.lower() for call in calls):
         return []
     return [
         call
-        for call in function.calls
+        for call in calls
         if call.name.startswith(_OPTIMIZERS) and "lr_scheduler" not in call.name and call.tail[:1].isupper()
     ]
 
@@ -104,16 +108,19 @@ def _held(optimizers: list[Call]) -> frozenset[str]:
         owners = parameter_owners(first, call.block, call.line) if first is not None else frozenset()
         if not owners or not owners <= modules:
             return frozenset()
+        if "self" in owners:
+            return frozenset()
         found |= owners | {root_of(each) for each in owners}
     return frozenset(found)
 
 
 def _is_new(path: str, function: Function, line: int, index: ProjectIndex) -> bool:
     """Return whether a name holds a module that was made in a function, with weights that are random."""
-    made = function.assignments.get(path, [])
-    if len(made) != 1 or made[0].is_unpacked or made[0].line >= line:
+    owner = function.owner if path.startswith("self.") else None
+    made = owner.attributes.get(path, []) if owner is not None else function.assignments.get(path, [])
+    if len(made) != 1 or made[0].is_unpacked or (owner is None and made[0].line >= line):
         return False
-    value = made[0].value
+    value, function = made[0].value, made[0].block.function
     while (inner := wrapped(value)) is not None:
         value = inner
     return is_weighted_layer(value, function, index)
@@ -121,6 +128,9 @@ def _is_new(path: str, function: Function, line: int, index: ProjectIndex) -> bo
 
 def _is_passed_on(path: str, function: Function) -> bool:
     """Return whether something else gets a module, or changes what its weights are."""
+    owner = function.owner if path.startswith("self.") else None
+    if owner is not None:
+        return _is_passed_on_by(owner, path)
     allowed: set[int] = set()
     for node in walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -131,3 +141,19 @@ def _is_passed_on(path: str, function: Function) -> bool:
             allowed.add(id(node.value))
     uses = [node for node in walk(function.node) if isinstance(node, ast.Name) and dotted(node) == path]
     return any(isinstance(each.ctx, ast.Load) and id(each) not in allowed for each in uses)
+
+
+def _is_passed_on_by(owner: Class, path: str) -> bool:
+    """Return whether a class gives a module that it holds to something else, or changes what its weights are."""
+    allowed: set[int] = set()
+    uses: list[ast.Attribute] = []
+    for node in walk(owner.node):
+        if isinstance(node, ast.Call) and dotted(node.func) == path:
+            allowed.add(id(node.func))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and dotted(node.value) == path:
+            if node.attr in _AWAY:
+                return True
+            allowed.add(id(node.value))
+        if isinstance(node, ast.Attribute) and dotted(node) == path and isinstance(node.ctx, ast.Load):
+            uses.append(node)
+    return any(id(each) not in allowed for each in uses)

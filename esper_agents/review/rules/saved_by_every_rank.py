@@ -77,5 +77,9 @@ def _wrapping(call: Call, index: ProjectIndex) -> Call | None:
     here = [each for each in found if each.function is call.function and not is_limited(each, index)]
     callers = [caller.function for caller in index.callers(call.function) if call.function in index.callees(caller)]
     around = [each for each in found if each.function in callers and not is_limited(each, index)]
-    near = here or around
+    owner = call.function.owner
+    same = [
+        each for each in found if owner is not None and each.function.owner is owner and not is_limited(each, index)
+    ]
+    near = here or around or same
     return near[0] if near else None

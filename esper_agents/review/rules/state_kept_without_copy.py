@@ -90,6 +90,11 @@ class StateKeptWithoutCopy(Rule):
 def _state_in(value: ast.expr) -> str:
     """Return the model whose state a value holds by reference: alone, in a shallow copy, or in a dictionary."""
     parts = value.values if isinstance(value, ast.Dict) else [value]
+    match value:
+        case ast.DictComp(value=ast.Name(id=held), generators=[ast.comprehension(target=ast.Tuple(elts=[_, name]))]):
+            parts = [value.generators[0].iter] if held == dotted(name) else parts
+        case _:
+            pass
     return next((path for part in parts if (path := _owner_of_state(part))), "")
 
 
@@ -162,7 +167,8 @@ def _may_train(block: Block, path: str, index: ProjectIndex) -> bool:
     inside = [call for loop in block.loops() for call in block.function.calls if call.block.within(loop)]
     for call in inside:
         given = [dotted(each) for each in (*call.node.args, *(one.value for one in call.node.keywords))]
-        if path not in given or index.possible_callees(call):
+        is_own = bool(call.receiver) and path.startswith(f"{call.receiver}.") and _STEPPING.match(call.tail) is not None
+        if (path not in given and not is_own) or index.possible_callees(call):
             continue
         if _STEPPING.match(call.tail) or any(_OPTIMIZER.fullmatch(tail_of(each)) for each in given):
             return True
