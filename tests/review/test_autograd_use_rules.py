@@ -66,6 +66,7 @@ REBOUND = (
         ("for i, p in enumerate(model.parameters())", "p = p + grads[i]"),
         ("for t in batch", "t = t.to(device)"),
         ("for k, v in batch.items()", "v = v.cuda(non_blocking=True)"),
+        ("for p in model.parameters()", "p = p.clamp(-lr, lr)"),
         ("for n, p in model.named_parameters()", "p = torch.nn.init.xavier_uniform_(torch.empty_like(p))"),
     ],
 )

@@ -66,6 +66,7 @@ LIGHTNING = """
     import pytorch_lightning as pl
     import torch
     from torch.optim.lr_scheduler import OneCycleLR, CosineAnnealingLR, StepLR
+    from transformers import get_linear_schedule_with_warmup
 
     class Net(pl.LightningModule):
         def __init__(self, epochs, train_loader):
@@ -92,6 +93,7 @@ def configured(made=ONE_CYCLE, result="[opt], [sched]", init="pass"):
         (ONE_CYCLE, '{"optimizer": opt, "lr_scheduler": sched}'),
         (ONE_CYCLE, '{"optimizer": opt, "lr_scheduler": {"scheduler": sched}}'),
         ("CosineAnnealingLR(opt, T_max=self.epochs * len(self.train_loader))", "[opt], [sched]"),
+        ("get_linear_schedule_with_warmup(opt, 100, num_training_steps=self.total_steps)", "[opt], [sched]"),
         ("OneCycleLR(opt, 0.1, epochs=self.epochs, steps_per_epoch=len(self.train_loader))", "[opt], [sched]"),
     ],
 )
@@ -107,6 +109,7 @@ def test_a_schedule_of_batches_stepped_by_epoch_is_reported(found, made, result)
         (ONE_CYCLE, "[opt], [sched]", "self.automatic_optimization = False"),
         ("CosineAnnealingLR(opt, T_max=self.epochs)", "[opt], [sched]", "pass"),
         ("StepLR(opt, 10)", "[opt], [sched]", "pass"),
+        ("get_linear_schedule_with_warmup(opt, 5, num_training_steps=self.epochs)", "[opt], [sched]", "pass"),
         ("OneCycleLR(opt, 0.1, epochs=self.epochs, steps_per_epoch=1)", "[opt], [sched]", "pass"),
     ],
 )

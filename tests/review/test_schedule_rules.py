@@ -144,6 +144,7 @@ def test_other_schedules_are_not_reported(found, made):
         "StepLR(optimizer, 10)",
         "StepLR(optimizer, step_size=30, gamma=0.1)",
         "MultiStepLR(optimizer, milestones=[30, 60, 90])",
+        "MultiStepLR(optimizer, [60, 120, 160], gamma=0.2)",
         "ExponentialLR(optimizer, gamma=0.95)",
     ],
 )

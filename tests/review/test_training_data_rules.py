@@ -35,6 +35,23 @@ def test_a_held_out_part_of_augmented_data_is_reported(found, transform, split):
     assert len(found("ESP254", SPLIT.format(data=FOLDER.format(transform=transform), split=split))) == 1
 
 
+def test_data_of_an_object_that_is_augmented_is_reported(found):
+    source = """
+        from torch.utils.data import random_split
+        from torchvision.datasets import ImageFolder
+        import torchvision.transforms as T
+
+        class Data:
+            def setup(self):
+                self.transform = T.Compose([T.RandomResizedCrop(224), T.ToTensor()])
+                full = ImageFolder(self.root, self.transform)
+                self.train, self.val = random_split(full, [0.8, 0.2])
+                {more}
+        """
+    assert len(found("ESP254", source.format(more="pass"))) == 1
+    assert found("ESP254", source.format(more="self.val.dataset.transform = T.ToTensor()")) == []
+
+
 @pytest.mark.parametrize(
     ("transform", "split"),
     [

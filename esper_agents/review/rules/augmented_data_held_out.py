@@ -98,7 +98,7 @@ def _held_out(call: Call) -> str:
 def _sets_transform(call: Call, held_out: str) -> bool:
     """Return whether a function gives a part another transform, or wraps it, after the split."""
     paths = call.function.assignments
-    if any("transform" in tail_of(path) and path != "transform" and "." in path for path in paths):
+    if any("transform" in tail_of(path) and path.count(".") > int(path.startswith("self.")) for path in paths):
         return True
     made = paths.get(held_out, ())
     if len(made) > 1:

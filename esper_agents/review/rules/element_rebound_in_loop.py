@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
 _MOVING = frozenset({"to", "cuda", "cpu", "detach", "clone", "half", "float", "double", "bfloat16", "requires_grad_"})
+_CHANGING = frozenset({"clamp", "add", "sub", "mul", "div", "pow", "abs", "sign", "normal", "masked_fill", "clip"})
 _IN_PLACE = frozenset({"requires_grad_", "detach_"})
 
 
@@ -106,7 +107,7 @@ def _computes(value: ast.expr, function: Function) -> bool:
         # Works in place, whatever it is bound to, unless it works on a new tensor.
         return bool(value.args) and isinstance(value.args[0], ast.Call)
     is_function = resolve(path, function).startswith("torch.")
-    return is_function or (isinstance(value.func, ast.Attribute) and tail_of(path) in _MOVING - _IN_PLACE)
+    return is_function or (isinstance(value.func, ast.Attribute) and tail_of(path) in (_MOVING | _CHANGING) - _IN_PLACE)
 
 
 def _moves(value: ast.expr, name: str) -> bool:

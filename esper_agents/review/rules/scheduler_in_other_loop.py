@@ -193,7 +193,7 @@ def _few(made: Call) -> str:
     numbers = [each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, int | float)]
     if given is None or not numbers or len(numbers) < len(values):
         return ""
-    is_few = numbers[-1] <= _FAST if made.tail == "ExponentialLR" else max(numbers) <= _FEW
+    is_few = numbers[-1] <= _FAST if made.tail == "ExponentialLR" else min(numbers) <= _FEW
     return f"{name}={ast.unparse(given)}" if is_few else ""
 
 

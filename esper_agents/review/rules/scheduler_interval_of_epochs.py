@@ -136,6 +136,9 @@ def _counts_batches(call: Call) -> bool:
     if length is None:
         return False
     text = ast.unparse(length)
+    if call.tail.startswith("get_"):
+        # These count steps of the optimizer, by the name of the argument.
+        return not isinstance(length, ast.Constant) and ("epoch" not in text or "len(" in text)
     return any(part in text for part in _STEPS[:4]) and not any(
         isinstance(each, ast.Call) and tail_of(dotted(each.func)) == "len" and "loader" not in ast.unparse(each)
         for each in walk(length)
