@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _FALLING = pattern(
-    r"(?:\w+_)?(?:loss|losses|mse|mae|rmse|mape|nll|perplexity|ppl|cer|wer|error|err|eer|fid)(?:_(?:avg|mean|val|epoch))?"
+    r"(?:\w+_)?(?:loss|losses|mse|mae|rmse|nll|perplexity|ppl|cer|wer|error|err|eer|fid)(?:_(?:avg|mean|val|epoch))?"
 )
 _RISING = pattern(
     r"(?:\w+_)?(?:acc|accuracy|f1|f1_score|auc|auroc|roc_auc|iou|miou|dice|map|mAP|psnr|ssim|bleu|precision|recall|r2"

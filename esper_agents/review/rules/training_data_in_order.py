@@ -31,7 +31,7 @@ _MAPPED = pattern(
 )
 _HELD_OUT = pattern(r"(?<![a-z])(?:val|valid|validation|test|eval|dev|calib|infer|pred\w*)(?![a-z])")
 _ORDERED = pattern(
-    r"(?<![a-z])(?:seq\w*|series|stream\w*|iter\w*|window\w*|temporal|lm|text|corpus|time\w*|sampl\w*|shard\w*|web\w*|buffer|replay|rollout\w*|synth\w*)(?![a-z])"
+    r"(?<![a-z])(?:seq\w*|series|stream\w*|iter\w*|window\w*|temporal|lm|text|corpus|time\w*|sample\w*|shard\w*|web\w*|buffer|replay|rollout\w*|synth\w*)(?![a-z])"
 )
 _RANDOM = pattern(r"rand|choice|shuffle|permutation|multinomial|sample")
 
@@ -46,7 +46,8 @@ class TrainingDataInOrder(Rule):
 
     ## When it is right
     The order carries meaning, as in a sequence whose state goes from batch to batch, the data set shuffles itself, or
-    one batch holds all data. Data sets that are iterated, samplers and data sets that draw at random are not reported.
+    one batch holds all data. Where `shuffle=False` is written it is a suggestion. Data sets that are iterated, samplers
+    and data sets that draw at random are not reported.
 
     ## Sources
     PyTorch documentation of `torch.utils.data.DataLoader` (`shuffle`). Bottou, "Stochastic Gradient Descent Tricks".
@@ -87,6 +88,7 @@ class TrainingDataInOrder(Rule):
                 remedy="pass `shuffle=True`",
                 confidence=Confidence.MODERATE,
                 basis=f"{INFERRED}: if the order of the samples means nothing" if known else FOLLOWED,
+                severity=Severity.SUGGESTION if call.argument(2, "shuffle") is not None else None,
             )
 
 
