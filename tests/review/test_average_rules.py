@@ -36,6 +36,8 @@ def score(added, result, before="pass", over="loader", loss="criterion(out, y)")
         ("loss.item() * x.size(0)", "total / len(loader)"),
         ("loss.item() * len(x)", "total / len(loader)"),
         ("loss.item()", "total / len(loader.dataset)"),
+        ("criterion(out, y).item() * x.size(0)", "total / len(loader)"),
+        ("F.cross_entropy(out, y).item()", "total / len(loader.dataset)"),
     ],
 )
 def test_a_sum_that_is_divided_by_the_other_count_is_reported(found, added, result):
@@ -75,6 +77,8 @@ def test_a_loader_in_a_progress_bar_and_a_named_count_are_followed(found, cases)
         ("loss.item()", "total / len(loader.dataset)", {"loss": 'F.nll_loss(out, y, reduction="sum")'}),
         ("loss.item()", "total / len(loader.dataset)", {"before": 'criterion = nn.MSELoss(reduction="sum")'}),
         ("loss.item()", "total / len(loader.dataset)", {"loss": "elbo(out, y)"}),
+        ('F.cross_entropy(out, y, reduction="sum").item()', "total / len(loader.dataset)", {}),
+        ("metric(out, y).item()", "total / len(loader.dataset)", {}),
     ],
 )
 def test_a_sum_that_is_divided_by_its_own_count_is_not_reported(found, added, result, more):

@@ -200,19 +200,22 @@ def _is_mean(value: ast.expr, function: Function) -> bool:
     """Return whether a value is named as a loss, and is the mean of a batch as far as its making shows."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _NUMBER:
         value = value.func.value
-    if not isinstance(value, ast.Name) or "loss" not in value.id.lower():
+    line = getattr(value, "lineno", 0)
+    if isinstance(value, ast.Name) and "loss" in value.id.lower():
+        made = function.last_assignment(value.id, line)
+        if made is None or made.is_unpacked or made.is_augmented:
+            return False
+        value, line = made.value, made.line
+    if not isinstance(value, ast.Call):
         return False
-    made = function.last_assignment(value.id, value.lineno)
-    if made is None or made.is_unpacked or made.is_augmented or not isinstance(made.value, ast.Call):
-        return False
-    text = ast.unparse(made.value)
-    criterion = function.last_assignment(dotted(made.value.func), made.line)
+    text, called = ast.unparse(value), dotted(value.func)
+    criterion = function.last_assignment(called, line)
     owner = function.owner
-    held = owner.attributes.get(dotted(made.value.func), []) if owner is not None else []
+    held = owner.attributes.get(called, []) if owner is not None else []
     texts = [text, *(ast.unparse(each.value) for each in ([criterion] if criterion else held))]
     if any("reduction" in each or "size_average" in each for each in texts) or ".sum(" in text:
         return False
-    name = resolve(dotted(made.value.func), function)
+    name = resolve(called, function)
     is_torch = name.startswith("torch.nn.functional.") or any("Loss(" in each for each in texts[1:])
     return is_torch or tail_of(name) in {"criterion", "loss_fn", "loss_function", "loss_func"}
 
