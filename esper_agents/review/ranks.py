@@ -48,6 +48,22 @@ _SERIAL = pattern(
 )
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 _HOPS, _MOST = 3, 8
+COLLECTIVES = frozenset(
+    {
+        "all_reduce",
+        "all_gather",
+        "all_gather_object",
+        "all_gather_into_tensor",
+        "barrier",
+        "broadcast",
+        "gather",
+        "reduce",
+    }
+    | {"broadcast_object_list", "gather_object", "reduce_scatter", "reduce_scatter_tensor", "scatter", "all_to_all"}
+    | {"scatter_object_list", "monitored_barrier", "all_to_all_single"}
+)
+_OWN_PATH = pattern(r"rank|process_index|world|shard|tempfile|TemporaryFile|mkstemp|mkdtemp|BytesIO")
+_DISTRIBUTED = pattern(r"torch\.distributed\.\w+")
 
 
 class Ranks(Enum):
@@ -74,7 +90,7 @@ def ranks_of(test: ast.expr, function: Function, index: ProjectIndex, hops: int 
             # `not distributed or rank == 0` holds in the only process, too.
             return Ranks.ONE if Ranks.ONE in found else found[0] if isinstance(op, ast.Or) else Ranks.SOME
         case ast.Compare(left=left, ops=[operator], comparators=[other]):
-            return _compared(left, operator, other)
+            return _compared(_named_rank(left, function, index), operator, _named_rank(other, function, index))
         case ast.Name() | ast.Attribute() | ast.Call():
             return _named(test, function, index, hops)
         case _:
@@ -95,6 +111,14 @@ def _named(test: ast.expr, function: Function, index: ProjectIndex, hops: int) -
         if origin.value is not test and not isinstance(origin.value, ast.Call):
             return ranks_of(origin.value, origin.function, index, hops - 1)
     return None
+
+
+def _named_rank(value: ast.expr, function: Function, index: ProjectIndex) -> ast.expr:
+    """Return the rank that a name stands for: of `local = int(os.environ["LOCAL_RANK"])` what is assigned."""
+    if not isinstance(value, ast.Name) or is_rank(value):
+        return value
+    found = [each.value for each in index.origins(value, function, value.lineno)]
+    return found[0] if found and all(is_rank(each) for each in found) else value
 
 
 def _returned(test: ast.Call, function: Function, index: ProjectIndex, hops: int) -> Ranks | None:
@@ -171,6 +195,25 @@ def _is_passed_on(function: Function, index: ProjectIndex) -> bool:
             if is_name and isinstance(child.ctx, ast.Load) and not is_called:  # type: ignore[attr-defined]
                 return True
     return False
+
+
+def is_collective(call: Call) -> bool:
+    """Return whether a call is a collective of `torch.distributed` among all ranks: it names no group."""
+    is_named = call.tail in COLLECTIVES and _DISTRIBUTED.fullmatch(call.name) is not None
+    return is_named and call.argument(-1, "group") is None
+
+
+def has_counterpart(call: Call, found: Ranks, index: ProjectIndex) -> bool:
+    """Return whether a call of the same name in its function runs on the other ranks, or may."""
+    others = [each for each in call.function.calls if each.tail == call.tail and each is not call]
+    return any(ranks_at(each, index) not in {None, found} for each in others)
+
+
+def own_path(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a save writes to memory, or to a file whose name differs from rank to rank."""
+    where = call.argument(1, "f")
+    origins = index.origins(where, call.function, call.line) if where is not None else ()
+    return any(_OWN_PATH.search(ast.unparse(origin.value)) for origin in origins)
 
 
 def is_limited(call: Call, index: ProjectIndex) -> bool:

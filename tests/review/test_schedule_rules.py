@@ -81,7 +81,7 @@ def test_an_attribute_used_up_by_the_constructor_is_reported(found):
 
 SCHEDULE = """
     import torch
-    from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, StepLR
+    from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, StepLR, MultiStepLR, ExponentialLR
 
     def fit(model, loader, args):
         optimizer = torch.optim.Adam(model.parameters())
@@ -130,11 +130,40 @@ def test_a_schedule_of_batches_stepped_by_epoch_is_reported(found, made):
 
 
 @pytest.mark.parametrize(
-    "made", ["CosineAnnealingLR(optimizer, T_max=args.steps)", "StepLR(optimizer, 10)", "make(optimizer, args.epochs)"]
+    "made",
+    ["CosineAnnealingLR(optimizer, T_max=args.steps)", "StepLR(optimizer, 5000)", "make(optimizer, args.epochs)"],
 )
 def test_other_schedules_are_not_reported(found, made):
     assert found("ESP228", schedule(made, batch=STEP)) == []
     assert found("ESP228", schedule(made, epoch=STEP)) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "StepLR(optimizer, 10)",
+        "StepLR(optimizer, step_size=30, gamma=0.1)",
+        "MultiStepLR(optimizer, milestones=[30, 60, 90])",
+        "MultiStepLR(optimizer, [60, 120, 160], gamma=0.2)",
+        "ExponentialLR(optimizer, gamma=0.95)",
+    ],
+)
+def test_a_decay_after_a_few_steps_that_is_stepped_by_batch_is_reported(found, made):
+    assert found("ESP228", schedule(made, batch=STEP)) == [STEP]
+    assert found("ESP228", schedule(made, epoch=STEP)) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "batch"),
+    [
+        ("StepLR(optimizer, args.step_size)", STEP),
+        ("MultiStepLR(optimizer, [30000, 60000])", STEP),
+        ("ExponentialLR(optimizer, gamma=0.9999)", STEP),
+        ("StepLR(optimizer, 10)", "if args.count % 500 == 0: scheduler.step()"),
+    ],
+)
+def test_a_decay_after_many_steps_is_not_reported(found, made, batch):
+    assert found("ESP228", schedule(made, batch=batch)) == []
 
 
 def test_a_schedule_stepped_in_a_function_of_the_epoch_is_reported(found):

@@ -11,7 +11,17 @@ from esper_agents.review.fact_query import Assessment, FactQuery
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
 from esper_agents.review.programs import training_files
-from esper_agents.review.ranks import FSDP, Ranks, is_distributed, leaves_it_to_engine, ranks_at, wraps
+from esper_agents.review.ranks import (
+    COLLECTIVES,
+    FSDP,
+    Ranks,
+    has_counterpart,
+    is_collective,
+    is_distributed,
+    leaves_it_to_engine,
+    ranks_at,
+    wraps,
+)
 from esper_agents.review.training import innermost_training_loops, is_backward, is_optimizer_step
 
 if TYPE_CHECKING:
@@ -21,21 +31,6 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, FileTables
 
-_COLLECTIVES = frozenset(
-    {
-        "all_reduce",
-        "all_gather",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "barrier",
-        "broadcast",
-        "gather",
-        "reduce",
-    }
-    | {"broadcast_object_list", "gather_object", "reduce_scatter", "reduce_scatter_tensor", "scatter", "all_to_all"}
-    | {"scatter_object_list", "monitored_barrier", "all_to_all_single"}
-)
-_DISTRIBUTED = pattern(r"torch\.distributed\.\w+")
 # These have gradients, and none of them works in place.
 _FUNCTIONAL = pattern(
     r"torch\.distributed\.nn\.(?:functional\.)?(?:all_reduce|all_gather|reduce|reduce_scatter|all_to_all)"
@@ -78,7 +73,7 @@ class RankCollectives(FactQuery):
             if leaves_it_to_engine(file):
                 continue
             for call in file.calls:
-                if call.tail in _COLLECTIVES and _DISTRIBUTED.fullmatch(call.name):
+                if is_collective(call):
                     yield from self._collective(file, call, index)
             if file in training:
                 yield from self._steps(file, index)
@@ -88,7 +83,7 @@ class RankCollectives(FactQuery):
     def _discarded(self, file: FileTables, call: Call) -> Iterator[Fact]:
         """Yield collectives of `torch.distributed.nn`, which return a new tensor, as statements of their own."""
         is_statement = isinstance(call.statement, ast.Expr) and call.statement.value is call.node
-        if call.tail in _COLLECTIVES and is_statement and _FUNCTIONAL.fullmatch(call.name):
+        if call.tail in COLLECTIVES and is_statement and _FUNCTIONAL.fullmatch(call.name):
             text = (
                 f"`{call.path}(...)` returns its result and does not change its argument: the result is discarded here"
             )
@@ -97,13 +92,10 @@ class RankCollectives(FactQuery):
             yield self.problem(file, call.node, text, remedy)
 
     def _collective(self, file: FileTables, call: Call, index: ProjectIndex) -> Iterator[Fact]:
-        if call.argument(-1, "group") is not None:
-            return
         found = ranks_at(call, index)
         if found is None:
             return
-        others = [each for each in call.function.calls if each.tail == call.tail and each is not call]
-        if any(ranks_at(each, index) not in {None, found} for each in others):
+        if has_counterpart(call, found, index):
             text = f"`{call.tail}` stands in the arms of both kinds of ranks, so that one waits for the other"
             yield self.fact(file, call.node, Assessment.DESCRIPTION, text)
             return

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
-_SHARDED = pattern(r"[Dd]istributed|\brank\b|world_size|num_replicas|split_by_node|shard")
-_ITERABLE = pattern(r"IterableDataset|WebDataset")
+SHARDED = pattern(r"[Dd]istributed|\brank\b|world_size|num_replicas|split_by_node|shard")
+ITERABLE = pattern(r"IterableDataset|WebDataset")
 _COLLECTING = frozenset(
     {
         "all_reduce",
@@ -137,11 +137,11 @@ class RankSamples(FactQuery):
         feeds = call.node in feeding_a_training(index)
         loops = loops_over_loaders(index).get(call.node, ())
         shuffles = _truth(call.argument(_SHUFFLE, "shuffle"))
-        if data is not None and _comes_from(data, call, index, _SHARDED):
+        if data is not None and comes_from(data, call, index, SHARDED):
             yield self.fact(
                 file, call.node, Assessment.FINE, f"{named} is divided between the ranks before this loader"
             )
-        elif data is not None and _comes_from(data, call, index, _ITERABLE):
+        elif data is not None and comes_from(data, call, index, ITERABLE):
             text = f"{named} is iterable, so no sampler divides it: every rank reads all that it yields"
             yield self.fact(file, call.node, Assessment.OPEN, text)
         elif feeds or (shuffles and not loops):
@@ -171,7 +171,7 @@ class RankSamples(FactQuery):
         )
 
     def _sampled(self, file: FileTables, call: Call, sampler: ast.expr, index: ProjectIndex) -> Iterator[Fact]:
-        if _comes_from(sampler, call, index, _SHARDED):
+        if comes_from(sampler, call, index, SHARDED):
             yield self.fact(file, call.node, Assessment.FINE, "a sampler gives each rank its own part of the data")
             return
         kinds = {
@@ -231,7 +231,7 @@ def _truth(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and value.value is True
 
 
-def _comes_from(value: ast.expr, call: Call, index: ProjectIndex, words: object) -> bool:
+def comes_from(value: ast.expr, call: Call, index: ProjectIndex, words: object) -> bool:
     """Return whether a value, or what makes it, mentions one of some words."""
     found = index.origins(value, call.function, call.line)
     texts = [ast.unparse(each.value) for each in found]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.devices import moves, stays_on_host
-from esper_agents.review.host_tensors import functions_with_host_tensors, mixing_nodes
+from esper_agents.review.host_tensors import attributes_on_host, functions_with_host_tensors, mixing_nodes
 from esper_agents.review.inputs import follows_inputs, sets_up, takes_inputs
 from esper_agents.review.meetings import meeting
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.patterns import pattern
 from esper_agents.review.places import Effect
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.places import Meeting
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import FileTables, Function
+    from esper_agents.review.tables import Assignment, FileTables, Function
 
 _ASKS_FOR_DEVICE = pattern(
     r"""["']cuda(?::\d+)?["']|\.cuda\(|\.to\((?:self\.|args\.|cfg\.)?(?:device|dev|local_rank|rank)\b"""
@@ -86,10 +86,21 @@ class DeviceMismatch(Rule):
                 met = meeting(node, function, index)
                 if met is not None and met.host.source is not None and met.host.source not in seen:
                     seen.add(met.host.source)
-                    yield self._found(node, met, function)
+                    yield self._found(node, met, function, index)
 
-    def _found(self, node: ast.AST, met: Meeting, function: Function) -> RuleMatch:
+    def _found(self, node: ast.AST, met: Meeting, function: Function, index: ProjectIndex) -> RuleMatch:
         source, made_in = met.host.source, met.host.function
+        kept = _kept_in(node, function, index)
+        if kept is not None and isinstance(source, ast.Call):
+            return self.hit(
+                kept.statement,
+                f"{kept.target!r} is no buffer: it stays on the CPU when the module is moved, and meets one on the "
+                f"device on line {getattr(node, 'lineno', 0)}",
+                remedy=f'write `self.register_buffer("{kept.target.removeprefix("self.")}", ...)`',
+                confidence=Confidence.MODERATE,
+                basis=FOLLOWED,
+                severity=_severity(met, is_seen=False),
+            )
         at = source if source is not None and made_in is function and not isinstance(source, ast.Name) else node
         line = getattr(node, "lineno", 0)
         text = ast.unparse(source.func) if isinstance(source, ast.Call) else "this"
@@ -116,6 +127,16 @@ class DeviceMismatch(Rule):
             basis=SEEN if made_in is function else FOLLOWED,
             severity=_severity(met, is_seen=is_seen),
         )
+
+
+def _kept_in(node: ast.AST, function: Function, index: ProjectIndex) -> Assignment | None:
+    """Return the assignment of the one attribute of a module that keeps a tensor on the host and is used in a node."""
+    owner = owner_of(function)
+    if owner is None or not index.is_module(owner):
+        return None
+    paths = {dotted(each) for each in walk(node) if isinstance(each, ast.Attribute)} & attributes_on_host(owner, index)
+    made = owner.attributes.get(next(iter(paths)), ()) if len(paths) == 1 else ()
+    return made[0] if len(made) == 1 and made[0].block.function is not function else None
 
 
 def _where_made(met: Meeting, function: Function) -> str:

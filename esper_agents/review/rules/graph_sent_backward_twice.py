@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.model.query import EventKind, runs
-from esper_agents.review.rule import ModelRule, RuntimeExpectation
+from esper_agents.review.models import is_model
+from esper_agents.review.names import dotted, walk
+from esper_agents.review.objects import resolve
+from esper_agents.review.rule import INFERRED, Rule, RuntimeExpectation
+from esper_agents.review.shared_graphs import carried_states, shared_results
+from esper_agents.review.training import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
+    from esper_agents.review.rule import RuleMatch
+    from esper_agents.review.tables import Call, FileTables
 
 
-class GraphSentBackwardTwice(ModelRule):
+class GraphSentBackwardTwice(Rule):
     """A backward through the graph of a forward that an earlier backward has already used.
 
     ## Why it costs
@@ -50,6 +57,39 @@ class GraphSentBackwardTwice(ModelRule):
         "    optimizer.step()\n"
     )
     good = bad.replace("rnn(x, hidden)\n", "rnn(x, hidden.detach())\n")
+
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
+        """Yield the backwards of training loops that reach one forward twice, for models that are not known."""
+        for sent, forward, path in carried_states(file, index):
+            if _is_recurrent(forward, index):
+                yield self._seen(
+                    sent.node,
+                    f"this goes back through {forward.path!r} (line {forward.line}) of earlier rounds, because "
+                    f"{path!r} carries its graph from round to round",
+                    f"detach it between the rounds: `{path} = {path}.detach()`",
+                )
+        done: set[Call] = set()
+        for first, second, forward in shared_results(file, index):
+            is_likely = is_model(forward.path, forward, index) or _is_of_noise(forward)
+            if is_likely and first not in done and not _is_known_model(forward, index):
+                done.add(first)
+                made = first.function.last_assignment(loss_of(first), first.line)
+                yield self._seen(
+                    made.statement if made is not None and not made.is_augmented else first.node,
+                    f"this loss carries the graph of {forward.path!r} (line {forward.line}): its backward frees it and "
+                    f"the one in line {second.line} goes through it a second time",
+                    "detach the result in the loss that does not train it: `critic(fake.detach())`",
+                )
+
+    def _seen(self, node: ast.AST, message: str, remedy: str) -> RuleMatch:
+        return self.hit(
+            node,
+            message,
+            remedy=remedy,
+            confidence=Confidence.MODERATE,
+            basis=f"{INFERRED}: if the model has weights",
+            severity=Severity.WARNING,
+        )
 
     def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
         """Yield the backwards that reach a forward whose graph an earlier backward used."""
@@ -119,6 +159,34 @@ def _carried(run: Run, first: ModelEvent, second: ModelEvent, index: ProjectInde
             if is_same and graph & earlier.bit and _is_of_earlier_round(earlier, second) and _may_be_recurrent(index):
                 return earlier
     return None
+
+
+def _is_recurrent(forward: Call, index: ProjectIndex) -> bool:
+    """Return whether a call runs what is named as a model and may return a state; a known model is left to `ask`."""
+    path = forward.path.removesuffix(".forward")
+    if _is_known_model(forward, index) or not is_model(path, forward, index):
+        return False
+    has_modules = any(index.is_module(cls) for file in index.files.values() for cls in file.classes)
+    return not has_modules or _may_be_recurrent(index)
+
+
+def _is_known_model(forward: Call, index: ProjectIndex) -> bool:
+    found = index.binding(forward.path, forward.function, forward.line)
+    made = found.value if found is not None and not found.is_unpacked else None
+    path = resolve(dotted(made.func), forward.function) if isinstance(made, ast.Call) else ""
+    return path.startswith("torch.nn.") or index.class_of(forward.node.func, forward.function, forward.line) is not None
+
+
+def _is_of_noise(forward: Call) -> bool:
+    """Return whether a call is given noise that was drawn in its function, as a generator is."""
+    function = forward.function
+    for given in forward.node.args:
+        made = function.last_assignment(given.id, forward.line) if isinstance(given, ast.Name) else None
+        value = made.value if made is not None else given
+        drawn = {resolve(dotted(each.func), function) for each in walk(value) if isinstance(each, ast.Call)}
+        if drawn & {"torch.randn", "torch.rand", "torch.randn_like"}:
+            return "." not in forward.path or forward.path.startswith("self.")
+    return False
 
 
 def _may_be_recurrent(index: ProjectIndex) -> bool:

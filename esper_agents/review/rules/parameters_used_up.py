@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review.conditions import are_alternatives
-from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.host_batches import names_loader
+from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.rule import SEEN, FileRule
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class ParametersUsedUp(FileRule):
     ## Why it costs
     `parameters()` returns a generator, which ends after one use. Gradient clipping that is given the same generator
     in every step clips in the first step only, a second optimizer raises on an empty list, and a count or a freeze
-    over it does nothing. Only the optimizer raises; the rest is silent.
+    over it does nothing. Only the optimizer raises; the rest is silent. So is `iter(loader)` made before the loop over
+    epochs: from the second epoch on there is no batch.
 
     ## When it is right
     `list(model.parameters())`, or `model.parameters()` called again where it is needed. A generator that one place
@@ -60,6 +62,8 @@ class ParametersUsedUp(FileRule):
             for path, assignments in function.assignments.items():
                 if "." not in path and len(assignments) == 1 and _is_generator(assignments[0]):
                     yield from self._in_function(path, assignments[0], function)
+                elif len(assignments) == 1 and _is_of_batches(assignments[0]):
+                    yield from self._of_batches(path, assignments[0], function)
         for cls in file.classes:
             for path, assignments in cls.attributes.items():
                 if path.startswith("self.") and len(assignments) == 1 and _is_generator(assignments[0]):
@@ -75,6 +79,24 @@ class ParametersUsedUp(FileRule):
             why = f"line {first.lineno} has used it up" if first is not None else "the first round uses it up"
             yield self._found(node, path, made, why)
             return
+
+    def _of_batches(self, path: str, made: Assignment, function: Function) -> Iterator[RuleMatch]:
+        """Yield the loop over an iterator of batches that a loop around it runs again."""
+        for block in function.blocks:
+            node, around = block.node, block.parent.loop if block.parent is not None else None
+            if not isinstance(node, ast.For) or around is None or made.block.within(around):
+                continue
+            given = node.iter.args[0] if _is_shown(node.iter) and isinstance(node.iter, ast.Call) else node.iter
+            leaves = any(isinstance(each, ast.Break | ast.Return) for each in walk(node))
+            if dotted(given) == path and node.lineno > made.line and not leaves:
+                yield self.hit(
+                    node.iter,
+                    f"{path!r} is an iterator (line {made.line}) that the first round uses up: from the second on "
+                    "there is no batch",
+                    remedy=f"go over `{ast.unparse(made.value)}` here",
+                    basis=SEEN,
+                )
+                return
 
     def _in_class(self, path: str, made: Assignment, cls: Class) -> Iterator[RuleMatch]:
         uses = [(node, block) for method in cls.methods.values() for node, block in _uses(path, method)]
@@ -101,6 +123,19 @@ class ParametersUsedUp(FileRule):
 def _is_generator(made: Assignment) -> bool:
     """Return whether an assignment binds a generator of parameters."""
     return not made.is_augmented and not made.is_unpacked and _is_iterator(made.value)
+
+
+def _is_of_batches(made: Assignment) -> bool:
+    """Return whether an assignment binds an iterator over a loader: `iter(loader)`, `enumerate(loader)`."""
+    value = made.value
+    is_plain = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and not made.is_unpacked
+    if not is_plain or made.is_augmented or not isinstance(value, ast.Call):
+        return False
+    return dotted(value.func) in {"iter", "enumerate", "zip"} and any(names_loader(each) for each in value.args)
+
+
+def _is_shown(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and tail_of(dotted(value.func)) in {"tqdm", "enumerate"} and bool(value.args)
 
 
 def _is_iterator(value: ast.expr) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.conditions import tests_around
 from esper_agents.review.names import dotted, walk
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,9 @@ _LENGTHS = {
     "PolynomialLR": ("total_iters", 1),
     "OneCycleLR": ("total_steps", 2),
 }
+# The argument that says after how many steps a schedule decays; a number of epochs is much smaller than one of batches.
+_DECAYS = {"StepLR": ("step_size", 1), "MultiStepLR": ("milestones", 1), "ExponentialLR": ("gamma", 1)}
+_FEW, _FAST = 100, 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class SchedulerInOtherLoop(Rule):
             made = _made(call, index) if found is not None else None
             if found is None or made is None:
                 continue
+            few = _few(made)
+            if few and found.is_per_batch and _is_each_batch(call, found):
+                yield self._decaying(call, made, few)
+                continue
             length = _length(made)
             if length is None:
                 continue
@@ -95,6 +103,17 @@ class SchedulerInOtherLoop(Rule):
                 yield self._found(call, made, f"`{ast.unparse(length)}` epochs", "in every batch")
             elif not found.is_per_batch and counts_batches and _goes_over_batches(found.epochs):
                 yield self._found(call, made, "all batches", "once an epoch")
+
+    def _decaying(self, call: Call, made: Call, few: str) -> RuleMatch:
+        return self.hit(
+            call.node,
+            f"this scheduler has `{few}` (line {made.line}), a number of epochs by its size, and is stepped in every "
+            "batch: the learning rate is near zero within the first epoch",
+            remedy="step it once an epoch, after the loop over batches",
+            confidence=Confidence.MODERATE,
+            basis=f"{INFERRED}: an epoch has more batches than that",
+            severity=Severity.WARNING,
+        )
 
     def _found(self, call: Call, made: Call, length: str, often: str) -> RuleMatch:
         here = made.function is call.function
@@ -161,10 +180,34 @@ def _made(call: Call, index: ProjectIndex) -> Call | None:
         found.append(made)
     if len(found) != 1 or found[0] is None or not found[0].name.startswith(_SCHEDULERS):
         return None
-    return found[0] if found[0].tail in _LENGTHS and not found[0].has_splat() else None
+    return found[0] if found[0].tail in {*_LENGTHS, *_DECAYS} and not found[0].has_splat() else None
+
+
+def _few(made: Call) -> str:
+    """Return the argument by which a schedule decays within few steps, as text; empty if it lasts long."""
+    if made.tail not in _DECAYS:
+        return ""
+    name, position = _DECAYS[made.tail]
+    given = made.argument(position, name)
+    values = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+    numbers = [each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, int | float)]
+    if given is None or not numbers or len(numbers) < len(values):
+        return ""
+    is_few = numbers[-1] <= _FAST if made.tail == "ExponentialLR" else min(numbers) <= _FEW
+    return f"{name}={ast.unparse(given)}" if is_few else ""
+
+
+def _is_each_batch(call: Call, found: _Stepping) -> bool:
+    """Return whether a step runs in every round of a loop that trains on batches inside the loop over epochs."""
+    loop = call.block.loop
+    around = loop if loop is not None and loop is not found.epochs else call.function.block
+    trains = any(each.tail == "backward" and each.block.within(around) for each in call.function.calls)
+    return trains and not any(tests_around(call.block, around))
 
 
 def _length(made: Call) -> ast.expr | None:
+    if made.tail not in _LENGTHS:
+        return None
     name, position = _LENGTHS[made.tail]
     found = made.argument(position, name)
     if found is None and made.tail == "OneCycleLR":

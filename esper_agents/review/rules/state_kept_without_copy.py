@@ -11,7 +11,7 @@ from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.models import happens_in
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ _TRAINING = frozenset({"backward", "manual_backward"})
 # What makes a new dictionary of the same tensors.
 _SHALLOW = frozenset({"dict", "OrderedDict"})
 _USING = frozenset({"load_state_dict", "save"})
+_STEPPING = pattern(r"(?:train|fit)(?:_|$)")
+_OPTIMIZER = pattern(r"(?:\w+_)?(?:opt|optim|optimi[sz]er)")
 _OTHERS = pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt$")
 
 
@@ -73,19 +75,26 @@ class StateKeptWithoutCopy(Rule):
     def _kept(self, found: Assignment, path: str, index: ProjectIndex) -> Iterator[RuleMatch]:
         function = found.block.function
         is_here = _trains(found.block, index)
-        if is_here or any(_trains(call.block, index) for call in index.callers(function)):
+        is_known = is_here or any(_trains(call.block, index) for call in index.callers(function))
+        if is_known or _may_train(found.block, path, index):
             yield self.hit(
                 found.statement,
                 f"{found.target.rstrip('[]')!r} shares its tensors with {path!r}: later steps change it as well",
                 remedy=f"keep `copy.deepcopy({path}.state_dict())`",
                 confidence=Confidence.HIGH if is_here else Confidence.MODERATE,
-                basis=SEEN if is_here else FOLLOWED,
+                basis=SEEN if is_here else FOLLOWED if is_known else f"{INFERRED}: a call of the loop trains the model",
+                severity=None if is_known else Severity.WARNING,
             )
 
 
 def _state_in(value: ast.expr) -> str:
     """Return the model whose state a value holds by reference: alone, in a shallow copy, or in a dictionary."""
     parts = value.values if isinstance(value, ast.Dict) else [value]
+    match value:
+        case ast.DictComp(value=ast.Name(id=held), generators=[ast.comprehension(target=ast.Tuple(elts=[_, name]))]):
+            parts = [value.generators[0].iter] if held == dotted(name) else parts
+        case _:
+            pass
     return next((path for part in parts if (path := _owner_of_state(part))), "")
 
 
@@ -148,3 +157,19 @@ def _is_used_anywhere(attribute: str, arm: Block, index: ProjectIndex) -> bool:
 
 def _trains(block: Block, index: ProjectIndex) -> bool:
     return any(happens_in(loop, _TRAINING, index) for loop in block.loops())
+
+
+def _may_train(block: Block, path: str, index: ProjectIndex) -> bool:
+    """Return whether a loop around a block gives the model to code that is not in sight and named for training.
+
+    With an optimizer among its arguments it need not be named so.
+    """
+    inside = [call for loop in block.loops() for call in block.function.calls if call.block.within(loop)]
+    for call in inside:
+        given = [dotted(each) for each in (*call.node.args, *(one.value for one in call.node.keywords))]
+        is_own = bool(call.receiver) and path.startswith(f"{call.receiver}.") and _STEPPING.match(call.tail) is not None
+        if (path not in given and not is_own) or index.possible_callees(call):
+            continue
+        if _STEPPING.match(call.tail) or any(_OPTIMIZER.fullmatch(tail_of(each)) for each in given):
+            return True
+    return False

@@ -63,7 +63,8 @@ class WrappedStateLoadedBare(Rule):
         "\n"
         "def train(net, rank):\n"
         "    model = DistributedDataParallel(net.to(rank), device_ids=[rank])\n"
-        '    torch.save(model.state_dict(), "best.pt")\n'
+        "    if rank == 0:\n"
+        '        torch.save(model.state_dict(), "best.pt")\n'
         "\n"
         "\n"
         "def predict(x):\n"
