@@ -40,7 +40,7 @@ class BestClassOverBatch(Rule):
     """
 
     code, name = "ESP266", "best-class-over-batch"
-    severity, category = Severity.CRITICAL, Category.SILENT_CORRECTNESS
+    severity, category = Severity.WARNING, Category.SILENT_CORRECTNESS
     bad = (
         "import torch\n"
         "\n"

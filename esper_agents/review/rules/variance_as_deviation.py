@@ -50,7 +50,7 @@ class VarianceAsDeviation(Rule):
     """
 
     code, name = "ESP270", "variance-as-deviation"
-    severity, category = Severity.CRITICAL, Category.SILENT_CORRECTNESS
+    severity, category = Severity.WARNING, Category.SILENT_CORRECTNESS
     bad = (
         "import torch\n"
         "\n"
@@ -77,10 +77,14 @@ class VarianceAsDeviation(Rule):
                     path = _exponent(origin.value)
                     found = known.get(tail_of(path)) if path else None
                     if found is not None and not _is_halved(path, origin.function, origin.line):
-                        where = f"line {found.line}" if found.path == file.path else f"{found.path}:{found.line}"
+                        where = (
+                            f"the divergence on line {found.line}"
+                            if found.path == file.path
+                            else f"{found.path}:{found.line}"
+                        )
                         yield self.hit(
                             node,
-                            f"this scales noise by a variance: the divergence ({where}) takes {path!r} as its logarithm",
+                            f"this scales noise by a variance, as {path!r} is the logarithm of one in {where}",
                             remedy=f"write `torch.exp(0.5 * {path})`",
                             confidence=Confidence.MODERATE,
                             basis=f"{INFERRED}: both mean the same value by its name",
