@@ -75,7 +75,7 @@ class PositionsByBatch(Rule):
             cut, path = cuts[called[0]]
             where = f"line {cut.lineno}" if path == file.path else f"{path}:{cut.lineno}"
             yield self.hit(
-                encoded.node,
+                cut if path == file.path else encoded.node,
                 f"`{encoded.path}` gives each sample of the batch a position, not each step: it cuts its encoding to "
                 f"`{ast.unparse(cut)}` ({where}), and `{call.path}` (line {call.line}) takes the batch first",
                 remedy="cut the encoding to `x.size(1)`, and give it the shape (1, time, features)",
