@@ -58,7 +58,7 @@ class AveragesByWrongCount(Rule):
         "    total = 0.0\n"
         "    with torch.no_grad():\n"
         "        for x, y in loader:\n"
-        "            total += criterion(model(x), y).item() * x.size(0)\n"
+        "            total += criterion(model(x), y) * x.size(0)\n"
         "    return total / len(loader)\n"
     )
     good = bad.replace("total / len(loader)", "total / len(loader.dataset)")

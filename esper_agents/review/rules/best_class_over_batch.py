@@ -49,7 +49,7 @@ class BestClassOverBatch(Rule):
         "    correct = total = 0\n"
         "    for x, y in loader:\n"
         "        prediction = model(x).argmax(dim=0)\n"
-        "        correct += (prediction == y).sum().item()\n"
+        "        correct += (prediction == y).sum()\n"
         "        total += y.size(0)\n"
         "    return correct / total\n"
     )

@@ -90,7 +90,7 @@ class DistributionArguments(Rule):
         if call.name in {"torch.multinomial", "torch.bernoulli"}:
             remedy = "pass probabilities: `.exp()` of log-probabilities, or a softmax of raw scores"
         else:
-            remedy = "pass it as `logits=`"
+            remedy = "pass it by the name `logits`"
         yield self._found(call, found, f"`{call.tail}` takes probabilities here, and is given {what}", remedy)
 
     def _as_logits(self, call: Call, value: ast.expr | None, index: ProjectIndex) -> Iterator[RuleMatch]:
@@ -98,7 +98,9 @@ class DistributionArguments(Rule):
         if found is not None and found.activation in _PROBABILITIES:
             what = f"`{call.tail}` takes logits here, and is given the result of a `{found.activation}`"
             remedy = (
-                "pass the raw scores" if call.tail == "gumbel_softmax" else "pass it as `probs=`, or the raw scores"
+                "pass the raw scores"
+                if call.tail == "gumbel_softmax"
+                else "pass it by the name `probs`, or pass the raw scores"
             )
             yield self._found(call, found, what, remedy)
 

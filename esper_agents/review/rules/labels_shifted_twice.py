@@ -41,8 +41,10 @@ class LabelsShiftedTwice(Rule):
         "from transformers import AutoModelForCausalLM\n"
         "\n"
         'model = AutoModelForCausalLM.from_pretrained("gpt2")\n'
-        "for ids in loader:\n"
-        "    model(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss.backward()\n"
+        "\n"
+        "\n"
+        "def loss(ids):\n"
+        "    return model(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss\n"
     )
     good = bad.replace("input_ids=ids[:, :-1], labels=ids[:, 1:]", "input_ids=ids, labels=ids")
 

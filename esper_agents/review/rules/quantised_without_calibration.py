@@ -21,6 +21,7 @@ _MODULES = (
     "torch.ao.quantization.quantize_fx.",
     "torch.quantization.quantize_fx.",
     "torch.ao.quantization.quantize_pt2e.",
+    "torchao.quantization.pt2e.quantize_pt2e.",
 )
 _PREPARE = tuple(f"{module}{name}" for module in _MODULES for name in ("prepare", "prepare_fx", "prepare_pt2e"))
 _CONVERT = tuple(f"{module}{name}" for module in _MODULES for name in ("convert", "convert_fx", "convert_pt2e"))
@@ -44,13 +45,12 @@ class QuantisedWithoutCalibration(FileRule):
     code, name = "ESP275", "quantised-without-calibration"
     severity, category = Severity.CRITICAL, Category.SILENT_CORRECTNESS
     bad = (
-        "from torch.ao.quantization import convert, get_default_qconfig, prepare\n"
+        "from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e\n"
         "\n"
         "\n"
-        "def quantise(model, loader):\n"
-        '    model.qconfig = get_default_qconfig("x86")\n'
-        "    prepared = prepare(model.eval())\n"
-        "    return convert(prepared)\n"
+        "def quantise(exported, quantizer, loader):\n"
+        "    prepared = prepare_pt2e(exported, quantizer)\n"
+        "    return convert_pt2e(prepared)\n"
     )
     good = bad.replace("    return convert", "    for x, _ in loader:\n        prepared(x)\n    return convert")
 
