@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from esper_agents.review.names import below, dotted, tail_of
 from esper_agents.review.objects import resolve, wrapped
+from esper_agents.review.patterns import pattern
 from esper_agents.review.softmaxes import written
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _ATTENTION = {
 _STACKS = frozenset({"torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"})
 _PADDED = "torch.nn.utils.rnn.pad_packed_sequence"
 _RESHAPING = frozenset({"view", "reshape", "unsqueeze"})
+# What a file says that has to do with such layers.
+_MENTION = pattern(r"lstm|gru|rnn|transformer|attention|attn|encoder|decoder|pad_packed", re.IGNORECASE)
 
 
 class SequencePart(StrEnum):
@@ -56,6 +60,11 @@ class SequenceValue:
     is_bidirectional: bool
     line: int
     made: ast.Call
+
+
+def mentions_sequences(file: FileTables) -> bool:
+    """Return whether a file may have to do with layers for sequences; asked before all else, because it is quick."""
+    return file.imports_torch and _MENTION.search(file.text) is not None
 
 
 def sequence_value(node: ast.expr, function: Function, line: int, index: ProjectIndex) -> SequenceValue | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.rule import INFERRED, SEEN, Rule
-from esper_agents.review.sequence_layers import SequencePart, last_steps, sequence_value
+from esper_agents.review.sequence_layers import SequencePart, last_steps, mentions_sequences, sequence_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class LastStepOfPadding(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the last steps that are padding, or that a layer has read half of."""
-        if not file.imports_torch:
+        if not mentions_sequences(file):
             return
         for function in file.functions:
             for node, base, axis in last_steps(function):

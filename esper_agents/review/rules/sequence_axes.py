@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.rule import SEEN, Rule
-from esper_agents.review.sequence_layers import SequencePart, positions, sequence_value
+from esper_agents.review.sequence_layers import SequencePart, mentions_sequences, positions, sequence_value
 from esper_agents.review.softmaxes import written
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SequenceAxes(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the reads of a layer's output along the wrong axis."""
-        if not file.imports_torch:
+        if not mentions_sequences(file):
             return
         for function in file.functions:
             for read in _reads(function):
