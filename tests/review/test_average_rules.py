@@ -91,3 +91,11 @@ def test_a_loader_of_single_samples_counts_samples(size, found):
     """
     assert found("ESP260", source) == []
     assert len(found("ESP260", source.replace(f"data{size})", "data, batch_size=8)"))) == 1
+
+
+@pytest.mark.parametrize("count", ["(pred == y).sum()", "(pred == y).sum().item()", "pred.eq(y).sum().item()"])
+def test_right_answers_divided_as_integers_are_reported(count, found):
+    source = "import torch\n\ndef accuracy(pred, y):\n    return {} {} len(y)\n"
+    assert found("ESP260", source.format(count, "//")) == [f"return {count} // len(y)"]
+    assert found("ESP260", source.format(count, "/")) == []
+    assert found("ESP260", source.format("(pred > 0).sum()", "//")) == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Severity
 from esper_agents.review.blocks import BlockKind
 from esper_agents.review.host_batches import names_loader
-from esper_agents.review.names import below, dotted, tail_of
+from esper_agents.review.names import below, dotted, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.rule import SEEN, Rule
 
@@ -38,7 +38,8 @@ class AveragesByWrongCount(Rule):
     `total += loss.item() * x.size(0)` and `correct += (prediction == y).sum()` add up samples. Divided by
     `len(loader)`, the number of batches, a loss is too large by the batch size, and an accuracy exceeds 1.
     `total += loss.item()` adds up means of batches; divided by `len(loader.dataset)` it is too small by that factor.
-    Training goes on, and what is reported, compared and chosen by is wrong.
+    An integer division of right answers by samples gives 0. Training goes on, and what is reported, compared and
+    chosen by is wrong.
 
     ## When it is right
     A loader that hands out single samples. A loss with `reduction="sum"` adds up samples.
@@ -67,6 +68,11 @@ class AveragesByWrongCount(Rule):
         """Yield the quotients of sums and counts that do not belong together."""
         if not file.imports_torch:
             return
+        statements = {id(call.statement): call.statement for call in file.calls_ending("sum") if _is_count(call.node)}
+        for node in (each for statement in statements.values() for each in walk(statement)):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and _is_count(node.left):
+                what = "a number of right answers divided by `//` is 0 unless all are right"
+                yield self.hit(node, what, remedy="divide by `/`", basis=SEEN)
         for function in file.functions:
             loops = [each for each in function.blocks if _goes_over(each) and not _is_of_single_samples(each, index)]
             if not loops:
