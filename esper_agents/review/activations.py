@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.review.index import resolve
 from esper_agents.review.likely_models import likely_forward
 from esper_agents.review.names import dotted, tail_of
+from esper_agents.review.replaced_heads import replaced_head
 from esper_agents.review.unpacked import parts_returned
 
 if TYPE_CHECKING:
@@ -56,9 +57,6 @@ _METHODS = {each.value: each for each in (Activation.SOFTMAX, Activation.LOG_SOF
 _RESHAPING = frozenset(
     {"view", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "permute", "contiguous", "float", "to", "t"}
 )
-# Networks of libraries whose result is that of one part, and the names of that part.
-_WITH_HEADS = ("torchvision.models.", "timm.create_model", "timm.models.")
-_HEADS = ("fc", "classifier", "head", "heads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +146,20 @@ def _layer_behind(called: ast.expr, function: Function, index: ProjectIndex, lin
     """Return the activation of a layer that a name or attribute holds, or that ends the `Sequential` it holds."""
     if not isinstance(called, ast.Name | ast.Attribute):
         return None
+    head = replaced_head(called, function, line, index)
+    if head is not None and isinstance(head.value, ast.Call):
+        return _last_of(head.value, head.function)
     found = index.binding(dotted(called), function, line)
     if found is None or found.is_unpacked or not isinstance(found.value, ast.Call):
         return None
-    made = found.value
-    if resolve(dotted(made.func), found.block.function).startswith(_WITH_HEADS):
-        made = _head(dotted(called), function, index, line) or made
+    return _last_of(found.value, found.block.function)
+
+
+def _last_of(made: ast.Call, function: Function) -> Activation | None:
+    """Return the activation of a layer that a call makes, or of the last layer of a `Sequential`."""
     while tail_of(dotted(made.func)) == "Sequential" and made.args and isinstance(made.args[-1], ast.Call):
         made = made.args[-1]
-    return _LAYERS.get(resolve(dotted(made.func), found.block.function))
-
-
-def _head(path: str, function: Function, index: ProjectIndex, line: int) -> ast.Call | None:
-    """Return the layer that replaces the last part of a network of a library: `self.net.fc = nn.Linear(8, 2)`."""
-    for name in _HEADS:
-        replaced = index.binding(f"{path}.{name}", function, line)
-        if replaced is not None and not replaced.is_unpacked and isinstance(replaced.value, ast.Call):
-            return replaced.value
-    return None
+    return _LAYERS.get(resolve(dotted(made.func), function))
 
 
 def _in_model(value: ast.Call, origin: Origin, index: ProjectIndex, steps: int) -> Activated | None:

@@ -277,3 +277,34 @@ def axes_of_divergence(call: Call, index: ProjectIndex) -> tuple[int, int] | Non
 def _is_still(found: Softmax, base: object) -> bool:
     """Return whether a name is bound once, so that it is still the result."""
     return not isinstance(base, ast.Name) or len(found.call.function.assignments.get(base.id, ())) == 1
+
+
+def is_over_edges(found: Softmax, index: ProjectIndex) -> bool:
+    """Return whether a softmax is of the scores of all edges of a graph that are then added up node by node."""
+    function = found.call.function
+    ends: set[str] = set()
+    for origin in index.origins(found.scores, function, found.call.line):
+        read = [each.slice for each in walk(origin.value) if isinstance(each, ast.Subscript)]
+        ends |= {each.id for each in read if isinstance(each, ast.Name)}
+    pairs = [made.statement for name in ends for made in function.assignments.get(name, ()) if made.is_unpacked]
+    is_pair = len(ends) == 2 and len(pairs) == 2 and pairs[0] is pairs[1]  # noqa: PLR2004 - source and target
+    return is_pair and any(
+        call.tail.startswith(("index_add", "scatter")) and ends & {dotted(arg) for arg in call.node.args}
+        for call in function.calls
+    )
+
+
+def is_of_leading_axes(found: Softmax, index: ProjectIndex) -> bool:
+    """Return whether scores are a product that is written for axes in front of two: `q @ k.transpose(-2, -1)`."""
+    product = product_in(found, index)
+    right = product.right if isinstance(product, ast.BinOp) else None
+    if isinstance(product, ast.Call) and product.args:
+        right = product.args[-1]
+    match right:
+        case ast.Call(func=ast.Attribute(attr="transpose" | "swapaxes"), args=[one, two]):
+            axes = {written(one), written(two)}
+            return axes == {-1, -2} or (None not in axes and max(axes) > 1)  # type: ignore[type-var, operator]
+        case ast.Attribute(attr="mT"):
+            return True
+        case _:
+            return False

@@ -20,7 +20,7 @@ class SAC(pl.LightningModule):
         mu, log_std = self.actor(obs).chunk(2, -1)
         dist = torch.distributions.Normal(mu, log_std.clamp(-5, 2).exp())
         a = dist.rsample()
-        return torch.tanh(a), dist.log_prob(a).sum(-1)
+        return torch.tanh(a), dist.log_prob(a).sum(-1)  # expect: ESP271
 
     def training_step(self, batch, batch_idx):
         obs, act, rew, nxt, done = batch

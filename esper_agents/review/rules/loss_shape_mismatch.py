@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.loss_calls import OF_CLASSES, STRICT, combined, is_asked, is_output, loss_called, loss_calls
+from esper_agents.review.gathered_values import is_column_of_actions, is_row_of_best
+from esper_agents.review.loss_calls import (
+    BY_ELEMENT,
+    OF_CLASSES,
+    STRICT,
+    combined,
+    is_asked,
+    is_output,
+    loss_called,
+    loss_calls,
+)
 from esper_agents.review.loss_targets import squeezed_elsewhere, target_by_key
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.shapes import shapes_of
@@ -41,6 +51,13 @@ class _Wrong:
 
     message: str
     remedy: str
+
+
+_VALUES_OF_ACTIONS = _Wrong(
+    "the values of the chosen actions are a column, (batch, 1), and their targets a row, (batch,): every value meets "
+    "every target",
+    "add `.squeeze(1)` behind `gather`",
+)
 
 
 class LossShapeMismatch(Rule):
@@ -84,6 +101,12 @@ class LossShapeMismatch(Rule):
         for call in loss_calls(file, index):
             loss = loss_called(call, shapes)
             input_, target = call.argument(0, "input"), call.argument(1, "target")
+            if loss in BY_ELEMENT.values() and input_ is not None and target is not None and not is_asked(call):
+                columns = [is_column_of_actions(each, call) for each in (input_, target)]
+                rows = [is_row_of_best(each, call) for each in (target, input_)]
+                if (columns[0] and rows[0]) or (columns[1] and rows[1]):
+                    yield self._found(call, _VALUES_OF_ACTIONS)
+                    continue
             if loss and input_ is not None and target is not None and not is_asked(call):
                 one, two = shapes.ask(input_, call), shapes.ask(target, call)
                 two = two if isinstance(two, Tensor) else UNKNOWN

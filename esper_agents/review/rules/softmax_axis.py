@@ -22,6 +22,8 @@ from esper_agents.review.softmaxes import (
     Softmax,
     axes_of_divergence,
     contracted_axis,
+    is_of_leading_axes,
+    is_over_edges,
     is_product,
     is_product_of_keys,
     is_turned_into_row,
@@ -106,6 +108,9 @@ class SoftmaxAxis(Rule):
         elif found.axis == 0 and (is_turned_into_row(found) or is_over_batch(found, scores, index)):
             what = "over axis 0 of a batch makes its examples compete"
             yield self._wrong(found.call.node, found.call.tail, what, "write `dim=-1`")
+        elif found.axis == 0 and is_over_edges(found, index):
+            what = "over axis 0 makes all edges of the graph compete, not those of one node"
+            yield self._wrong(found.call.node, found.call.tail, what, "take it over the edges that end at each node")
         elif _has_one_only(found, scores, index):
             what = f"along axis {found.axis}, which has a size of 1, gives nothing but ones"
             yield self._wrong(
@@ -115,7 +120,7 @@ class SoftmaxAxis(Rule):
             what = f"along axis 0, while line {used[0].line} sums up what it weighs along axis {used[1]}"
             yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={used[1]}`")
         elif (
-            _is_over_queries(found, rank_of(found, scores, index))
+            _is_over_queries(found, rank_of(found, scores, index), index)
             and is_product_of_keys(found.scores, found.call, index)
             and weighs_values(found)
         ):
@@ -195,7 +200,9 @@ def _has_one_only(found: Softmax, scores: Tensor, index: ProjectIndex) -> bool:
     return is_channel and _made_by(found, index, "Conv2d")
 
 
-def _is_over_queries(found: Softmax, rank: int | None) -> bool:
+def _is_over_queries(found: Softmax, rank: int | None, index: ProjectIndex) -> bool:
+    if rank is None and found.axis == 1:
+        return is_of_leading_axes(found, index)
     if rank is not None and rank > 2:  # noqa: PLR2004 - queries and keys, and a batch
         return found.axis not in {-1, rank - 1}
     return found.axis == -2  # noqa: PLR2004 - the last but one
