@@ -12,6 +12,7 @@ from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import Material, Wish
 from esper_agents.domain.status import QuestionType
 from esper_agents.review.fact_query import Assessment
+from esper_agents.review.grounding.given_numbers import YOUR_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -74,11 +75,16 @@ def question_first(
     conclusion = yield from _watched(play(brief), seen)
     # What an inspection of the topic found is nearer to a cause than the lines that the words refer to.
     has_candidate = any(fact.assessment in _CANDIDATES for fact in facts_of(seen))
-    if has_candidate:
+    if has_candidate and not (_is_written(request) or YOUR_NUMBERS in leads[0].text):
         return replace(conclusion, summary=f"{conclusion.summary} {first}".strip())
     # That nothing was found about a topic is no answer beside lines that are one.
     more = conclusion.summary if any(map(is_measurement, seen)) else ""
     return replace(conclusion, summary=f"{first} {more}".strip())
+
+
+def _is_written(request: ParsedRequest) -> bool:
+    """Return whether the request writes a name of the code as it is: `fine_tune`, `num_mini_batches`."""
+    return any(name.words == name.name and "_" in name.name.strip("_") for name in request.grounded)
 
 
 def _watched(moves: Generator[Move, Any, Conclude], seen: list[Evidence]) -> Generator[Move, Any, Conclude]:

@@ -115,7 +115,9 @@ def parse_request(request: str, root: Path | None = None) -> ParsedRequest:
         unread=max(0, len(request) - HEAD - TAIL),
         usages=usages,
         statements=statements(words),
-        grounded=question_names(root, words) if root is not None and has_question else (),
+        grounded=question_names(root, words, is_trouble=wish is Wish.FIND_CAUSE)
+        if root is not None and has_question
+        else (),
     )
 
 

@@ -30,14 +30,15 @@ _KINDS = (
 _BEFORE, _AFTER = 40, 40
 
 
-def question_names(root: Path, prose: str) -> tuple[GroundedName, ...]:
+def question_names(root: Path, prose: str, *, is_trouble: bool = False) -> tuple[GroundedName, ...]:
     """Return the names that words of a question mean, and the concepts that it asks about; empty for other requests.
 
     Args:
         root: The project's folder.
         prose: Words of the request.
+        is_trouble: Whether the request reports a problem: then it is read as a question in any form.
     """
-    if not asks_about_behaviour(prose):
+    if not (is_trouble or asks_about_behaviour(prose)):
         return ()
     clauses = clauses_of(prose)
     runs = dict(run for clause in clauses for run in _runs(clause))

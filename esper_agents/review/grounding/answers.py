@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.review.grounding.catalogue import operations_in
-from esper_agents.review.grounding.following import NameFact, default_of, way_of
+from esper_agents.review.grounding.following import NameFact, default_of, unused, way_of
+from esper_agents.review.grounding.given_numbers import computed_facts
 from esper_agents.review.grounding.questions import clauses_of
 from esper_agents.review.grounding.ranking import (
     RankedStatement,
@@ -76,7 +77,15 @@ def answers_to(question: str, files: Sequence[FileTables]) -> tuple[ClauseAnswer
         leads = [fact for fact in answer.leads if fact.text not in said_before]
         said_before |= {fact.text for fact in (*answer.leads, *answer.details)}
         found.append(ClauseAnswer(clause.text, tuple(leads), tuple(new), tuple(names)))
-    return tuple(found)
+    return (*_computed(question, known), *found)
+
+
+def _computed(question: str, known: Vocabulary) -> Iterator[ClauseAnswer]:
+    """Yield what the code computes with the numbers of a question; a result of 0 or less decides."""
+    computed = computed_facts(question, known)
+    leads = tuple(fact for fact, result in computed if result <= 0)
+    if computed:
+        yield ClauseAnswer(question, leads, tuple(fact for fact, result in computed if result > 0), ())
 
 
 def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clause], known: Vocabulary) -> ClauseAnswer:
@@ -91,6 +100,7 @@ def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clau
     absent = list(_absent(clause, names, chosen, known))
     options = [fact for concept, _ in clause.concepts for name in concept.options for fact in default_of(name, known)]
     ways = [way_of(each.name, known, _preferred(names)) for each in _followed(names)]
+    unread = [fact for each in names if clause.is_code(each.words) for fact in unused(each.name, known)]
     about = [fact for way in ways for fact in way.facts]
     leading = _leading(clause, ranked, chosen, names, own) if chosen else []
     if absent and _weight_of_absent(clause, own, known) < _MOSTLY:
@@ -104,6 +114,7 @@ def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clau
     elif about and is_setting and own.keys() <= set(terms_of(names[0].name)):
         # Nothing but the name is asked about.
         leads = [*leads[:1], about[0]]
+    leads = [*unread, *(leads if not unread else leads[:1])]
     details: list[NameFact] = []
     if leads:
         after = [_fact_of(each) for one in (leading or chosen[:1]) for each in _next(one.statement)]

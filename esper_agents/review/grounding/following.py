@@ -11,6 +11,8 @@ from esper_agents.domain.pluralize import number_of
 from esper_agents.review.grounding.catalogue import operations_in
 from esper_agents.review.grounding.ranking import is_trivial, passes_on
 from esper_agents.review.grounding.saying import quoted
+from esper_agents.review.grounding.statements import reads_name
+from esper_agents.review.names import walk
 from esper_agents.review.tables import Purpose
 
 if TYPE_CHECKING:
@@ -79,6 +81,42 @@ def way_of(name: str, known: Vocabulary, preferred: str = "") -> NameWay:
     used = [each for each in with_name if each not in kept and each not in passed]
     facts = [*_defaults(name, known, preferred), *_documented(name, known, preferred), *_passing(name, kept, passed)]
     return NameWay(tuple(facts), tuple(used))
+
+
+def unused(name: str, known: Vocabulary) -> tuple[NameFact, ...]:
+    """Return that no code uses a name which it only defines or keeps; empty if some code does, or none defines it."""
+    scopes = [scope for scope in known.scopes if scope.file.purpose is not Purpose.TEST]
+    kept = [
+        statement
+        for scope in scopes
+        for statement in scope.statements
+        if name in statement.names and not statement.documented
+    ]
+    is_read = any(reads_name(each, name) and not _is_kept(each.node, name) for each in kept)
+    is_keyword = any(
+        keyword.arg == name
+        for each in kept
+        for call in walk(each.node)
+        if isinstance(call, ast.Call)
+        for keyword in call.keywords
+    )
+    if not kept or is_read or is_keyword:
+        return ()
+    places = ", ".join(f"{each.scope.file.path}:{each.line}" for each in kept[:_MOST_SCOPES])
+    read = len({scope.file.path for scope in scopes})
+    text = (
+        f"no line of the {number_of(read, 'file')} that were read uses `{name}` by its name: it is only set at {places}"
+    )
+    return (NameFact(kept[0].scope.file, kept[0].line, text),)
+
+
+def _is_kept(node: ast.stmt, name: str) -> bool:
+    """Return whether a statement only keeps a name under the same name: `self.x = x`."""
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr=target)], value=ast.Name(id=value)):
+            return target == value == name
+        case _:
+            return False
 
 
 def _defaults(name: str, known: Vocabulary, preferred: str) -> Iterator[NameFact]:
