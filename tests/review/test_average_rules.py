@@ -1,4 +1,4 @@
-"""Cases of ESP124: sums that are divided by another count than theirs."""
+"""Cases of ESP260: sums that are divided by another count than theirs, in the forms of scores."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ def score(added, result, before="pass", over="loader", loss="criterion(out, y)")
         ("(out.argmax(1) == y).float().sum()", "(total / len(loader)).item()"),
         ("loss.item() * x.size(0)", "total / len(loader)"),
         ("loss.item() * len(x)", "total / len(loader)"),
-        ("loss.item()", "total / len(loader.dataset)"),
         ("criterion(out, y).item() * x.size(0)", "total / len(loader)"),
         ("F.cross_entropy(out, y).item()", "total / len(loader.dataset)"),
     ],
 )
 def test_a_sum_that_is_divided_by_the_other_count_is_reported(found, added, result):
-    assert found("ESP124", score(added, result)) == [f"return {result}"]
+    assert found("ESP260", score(added, result)) == [f"return {result}"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_a_sum_that_is_divided_by_the_other_count_is_reported(found, added, resu
 )
 def test_a_loader_in_a_progress_bar_and_a_named_count_are_followed(found, cases):
     over = cases["over"].replace("tqdm(enumerate(loader))", "tqdm(loader)")
-    assert len(found("ESP124", score("(out.argmax(1) == y).sum().item()", **{**cases, "over": over}))) == 1
+    assert len(found("ESP260", score("(out.argmax(1) == y).sum().item()", **{**cases, "over": over}))) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,4 +81,4 @@ def test_a_loader_in_a_progress_bar_and_a_named_count_are_followed(found, cases)
     ],
 )
 def test_a_sum_that_is_divided_by_its_own_count_is_not_reported(found, added, result, more):
-    assert found("ESP124", score(added, result, **more)) == []
+    assert found("ESP260", score(added, result, **more)) == []

@@ -29,7 +29,7 @@ from esper_agents.git.find_project import find_project
 from esper_agents.git.project_state import revision
 from esper_agents.paths import home, project_home
 from esper_agents.review.engine import review_portable
-from esper_agents.storage.engine import database_url
+from esper_agents.storage.database_url import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

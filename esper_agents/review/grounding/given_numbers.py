@@ -1,4 +1,4 @@
-"""Numbers that a question gives to names of the code, and the arithmetic of the code computed with them."""
+"""Numbers that a question gives to names of the code, and what the code computes with them."""
 
 from __future__ import annotations
 

@@ -181,6 +181,8 @@ def _counted(count: ast.expr, loop: Block, function: Function, line: int) -> str
         if made is None or made.is_augmented or made.is_unpacked:
             return ""
         count = made.value
+    if isinstance(count, ast.Call) and dotted(count.func) in {"float", "int"} and len(count.args) == 1:
+        count = count.args[0]
     if not isinstance(count, ast.Call) or dotted(count.func) != "len" or len(count.args) != 1:
         return ""
     shown = ast.unparse(count.args[0])
