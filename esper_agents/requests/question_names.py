@@ -62,6 +62,7 @@ def _names(root: Path, runs: dict[tuple[str, ...], str]) -> tuple[GroundedName, 
     """Return the first definition of each name, those of the most words first."""
     forms = sorted({form for terms, words in runs.items() for form in _forms(terms, words)}, key=len, reverse=True)
     pattern = re.compile(rf"(?<![A-Za-z0-9_])_*(?:{'|'.join(forms)})(?![A-Za-z0-9_]|-[a-z])".lower().encode())
+    joined = {words.lower(): terms for terms, words in runs.items()}
     found: dict[tuple[str, ...], tuple[int, GroundedName]] = {}
     for path, data in project_texts(root):
         # ASCII letters alone change, so that positions are those of the text.
@@ -69,6 +70,8 @@ def _names(root: Path, runs: dict[tuple[str, ...], str]) -> tuple[GroundedName, 
             name = data[match.start() : match.end()].decode("utf-8", "replace")
             terms = terms_of(name.replace("-", "_"))
             rank, kind = _kind(data, match.start(), match.end())
+            # `cola` means the class `CoLA`.
+            terms = joined.get(name.lower(), terms) if kind == "class" and terms not in runs else terms
             if terms not in runs or not kind or (terms in found and found[terms][0] <= rank):
                 continue
             line = data.count(b"\n", 0, match.start()) + 1

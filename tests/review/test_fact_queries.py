@@ -40,7 +40,7 @@ def test_a_query_reports_its_bad_example_and_nothing_to_change_in_its_good_one(q
 def test_a_query_belongs_to_topics_of_requests_and_to_rules_that_exist(query):
     words = tomllib.loads((data_folder("prompts") / "request_words.toml").read_text(encoding="utf-8"))
     assert set(query.topics) <= words["topics"].keys()
-    assert query.topics or query.wishes or (query.asked is not None and query.asked.usages)
+    assert query.topics or query.wishes or (query.asked is not None and (query.asked.usages or query.asked.question))
     assert set(query.rules) <= {each.code for each in catalogue()}
     assert (type(query).__doc__ or "").strip()
     assert Path(f"esper_agents/review/facts/{query.name.replace('-', '_')}.py").name == (

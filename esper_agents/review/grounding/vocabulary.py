@@ -70,6 +70,7 @@ class Vocabulary:
         by_terms: Names by their terms.
         counts: Number of scopes with a term.
         references: Number of statements with a name.
+        joined: Classes by their name in small letters: somebody who writes `vgae` means `VGAE` and `VgAe`.
     """
 
     scopes: list[SourceScope]
@@ -77,6 +78,7 @@ class Vocabulary:
     by_terms: dict[tuple[str, ...], list[str]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
     references: Counter[str] = field(default_factory=Counter)
+    joined: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def weight(self, term: str) -> float:
         """Return the weight of a term: its inverse document frequency over the scopes; 0 if no scope has it."""
@@ -114,6 +116,8 @@ def vocabulary_of(files: Sequence[FileTables]) -> Vocabulary:
     for name in found.names:
         if len(terms := terms_of(name)) <= _MOST_OWN_TERMS:
             found.by_terms[terms].append(name)
+        if any(kind is NameKind.CLASS for kind, _, _ in found.names[name]):
+            found.joined[name.lower()].append(name)
     return found
 
 
@@ -157,7 +161,9 @@ def grounded_words(clause: Clause, known: Vocabulary) -> list[GroundedWord]:
             continue
         if set(corrected) <= taken:
             continue
-        names = [words] if words in known.names else known.by_terms.get(corrected, [])
+        names = (
+            [words] if words in known.names else known.by_terms.get(corrected) or known.joined.get(words.lower(), [])
+        )
         for name in sorted(names, key=lambda each: _rank(each, known))[:1]:
             kind, scope, line = min(known.names[name], key=lambda place: _ORDER.index(place[0]))
             weight = sum(known.weight(term) for term in corrected)

@@ -1,0 +1,37 @@
+"""Details of the answer to a question in words: the lines that belong to those that decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esper_agents.domain.evidence import QUESTION_DETAILS
+from esper_agents.domain.finding import Category
+from esper_agents.review.fact_query import FactQuery, InspectionSubject
+from esper_agents.review.grounding.question_facts import ASKED, SILENT, STATED, described, question_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from esper_agents.review.fact_query import Fact
+    from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.tables import FileTables
+
+
+class QuestionDetails(FactQuery):
+    """Lines that belong to the answer of a question: defaults, documentation, where a name is passed on and used."""
+
+    name = QUESTION_DETAILS
+    is_ordered = True
+    category = Category.CORRECTNESS
+    bad = STATED
+    good = SILENT
+    asked = ASKED
+
+    def answers(self, subject: InspectionSubject) -> bool:
+        """Return whether the subject has a question."""
+        return bool(subject.question)
+
+    def find(self, files: Sequence[FileTables], index: ProjectIndex, subject: InspectionSubject) -> Iterator[Fact]:
+        """Yield the lines, in the order of the question."""
+        for answer in question_answers(files, index, subject.question):
+            yield from map(described, answer.details)
