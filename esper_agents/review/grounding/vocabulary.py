@@ -70,7 +70,7 @@ class Vocabulary:
         by_terms: Names by their terms.
         counts: Number of scopes with a term.
         references: Number of statements with a name.
-        joined: Classes by their name in small letters: somebody who writes `vgae` means `VGAE` and `VgAe`.
+        joined: Classes by their name in small letters: who writes `vgae` means `VGAE` and `VgAe`.
     """
 
     scopes: list[SourceScope]
