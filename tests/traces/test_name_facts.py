@@ -77,3 +77,24 @@ def test_a_divisor_that_is_computed_in_place_is_explained_as_before(tmp_path):
     source = AVERAGE.replace("weight / total", "weight / (total + 0)")
     frames = [("average.py", "share = weight / (total + 0)", "average", "")]
     assert explain_printed(tmp_path, {"average.py": source}, frames, ZERO).cause == "zero"
+
+
+def missing(tmp_path, kind, attribute, owner="x"):
+    line = f"size = {owner}.{attribute}"
+    error = f"AttributeError: '{kind}' object has no attribute '{attribute}'"
+    source = f"def size_of({owner}):\n    {line}\n    return size\n"
+    return explain_printed(tmp_path, {"net.py": source}, [("net.py", line, "size_of", "")], error)
+
+
+def test_an_array_that_is_used_as_an_image_is_named(tmp_path):
+    explained = missing(tmp_path, "numpy.ndarray", "width", "frame")
+    assert explained.cause == "array-as-image"
+    assert "`PIL.Image.fromarray(frame)`" in explained.fix
+
+
+def test_an_array_that_is_used_as_a_tensor_is_named(tmp_path):
+    assert "`torch.from_numpy(x)`" in missing(tmp_path, "numpy.ndarray", "unsqueeze").fix
+
+
+def test_another_attribute_of_an_array_has_no_such_cause(tmp_path):
+    assert missing(tmp_path, "numpy.ndarray", "colour").cause not in {"array-as-image", "array-as-tensor"}
