@@ -28,6 +28,7 @@ _OWNER = re.compile(r"`[^`]+`")
 # What no line does has no place.
 _ABSENT = "no line of "
 _LOW_RISK = RiskAssessment("Low", "Easy")
+_OWN_PLAYBOOKS = "esper_agents.reasoning.playbooks."
 # Wishes that lines of the code satisfy; for others they come before what the agent finds or measures.
 _BY_READING = frozenset((Wish.EXPLAIN, Wish.JUDGE, Wish.COMPARE, Wish.FIND_CAUSE))
 _OTHER_WISHES = frozenset((Wish.WRITE, Wish.MEASURE))
@@ -58,7 +59,9 @@ def question_first(
         brief: Brief of the frame.
     """
     request = brief.request
-    if request is None or not _is_asked(brief, request):
+    # A playbook of another package says itself what it answers.
+    is_own = getattr(play, "__module__", "").startswith(_OWN_PLAYBOOKS)
+    if request is None or not is_own or not _is_asked(brief, request):
         return (yield from play(brief))
     arguments = {"paths": list(brief.task.paths), "question": brief.task.request[:_MOST_CHARACTERS]}
     given = yield CallTools((ToolCall(INSPECT, arguments),))

@@ -24,6 +24,9 @@ def play(_brief):
     return Conclude("played")
 
 
+play.__module__ = "esper_agents.reasoning.playbooks.player"
+
+
 def fact(text, assessment="description", query="question-answers"):
     fixed = {"path": "net.py", "rule": "", "name": query, "end_line": 3, "remedy": ""}
     return {"assessment": assessment, "line": 3, "text": text, **fixed}
@@ -90,3 +93,18 @@ def test_other_requests_are_played_as_before(request_):
     first, conclusion = asked(request_)
     assert first == CallTools(())
     assert conclusion.summary == "played"
+
+
+def test_a_playbook_of_another_package_answers_by_itself():
+    def other(_brief):
+        yield CallTools(())
+        return Conclude("of another package")
+
+    given = replace(
+        brief(task=Task("what?", ("net.py",), QuestionType.ADVICE, ""), tools=(LOOK, INSPECT)), request=REQUEST
+    )
+    steps = question_first(other, given)
+    assert next(steps) == CallTools(())
+    with pytest.raises(StopIteration) as ended:
+        steps.send((report("question-answers", fact(LEAD)),))
+    assert ended.value.value.summary == "of another package"

@@ -74,7 +74,7 @@ class MeasurementOptions:
         120.0
     )
     keep_warm: Annotated[
-        str, typer.Option(metavar="SECONDS", help="Keep torch loaded for the next command, 0: not [default: 300]")
+        str, typer.Option(metavar="SECONDS", help="Keep torch loaded after the command [default: 300, 0: no]")
     ] = ""
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Fail if another timing is running")] = False
     python: Annotated[str, typer.Option(metavar="PATH", help="Python interpreter whose torch is measured")] = ""

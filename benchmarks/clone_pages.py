@@ -6,7 +6,7 @@ that a real clone would not have. CPU time of the command and its children count
 does not fall on it; wall time stands beside it. Every figure is printed with its aim, and with MISSED where it is not
 met; the exit code is then 1.
 
-    python benchmarks/clones.py [--envelopes 10000] [--draws 20] [--keep FOLDER]
+    python benchmarks/clone_pages.py [--envelopes 10000] [--draws 20] [--keep FOLDER]
 """
 
 from __future__ import annotations
