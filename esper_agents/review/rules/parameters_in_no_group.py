@@ -70,8 +70,9 @@ class ParametersInNoGroup(FileRule):
             for loop in dict.fromkeys(loops):
                 dropped = [what for usual, what in _USUAL.items() if _Sorting(loop, *usual).drops()]
                 if 0 < len(dropped) < len(_USUAL):
+                    tests = [each for each in loop.body if isinstance(each, ast.If)]
                     yield self.hit(
-                        loop,
+                        tests[-1] if tests else loop,
                         f"{' and '.join(dropped)} match no arm here: they are in no group, and are never trained",
                         remedy="let an `else` take all that is left",
                         confidence=Confidence.HIGH,
