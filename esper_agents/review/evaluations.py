@@ -132,7 +132,8 @@ def _is_shown(call: Call, index: ProjectIndex) -> bool:
         return not any(_is_step(caller) for caller in index.callers(function) if caller.block.loop)
     if _is_error(function):
         return not any(_is_step(caller) for caller in index.callers(function) if caller.block.loop)
-    comes_after = bool(backward_calls_in(function)) and not any(
+    # What a step asks of a model before its own backward is a part of its loss: a bootstrapped target.
+    comes_after = any(each.line < call.line for each in backward_calls_in(function)) and not any(
         _is_trained_in(loop, function) for loop in call.block.loops()
     )
     return comes_after and any(

@@ -60,13 +60,15 @@ class Tensors:
         """
         match node:
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                found = "list" if any(self.holds(each, steps) == "graph" for each in parts) else ""
+                found = "list" if any(self._is_part_with_graph(each, steps) for each in parts) else ""
             case ast.Dict(values=parts):
                 found = "list" if any(self.holds(each, steps) == "graph" for each in parts) else ""
             case ast.IfExp(body=body, orelse=orelse):
                 found = _stronger([self.holds(body, steps), self.holds(orelse, steps)])
-            case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part):
-                found = "list" if self.holds(part, steps) == "graph" else ""
+            case ast.ListComp(elt=part, generators=[over, *_]) | ast.GeneratorExp(elt=part, generators=[over, *_]):
+                is_copied = isinstance(part, ast.Name) and dotted(over.target) == part.id
+                is_list = is_copied and self.holds(over.iter, steps) == "list"
+                found = "list" if is_list or self.holds(part, steps) == "graph" else ""
             case ast.BinOp(left=left, right=right):
                 found = _stronger([self.holds(left, steps), self.holds(right, steps)])
             case ast.UnaryOp(operand=part):
@@ -83,6 +85,12 @@ class Tensors:
             case _:
                 found = ""
         return found
+
+    def _is_part_with_graph(self, part: ast.expr, steps: int) -> bool:
+        """Return whether a part of a list carries a graph, or the list that is spread in its place does."""
+        if isinstance(part, ast.Starred):
+            return self.holds(part.value, steps) == "list"
+        return self.holds(part, steps) == "graph"
 
     def _named(self, node: ast.Name | ast.Attribute, steps: int) -> str:
         path = dotted(node)
@@ -128,7 +136,8 @@ class Tensors:
         if isinstance(found.statement, ast.For | ast.AsyncFor):
             return "data" if _is_batch(found) else ""
         is_tuple = found.is_unpacked and not isinstance(found.value, ast.Call | ast.Name)
-        return "" if is_tuple else self._at(found.block.function, found.line).holds(found.value, steps)
+        kind = "" if is_tuple else self._at(found.block.function, found.line).holds(found.value, steps)
+        return "" if kind == "list" and found.is_unpacked else kind
 
     def _is_tensor_parameter(self, name: str) -> bool:
         is_annotated = is_said_to_be_tensor(name, self._function)
@@ -159,8 +168,12 @@ class Tensors:
 
     def _given_back(self, node: ast.Call, steps: int) -> str:
         """Return what every `return` of the function of these files gives that a call surely reaches."""
-        given = values_returned(node, self._function, self._index)
+        given = list(values_returned(node, self._function, self._index))
         kinds = [self._at(each.function, each.line).holds(each.value, steps) for each in given]
+        if given and all(
+            kind == "list" and not isinstance(each.value, ast.Tuple) for kind, each in zip(kinds, given, strict=True)
+        ):
+            return "list"
         return _stronger(kinds) if kinds and all(kinds) and "list" not in kinds else ""
 
     def _summed(self, name: str, given: ast.expr, steps: int) -> str:

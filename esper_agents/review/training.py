@@ -9,13 +9,14 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING
 
 from esper_agents.review.blocks import BlockKind
-from esper_agents.review.conditions import is_periodic, tests_around
+from esper_agents.review.conditions import is_periodic, names_in, tests_around
 from esper_agents.review.definitions import owner_of
 from esper_agents.review.index import Origin, argument_for
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import position_of, resolve
 from esper_agents.review.patterns import pattern
 from esper_agents.review.renamings import home_of, means_outside
+from esper_agents.review.set_gradients import sets_gradients
 from esper_agents.review.values import graphs_in
 
 if TYPE_CHECKING:
@@ -357,13 +358,34 @@ def steps_in(block: Block, index: ProjectIndex) -> bool:
 
 def discarded_by(step: Step, loop: Block) -> list[Call]:
     """Return what clears gradients in every round of a loop whose optimizer steps only every so many rounds."""
-    if step.call is None or not any(is_periodic(test) for test in tests_around(step.block, loop)):
+    tests = tests_around(step.block, loop) if step.call is not None else []
+    if not any(_counts_rounds(test, loop.function, step.line) for test in tests):
         return []
     inside = [call for call in loop.function.calls if call.block.within(loop)]
     sent = [call for call in inside if is_backward(call)]
-    clears = [call for call in inside if call.tail == "zero_grad" and call.receiver == step.optimizer]
+    clears = [call for call in inside if _clears_all_of(call, step)]
     whole = [call for call in (*sent, *clears) if call.block.loop is loop and not any(tests_around(call.block, loop))]
     return clears if clears and sent and len(whole) == len(sent) + len(clears) else []
+
+
+def _counts_rounds(test: ast.expr, function: Function, line: int) -> bool:
+    """Return whether a test takes a remainder itself, or reads the name of one that does: `if is_update:`."""
+    named = [function.last_assignment(dotted(each), line) for each in walk(test) if isinstance(each, ast.Name)]
+    return is_periodic(test) or any(
+        each is not None and isinstance(each.value, ast.Compare | ast.BoolOp | ast.UnaryOp) and is_periodic(each.value)
+        for each in named
+    )
+
+
+def _clears_all_of(call: Call, step: Step) -> bool:
+    """Return whether a call clears what an optimizer was given: by the optimizer, or by the model that made it."""
+    if call.tail != "zero_grad":
+        return False
+    made = step.block.function.last_assignment(step.optimizer, step.line)
+    given = names_in(made.value) if made is not None else ()
+    return call.receiver == step.optimizer or f"{call.receiver}.parameters" in {
+        name.removesuffix("()") for name in given
+    }
 
 
 def is_cleared_now_and_then(step: Step, loop: Block, index: ProjectIndex) -> bool:
@@ -747,11 +769,11 @@ def _are_apart(one: _Objects, other: _Objects) -> bool:
 def cleared_before(step: Call, optimizer: str, index: ProjectIndex) -> list[Call]:
     """Return the calls that clear an optimizer's gradients after they were made and before it steps, on every way.
 
-    Empty where some way leads from a backward to the step without one.
+    Empty where some way leads from a backward to the step without one, and where gradients are set by hand.
     """
     function, flow = step.function, index.flow(step.function)
     clears = [call for call in function.calls if call.tail == "zero_grad" and call.receiver == optimizer]
-    if not clears:
+    if not clears or sets_gradients(function, index):
         return []
     made = [call for call in function.calls if is_backward(call) or may_send_backward(call, index)]
     nearest = flow.last_before(step, [*clears, *made])

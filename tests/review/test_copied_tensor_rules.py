@@ -129,3 +129,44 @@ def test_a_tensor_made_of_tensors_is_found(found, source):
 @pytest.mark.parametrize("source", CLEAN.values(), ids=CLEAN)
 def test_a_tensor_made_of_numbers_is_left_alone(found, source):
     assert found("ESP206", HEAD + source) == []
+
+
+PARTS = """
+class Model(nn.Module):
+    def losses(self, batch):
+        a, b = self(batch["x"])
+        {given}
+
+    def training_step(self, batch, number):
+        {total}
+        return total
+"""
+DICTIONARY = 'return {"a": F.cross_entropy(a, batch["a"]), "b": F.mse_loss(b, batch["b"])}'
+LIST = 'return [F.cross_entropy(a, batch["a"]), F.mse_loss(b, batch["b"])]'
+
+
+@pytest.mark.parametrize(
+    ("given", "total"),
+    [
+        (DICTIONARY, "total = torch.tensor(list(self.losses(batch).values()), requires_grad=True).sum()"),
+        (DICTIONARY, "total = torch.tensor([each for each in self.losses(batch).values()]).sum()"),
+        (DICTIONARY, "parts = self.losses(batch); total = torch.tensor(list(parts.values())).mean()"),
+        (LIST, "total = torch.tensor(self.losses(batch), requires_grad=True).sum()"),
+        (LIST, "parts = self.losses(batch); total = torch.as_tensor([*parts]).sum()"),
+    ],
+)
+def test_losses_of_another_method_copied_into_a_tensor_are_found(found, given, total):
+    assert len(found("ESP206", HEAD + PARTS.format(given=given, total=total))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "total"),
+    [
+        (DICTIONARY, "total = torch.stack(list(self.losses(batch).values())).sum()"),
+        (DICTIONARY, "total = sum(self.losses(batch).values())"),
+        (LIST, "shown = torch.tensor([each.item() for each in self.losses(batch)]); total = sum(self.losses(batch))"),
+        ("return a.size(0), b.size(0)", "n, m = self.losses(batch); total = torch.tensor(n / m)"),
+    ],
+)
+def test_losses_of_another_method_that_keep_their_graph_are_left_alone(found, given, total):
+    assert found("ESP206", HEAD + PARTS.format(given=given, total=total)) == []

@@ -227,3 +227,81 @@ def test_gradients_filled_with_zeros_are_found(found, line):
 )
 def test_gradients_let_go_and_parameters_zeroed_are_left_alone(found, line):
     assert found("ESP405", line) == []
+
+
+BY_HAND = """
+    import torch
+
+    def train(model, critic, loader):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            gradients = torch.autograd.grad(penalty(model, x), list(model.parameters()))
+            optimizer.zero_grad()
+            for p, g in zip(model.parameters(), gradients):
+                {put}
+            optimizer.step()
+
+    def put(p, g):
+        p.grad = g
+    """
+PUT = ["p.grad = g", "p.grad.copy_(g)", "p.grad += g", 'setattr(p, "grad", g)', "put(p, g)"]
+
+
+@pytest.mark.parametrize("put", PUT)
+def test_gradients_put_in_place_by_hand_after_the_clearing_are_not_thrown_away(found, put):
+    assert found("ESP101", BY_HAND.format(put=put)) == []
+
+
+@pytest.mark.parametrize("put", ["print(g.norm())", "p.grad = None", "kept.append(p.grad)"])
+def test_gradients_cleared_and_not_put_back_are_thrown_away(found, put):
+    assert found("ESP101", BY_HAND.format(put=put)) == ["optimizer.zero_grad()"]
+
+
+HELD_BACK = """
+    import torch
+
+    def fit(net, loader, many=8):
+        optimizer = torch.optim.AdamW(net.parameters())
+        for epoch in range(4):
+            for i, (x, y) in enumerate(loader):
+                {first}
+                loss = torch.nn.functional.mse_loss(net(x), y) / many
+                loss.backward()
+                {step}
+                {last}
+    """
+STEPS = [
+    "if (i + 1) % many == 0: optimizer.step()",
+    "if not (i + 1) % many: optimizer.step()",
+    "if (i + 1) % many == 0 or i + 1 == len(loader): optimizer.step()",
+    "due = (i + 1) % many == 0\n                if due: optimizer.step()",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("clear", ["optimizer.zero_grad()", "net.zero_grad()", "optimizer.zero_grad(set_to_none=True)"])
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_clearing_in_every_round_of_an_accumulation_is_reported(found, step, clear, place):
+    parts = {"first": "pass", "last": "pass", place: clear}
+    assert found("ESP101", HELD_BACK.format(step=step, **parts)) == [clear]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("clear", ["optimizer.zero_grad()", "net.zero_grad()"])
+def test_clearing_with_the_step_of_an_accumulation_is_left_alone(found, step, clear):
+    together = step.replace("optimizer.step()", f"optimizer.step(); {clear}")
+    assert found("ESP101", HELD_BACK.format(first="pass", step=together, last="pass")) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "step"),
+    [
+        ("critic.zero_grad()", STEPS[0].replace("step()", "step(); optimizer.zero_grad()")),
+        ("if i % many == 0: optimizer.zero_grad()", STEPS[0]),
+        ("optimizer.zero_grad()", "if ready: optimizer.step()"),
+    ],
+)
+def test_what_clears_something_else_or_at_times_is_no_discarded_accumulation(found, first, step):
+    assert found("ESP101", HELD_BACK.format(first=first, step=step, last="pass")) == []

@@ -198,3 +198,33 @@ def sgd(net, teacher, lr):
 """
     assert found("ESP106", HEAD + code) == ["p -= lr * p.grad"]
     assert found("ESP106", HEAD + code.replace("in teacher", "in net")) == []
+
+
+TARGETS = """
+def learn(online, target, opt, batch):
+    obs, nxt, reward = batch
+    q = online(obs).max(1).values
+    {first}
+    loss = F.smooth_l1_loss(q, {wanted})
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    {last}
+
+def main(batches):
+    online, target = Net(), Net()
+    opt = torch.optim.Adam(online.parameters())
+    for batch in batches:
+        online.train()
+        learn(online, target, opt, batch)
+"""
+ASKED = "with torch.no_grad(): best = online(nxt).argmax(1, keepdim=True)"
+
+
+def test_what_a_step_asks_of_a_model_before_its_own_backward_is_no_evaluation(found):
+    wanted = "reward + target(nxt).gather(1, best).squeeze(1)"
+    assert found("ESP102", HEAD + TARGETS.format(first=ASKED, wanted=wanted, last="pass")) == []
+
+
+def test_what_a_model_says_after_the_step_is_an_evaluation(found):
+    assert len(found("ESP102", HEAD + TARGETS.format(first="pass", wanted="reward", last=ASKED))) == 1

@@ -271,3 +271,60 @@ def test_parameters_of_several_models_are_left_alone(found):
         return model, opt
     """
     assert found("ESP218", source) == []
+
+
+TRAINER = """
+class Finetuner:
+    def __init__(self, n):
+        self.model = resnet18()
+        {first}
+        {second}
+
+    def _optimizer(self):
+        {made}
+
+    def _adapt(self, n):
+        self.model.fc = nn.Linear(512, n)
+
+    def step(self, x, y):
+        self.opt.zero_grad()
+        F.cross_entropy(self.model(x), y).backward()
+        self.opt.step()
+"""
+OPTIMIZERS = {
+    "all parameters": "return torch.optim.SGD(self.model.parameters(), lr=0.1)",
+    "sorted into two lists": """head, body = [], []
+        for name, p in self.model.named_parameters():
+            (head if name.startswith("fc.") else body).append(p)
+        return torch.optim.SGD([{"params": body}, {"params": head, "lr": 1.0}], lr=0.1)""",
+    "sorted by a test": """decay, rest = [], []
+        for name, p in self.model.named_parameters():
+            if p.ndim > 1:
+                decay.append(p)
+            else:
+                rest.append(p)
+        return torch.optim.AdamW([{"params": decay}, {"params": rest, "weight_decay": 0.0}])""",
+    "a group of all": "return torch.optim.AdamW([{'params': self.model.parameters()}])",
+}
+MAKE, ADAPT = "self.opt = self._optimizer()", "self._adapt(n)"
+
+
+@pytest.mark.parametrize("made", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_a_layer_of_a_method_called_after_that_of_the_optimizer_is_found(found, made):
+    source = HEAD + TRAINER.replace("{made}", made)
+    late = source.replace("{first}", MAKE).replace("{second}", ADAPT)
+    assert found("ESP218", late) == ["self.model.fc = nn.Linear(512, n)"]
+    assert found("ESP218", source.replace("{first}", ADAPT).replace("{second}", MAKE)) == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        f"{ADAPT}; {MAKE}",
+        "self._adapt(n); self.opt.add_param_group({'params': self.model.fc.parameters()})",
+        "self.model = resnet18(); self._adapt(n); self.opt = torch.optim.SGD(self.model.parameters())",
+    ],
+)
+def test_an_optimizer_that_gets_the_layer_afterwards_is_left_alone(found, second):
+    source = HEAD + TRAINER.replace("{made}", OPTIMIZERS["all parameters"]).replace("{first}", MAKE)
+    assert found("ESP218", source.replace("{second}", second)) == []

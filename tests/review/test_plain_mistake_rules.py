@@ -352,3 +352,8 @@ def test_required_parameters_are_not_reported(found):
         "margin=0.0, smoothing=0.0", "margin, smoothing"
     )
     assert found("ESP292", source) == []
+
+
+def test_one_batch_for_each_trial_is_not_reported(found):
+    trial = NEXT.replace("optimizer.zero_grad()", "optimizer = torch.optim.SGD(model.parameters(), lr=step)")
+    assert found("ESP425", trial.format(before="pass", batch="next(iter(loader))")) == []

@@ -204,3 +204,54 @@ def test_steps_in_one_loop_over_batches_are_not_reported(found):
             scheduler.step()
     """
     assert found("ESP228", source) == []
+
+
+GATHERED = """
+    import torch
+    from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
+    from transformers import get_linear_schedule_with_warmup
+
+    def updates(loader, epochs, every):
+        return epochs * (len(loader) // every)
+
+    def fit(model, loader, epochs, many, args):
+        optimizer = torch.optim.Adam(model.parameters())
+        each = len(loader) // many
+        total = epochs * each
+        scheduler = {made}
+        for epoch in range(epochs):
+            for i, (x, y) in enumerate(loader):
+                (model(x).sum() / many).backward()
+                if (i + 1) % many == 0:
+                    optimizer.step()
+                    {both}
+                    optimizer.zero_grad()
+                {batch}
+    """
+GATHERED_LENGTHS = [
+    "CosineAnnealingLR(optimizer, T_max=total)",
+    "CosineAnnealingLR(optimizer, len(loader) * epochs // many)",
+    "CosineAnnealingLR(optimizer, updates(loader, epochs, many))",
+    "OneCycleLR(optimizer, 0.1, total_steps=int(len(loader) / many) * epochs)",
+    "get_linear_schedule_with_warmup(optimizer, 100, total)",
+    "get_linear_schedule_with_warmup(optimizer, num_warmup_steps=0, num_training_steps=epochs * len(loader) // many)",
+]
+
+
+@pytest.mark.parametrize("made", GATHERED_LENGTHS)
+def test_a_schedule_of_optimizer_steps_stepped_by_batch_is_reported(found, made):
+    assert found("ESP228", GATHERED.format(made=made, both="pass", batch=STEP)) == [STEP]
+    assert found("ESP228", GATHERED.format(made=made, both=STEP, batch="pass")) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CosineAnnealingLR(optimizer, T_max=epochs * len(loader))",
+        "CosineAnnealingLR(optimizer, T_max=epochs * len(loader) // args.world)",
+        "CosineAnnealingLR(optimizer, updates(loader, epochs, 1))",
+        "get_linear_schedule_with_warmup(optimizer, 100, args.steps)",
+    ],
+)
+def test_a_schedule_of_batches_beside_an_accumulation_is_left_alone(found, made):
+    assert found("ESP228", GATHERED.format(made=made, both="pass", batch=STEP)) == []

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.batch_norms import has_batch_norm
 from esper_agents.review.frozen_modules import freezings, switches_on
+from esper_agents.review.moded_layers import mode_changes_something
 from esper_agents.review.models import switches
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.objects import resolve
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.tables import Purpose
 from esper_agents.review.training import backward_calls_in
+from esper_agents.review.values import without_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +37,8 @@ class FrozenNormInTraining(Rule):
 
     ## When it is right
     `backbone.eval()` after `model.train()`, or a `train` of the model's own that keeps the frozen part in evaluation.
-    Adapting the statistics to new data on purpose.
+    Adapting the statistics to new data on purpose. A frozen module that is handed in and run without gradients, such as
+    a teacher, is a suggestion: whether it has such layers is not in sight.
 
     ## Sources
     PyTorch documentation of `torch.nn.BatchNorm2d`; Keras guide "Transfer learning & fine-tuning" on frozen batch norm.
@@ -77,6 +80,9 @@ class FrozenNormInTraining(Rule):
                 place = f"line {found.line}"
                 if found.function.file is not file:
                     place = f"{found.function.file.path}:{found.line}"
+                if not _has_norms(found, index):
+                    yield self._aside(switch, found, place)
+                    break
                 yield self.hit(
                     switch.call.node,
                     f"this switches {found.path!r} to training as well, which is frozen ({place}): its batch norm goes "
@@ -86,6 +92,17 @@ class FrozenNormInTraining(Rule):
                     basis=SEEN if found.function is function else FOLLOWED,
                 )
                 break
+
+    def _aside(self, switch: Switch, found: Freezing, place: str) -> RuleMatch:
+        return self.hit(
+            switch.call.node,
+            f"this switches {found.path!r} to training as well, which is frozen ({place}) and run without gradients: "
+            "dropout and batch norm in it go on acting",
+            remedy=f"call `{_seen_from(found, switch)}.eval()` right after it",
+            confidence=Confidence.MODERATE,
+            basis=f"{INFERRED}: that it has such layers, since it is handed in from outside",
+            severity=Severity.SUGGESTION,
+        )
 
 
 def _seen_from(found: Freezing, switch: Switch) -> str:
@@ -133,10 +150,22 @@ def _find_frozen_parts(index: ProjectIndex) -> Iterator[tuple[Class, Freezing]]:
             is_part = found.function.name == "__init__" and found.path.startswith("self.")
             if owner is None or not is_part or not index.is_module(owner) or index.method(owner, "train") is not None:
                 continue
-            if _has_norms(found, index) and not any(
+            if (_has_norms(found, index) or _is_aside(found, owner, index)) and not any(
                 switches_on(each, found.last_line if each is found.function else 0) for each in owner.methods.values()
             ):
                 yield owner, found
+
+
+def _is_aside(found: Freezing, owner: Class, index: ProjectIndex) -> bool:
+    """Return whether a frozen module is handed in and run without gradients by the one that holds it: a teacher."""
+    made, function = found.function.last_assignment(found.path, found.line), found.function
+    if made is None or not isinstance(made.value, ast.Name) or made.value.id not in function.parameters:
+        return False
+    known = index.class_of(made.value, function, made.line)
+    if known is not None and not mode_changes_something(known, index):
+        return False
+    runs = [call for each in owner.methods.values() for call in each.calls if call.path == found.path]
+    return bool(runs) and all(without_gradients(call.block) for call in runs)
 
 
 def _has_norms(found: Freezing, index: ProjectIndex) -> bool:

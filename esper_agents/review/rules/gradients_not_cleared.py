@@ -82,11 +82,11 @@ class GradientsNotCleared(Rule):
                 backward = _backward_before(step, where)
                 if backward is None or (where, step.optimizer) in seen or _clears_anyway(step, where):
                     continue
-                if (file.path, backward.line) in cleared:
-                    continue
-                seen.add((where, step.optimizer))
                 others = _others(step, taken, index)
                 yield from self._discarded(step, where, others)
+                seen.add((where, step.optimizer))
+                if (file.path, backward.line) in cleared:
+                    continue
                 if where is function.block:
                     yield from self._in_step_function(backward, step, others, index)
                 else:

@@ -30,7 +30,8 @@ class IteratorMadeEachStep(Rule):
     Without shuffling every step gets the same first batch, and the rest of the data is never seen.
 
     ## When it is right
-    One batch is wanted, outside of a loop. A loop that makes the iterator once and calls `next` on it is not reported.
+    One batch is wanted, outside of a loop or for each trial: a loop that makes its optimizer anew. A loop that makes
+    the iterator once and calls `next` on it is not reported.
 
     ## Sources
     PyTorch documentation of `torch.utils.data`: worker processes are created each time an iterator is created.
@@ -69,6 +70,8 @@ class IteratorMadeEachStep(Rule):
             source = _iterated(call)
             if source is None or call.block.loop is None or call.block.loop.kind is BlockKind.COMPREHENSION:
                 continue
+            if _is_trial(call):
+                continue
             is_loader = _is_loader(source, call, index)
             if is_loader or any(call.block.within(loop) for loop in loops):
                 yield self.hit(
@@ -88,6 +91,12 @@ def _iterated(call: Call) -> ast.expr | None:
             return source if isinstance(source, ast.Name | ast.Attribute) else None
         case _:
             return None
+
+
+def _is_trial(call: Call) -> bool:
+    """Return whether each round of the loop around makes its optimizer anew: one batch is enough for a trial."""
+    loop = call.block.loop
+    return any(each.block.loop is loop and each.name.startswith("torch.optim.") for each in call.function.calls)
 
 
 def _is_loader(source: ast.expr, call: Call, index: ProjectIndex) -> bool:

@@ -12,9 +12,9 @@ from esper_agents.review.model.heap import ELEMENTS, ITEMS
 from esper_agents.review.model.knowledge import ResultKind
 from esper_agents.review.model.query import EventKind, runs
 from esper_agents.review.model.values import Ref
-from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
-from esper_agents.review.rule import SEEN, FileRule
+from esper_agents.review.rule import FOLLOWED, SEEN, FileRule
 from esper_agents.review.weighted_layers import has_weights
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
     from esper_agents.review.model.values import Value
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Assignment, Call, FileTables
+    from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _OPTIMIZERS = "torch.optim."
+_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 class LayerReplacedAfterOptimizer(FileRule):
@@ -80,6 +81,26 @@ class LayerReplacedAfterOptimizer(FileRule):
                             f"of this {path.rstrip('[]')!r}",
                             remedy=f"make {optimizer!r} after it",
                             basis=SEEN,
+                        )
+        for function in file.functions:
+            yield from self._between_methods(function) if function.owner is not None else ()
+
+    def _between_methods(self, function: Function) -> Iterator[RuleMatch]:
+        """Yield the layers of methods that are called after the optimizer of their model was made."""
+        methods = function.owner.methods if function.owner is not None else {}
+        for made, model in _optimizers_of(function, methods):
+            for call in function.calls:
+                called = methods.get(call.tail) if call.receiver == "self" else None
+                if called is None or not _is_after(call, made, model) or made.target in called.assignments:
+                    continue
+                for path, each in ((path, each) for path, found in called.assignments.items() for each in found):
+                    if path.startswith((f"{model}.", f"{model}[")) and _makes_layer(each):
+                        yield self.hit(
+                            each.statement,
+                            f"{made.target!r} is made before (line {made.line}; this method is called at line "
+                            f"{call.line}) and does not have the weights of this {path.rstrip('[]')!r}",
+                            remedy=f"make {made.target!r} after it",
+                            basis=FOLLOWED,
                         )
 
     def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
@@ -179,14 +200,45 @@ def _is_stepped(run: Run, owner: _Owner, since: int) -> bool:
     return any(each.target == owner.optimizer.ident and each.number >= since for each in run.of_kind(EventKind.STEP))
 
 
+def _optimizers_of(function: Function, methods: dict[str, Function]) -> Iterator[tuple[Assignment, str]]:
+    """Yield the attributes that a method sets to an optimizer, made here or in another method, with its model."""
+    if any(function.file.calls_ending("add_param_group")):
+        return
+    for path, assignments in function.assignments.items():
+        for each in assignments if path.startswith("self.") else ():
+            name = dotted(each.value.func) if isinstance(each.value, ast.Call) else ""
+            maker = methods.get(name.removeprefix("self.")) if name.startswith("self.") else None
+            inside = [statement.value for statement, _ in maker.returns] if maker is not None else [each.value]
+            for call in (maker or function).calls:
+                if call.node in inside and len(inside) == 1 and call.name.startswith(_OPTIMIZERS):
+                    model = _model_of(call)
+                    yield from [(each, model)] if model.startswith("self.") else ()
+
+
+def _is_after(call: Call, made: Assignment, model: str) -> bool:
+    """Return whether a call comes after an optimizer was made, which is not made anew, for the same model."""
+    known = call.function.assignments
+    is_anew = any(each.line > made.line for path in (made.target, model) for each in known.get(path, ()))
+    return call.line > made.line and not is_anew and not are_alternatives(call.block, made.block)
+
+
 def _model_of(call: Call) -> str:
-    """Return the model whose parameters, as they are, an optimizer is made with."""
+    """Return the model whose parameters, as they are or sorted into lists, an optimizer is made with."""
     first = call.argument(0, "params")
     if isinstance(first, ast.Name):
         made = call.function.last_assignment(first.id, call.line)
         first = made.value if made is not None and not made.is_unpacked else first
     paths = {dotted(each) for each in walk(first) if isinstance(each, ast.Call)} if first is not None else set()
     found = {each.removesuffix(".parameters()") for each in paths if each.endswith(".parameters()")}
+    filled = names_in(first) if first is not None and not found else frozenset()
+    for each in call.function.calls:
+        loop = each.block.loop
+        is_filled = each.tail == "append" and (each.receiver in filled or not each.receiver)
+        if loop is None or not isinstance(loop.node, ast.For) or not is_filled:
+            continue
+        over = dotted(loop.node.iter)
+        if {*map(dotted, each.node.args)} & {*loop.targets} and tail_of(over.removesuffix("()")) in _PARAMETERS:
+            found.add(over.rpartition(".")[0])
     path = found.pop() if len(found) == 1 else ""
     return path if "()" not in path else ""
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.conditions import tests_around
+from esper_agents.review.conditions import is_periodic, tests_around
+from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
+from esper_agents.review.training import is_optimizer_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
-_SCHEDULERS = "torch.optim.lr_scheduler."
+_SCHEDULERS = ("torch.optim.lr_scheduler.", "transformers.")
 # The argument that says how many steps a schedule lasts, with its position.
 _LENGTHS = {
     "CosineAnnealingLR": ("T_max", 1),
     "LinearLR": ("total_iters", 3),
     "PolynomialLR": ("total_iters", 1),
     "OneCycleLR": ("total_steps", 2),
+    "get_linear_schedule_with_warmup": ("num_training_steps", 2),
+    "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
 }
 # The argument that says after how many steps a schedule decays; a number of epochs is much smaller than one of batches.
 _DECAYS = {"StepLR": ("step_size", 1), "MultiStepLR": ("milestones", 1), "ExponentialLR": ("gamma", 1)}
@@ -99,6 +103,10 @@ class SchedulerInOtherLoop(Rule):
             if length is None:
                 continue
             counts_batches = _mentions_length(length, made.function) or _has_batches(made)
+            fewer = _gathered(length, made, call, index) if found.is_per_batch else ""
+            if fewer:
+                yield self._found(call, made, f"one step in `{fewer}` batches", "in every batch")
+                continue
             if found.is_per_batch and not counts_batches and _is_bound_of(length, made, found.epochs, index):
                 yield self._found(call, made, f"`{ast.unparse(length)}` epochs", "in every batch")
             elif not found.is_per_batch and counts_batches and _goes_over_batches(found.epochs):
@@ -123,6 +131,8 @@ class SchedulerInOtherLoop(Rule):
             else f"{made.function.file.path}:{made.line}"
         )
         remedy = "step it once an epoch, after the loop over batches" if "batch" in often else "step it in every batch"
+        if length.startswith("one step"):
+            remedy = "step it with the optimizer, under the same condition"
         return self.hit(
             call.node,
             f"this scheduler was made for {length} ({where}) and is stepped {often}",
@@ -228,6 +238,47 @@ def _mentions_length(value: ast.expr, function: Function, steps: int = 3) -> boo
         if made is not None and _mentions_length(made.value, function, steps - 1):
             return True
     return False
+
+
+def _gathered(length: ast.expr, made: Call, step: Call, index: ProjectIndex) -> str:
+    """Return how many batches go into one step of the optimizer, if a schedule counts those steps and not batches.
+
+    A number of batches is divided by it, and the optimizer steps where a remainder by it is zero.
+    """
+    loop, function = step.block.loop, step.function
+    if loop is None or any(is_periodic(test) for test in tests_around(step.block, loop)):
+        return ""
+    divided = _divisors(length, made.function, index)
+    is_same = made.function is function
+    for each in function.calls:
+        if each.tail != "step" or each is step or each.block.loop is not loop or not is_optimizer_step(each, index):
+            continue
+        for part in (part for test in tests_around(each.block, loop) for part in walk(test)):
+            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Mod):
+                continue
+            text = _plain(part.right, function)
+            if text in divided and (is_same or "." in text):
+                return text
+    return ""
+
+
+def _divisors(value: ast.expr, function: Function, index: ProjectIndex, steps: int = 4) -> set[str]:
+    """Return what the length of something is divided by on the way to a number, as text."""
+    found: set[str] = set()
+    for node in walk(value):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Div):
+            found |= {_plain(node.right, function)} if _mentions_length(node.left, function) else set()
+        if isinstance(node, ast.Name) and steps:
+            made = function.last_assignment(node.id, value.lineno)
+            found |= _divisors(made.value, function, index, steps - 1) if made is not None else set()
+        call = next((each for each in function.calls if each.node is node), None) if steps else None
+        called = index.function_named(call.node, function) if call is not None else None
+        returned = [each.value for each, _ in called.returns if each.value is not None] if called is not None else []
+        if call is not None and called is not None and len(returned) == 1:
+            inside = _divisors(returned[0], called, index, steps - 1)
+            given = {name: argument_for(call, called, name) for name in called.parameters}
+            found |= {_plain(value, function) for name, value in given.items() if name in inside and value is not None}
+    return found
 
 
 def _is_bound_of(length: ast.expr, made: Call, epochs: Block, index: ProjectIndex) -> bool:
