@@ -256,6 +256,9 @@ def _decision(certificate: Certificate) -> str:
     is_read_only = verdict.stance is Stance.CONDITIONAL and not has_run
     openings = _OPENING_ON_FAULTS if _ASKS_FOR_FAULTS.search(certificate.task.request) else _OPENING
     opening = _opening_of_reading(certificate) if is_read_only else openings[verdict.stance]
+    if certificate.task.change and verdict.stance is Stance.CONDITIONAL:
+        # Nothing that could have failed has run on the change.
+        opening = _OPENING[Stance.UNDECIDED]
     more = " ".join(filter(None, (_stated(certificate), _edited(certificate), _kept(certificate))))
     extent = _extent(certificate)
     if certificate.task.change and (first := _weightiest(certificate)):

@@ -100,10 +100,8 @@ def test_a_playbook_of_another_package_answers_by_itself():
         yield CallTools(())
         return Conclude("of another package")
 
-    given = replace(
-        brief(task=Task("what?", ("net.py",), QuestionType.ADVICE, ""), tools=(LOOK, INSPECT)), request=REQUEST
-    )
-    steps = question_first(other, given)
+    given = brief(task=Task("what?", ("net.py",), QuestionType.ADVICE, ""), tools=(LOOK, INSPECT))
+    steps = question_first(other, replace(given, request=REQUEST))
     assert next(steps) == CallTools(())
     with pytest.raises(StopIteration) as ended:
         steps.send((report("question-answers", fact(LEAD)),))

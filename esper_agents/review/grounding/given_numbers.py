@@ -68,6 +68,7 @@ def computed_facts(question: str, known: Vocabulary) -> list[tuple[NameFact, flo
     if len(given) < _LEAST_NAMES:
         return []
     found: dict[str, tuple[NameFact, float]] = {}
+    owners: dict[str, set[str]] = {}
     for scope in known.scopes:
         if scope.file.purpose is not Purpose.CODE:
             continue
@@ -76,8 +77,15 @@ def computed_facts(question: str, known: Vocabulary) -> list[tuple[NameFact, flo
                 where = f"`{scope.name}`" if scope.name else f"`{scope.file.path.rpartition('/')[2]}`"
                 text = f"{where} computes {quoted(ast.unparse(node))}: {YOUR_NUMBERS} {shown} = {_written(result)}"
                 found.setdefault(text, (NameFact(scope.file, statement.line, text), result))
+                owners.setdefault(ast.unparse(node), set()).add(scope.name.partition(".")[0])
+    # Names that several classes have may be those of another one than the question is about.
+    sure = [each for each in found.values() if each[1] <= 0 or _is_of_one(each[0].text, owners)]
     # A size or a count of 0 or less explains most.
-    return sorted(found.values(), key=lambda each: each[1] > 0)[:_MOST_FACTS]
+    return sorted(sure, key=lambda each: each[1] > 0)[:_MOST_FACTS]
+
+
+def _is_of_one(text: str, owners: Mapping[str, set[str]]) -> bool:
+    return any(len(names) == 1 and quoted(node) in text and "_" in node for node, names in owners.items())
 
 
 def _computed(

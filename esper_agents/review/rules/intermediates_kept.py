@@ -21,6 +21,7 @@ from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.sample_loops import overs
 from esper_agents.review.stores import is_emptied, is_made_in, is_read_in, starts_in_init
 from esper_agents.review.training import backward_calls_in, loss_of
+from esper_agents.review.unpacked import part_assigned
 from esper_agents.review.values import without_gradients
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import FileTables, Function
+    from esper_agents.review.tables import Assignment, FileTables, Function
 
 # Modules that keep what passes on purpose.
 _RECORDING = pattern(r"record|observe|logger|track|histor|captur|probe|monitor|buffer|memory", re.IGNORECASE)
+_LET_GO = pattern(r"\.(?:detach|item|tolist|numpy)\(\)(?:\.\w+\(\))*$")
 
 
 class IntermediatesKept(Rule):
@@ -224,7 +226,7 @@ def _outputs(function: Function, index: ProjectIndex) -> frozenset[str]:
     whole = {
         target
         for target, assignments in function.assignments.items()
-        if any(assignment.value in calls for assignment in assignments)
+        if any(assignment.value in calls and not _is_let_go(assignment, index) for assignment in assignments)
         and target not in losses
         and not target.endswith("[]")
     }
@@ -236,6 +238,12 @@ def _outputs(function: Function, index: ProjectIndex) -> frozenset[str]:
         if over.path in whole
     )
     return frozenset(whole | set(rows) - {""})
+
+
+def _is_let_go(assignment: Assignment, index: ProjectIndex) -> bool:
+    """Return whether a function of the project returns what a name takes without its graph: `loss, kept.detach()`."""
+    parts = [each.value for each in part_assigned(assignment, index)]
+    return bool(parts) and all(_LET_GO.search(ast.unparse(part)) is not None for part in parts)
 
 
 def _is_used(put: Put, around: Block) -> bool:
