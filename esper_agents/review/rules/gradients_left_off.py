@@ -55,7 +55,10 @@ class GradientsLeftOff(Rule):
     )
     good = bad.replace(
         "    torch.set_grad_enabled(False)\n    return [model(x) for x in batches]",
-        "    with torch.no_grad():\n        return [model(x) for x in batches]",
+        "    model.eval()\n    with torch.no_grad():\n        return [model(x) for x in batches]",
+    ).replace(
+        "        for x in batches:\n            opt",
+        "        model.train()\n        for x in batches:\n            opt",
     )
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
