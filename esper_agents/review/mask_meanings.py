@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from esper_agents.review.index import Origin
+from esper_agents.review.index import Origin, argument_for
+from esper_agents.review.keyed_items import items_by_key
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.patterns import pattern
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.tables import Function
+    from esper_agents.review.tables import Call, Function
 
 # An expression with more parts than this is not followed.
 _STEPS = 12
@@ -66,6 +67,7 @@ class Mask:
         path: File of the expression that decides about the meaning.
         line: Its line.
         diagonal: For a triangle, whether it is `True`, or 1, for a position and itself; None if that is unknown.
+        is_by_name: Whether it was followed by the key of a dictionary or to the only module that a call can mean.
     """
 
     meaning: MaskMeaning
@@ -73,6 +75,7 @@ class Mask:
     path: str
     line: int
     diagonal: bool | None = None
+    is_by_name: bool = False
 
     def opposite(self) -> Mask:
         """Return the mask with `True` and `False` exchanged."""
@@ -115,6 +118,8 @@ class _Reader:
         match at.value if steps else None:
             case ast.Name() | ast.Attribute():
                 found = self._named(at, steps - 1)
+            case ast.Subscript(slice=ast.Constant(value=str() as key)):
+                found = self._item(key, steps - 1)
             case ast.Subscript(value=whole, slice=part) if _is_view(part):
                 found = self.read(_part(at, whole), steps - 1)
             case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
@@ -134,10 +139,29 @@ class _Reader:
         readings = []
         for origin in self.index.origins(at.value, at.function, at.line):
             if origin.value is at.value:
-                readings.append(self._buffer(dotted(at.value), at.function, steps))
+                readings.append(self._unexplained(dotted(at.value), at.function, steps))
             elif not _is_none(origin.value):
                 readings.append(self.read(origin, steps))
         return _agreed(readings)
+
+    def _unexplained(self, path: str, function: Function, steps: int) -> Mask | None:
+        """Return the mask of a buffer, or of a parameter of the only module that a call can mean."""
+        if function.name != "forward" or path not in function.parameters:
+            return self._buffer(path, function, steps)
+        count = len(function.parameters)
+        calls = [each for each in calls_of_unknown(self.index) if len(each.node.args) == count - 1]
+        if count not in forwards_by_count(self.index) or forwards_by_count(self.index)[count] != [function]:
+            return None
+        handed = [(each, argument_for(each, function, path)) for each in calls]
+        readings = [
+            self.read(Origin(value, call.function, call.line), steps) for call, value in handed if value is not None
+        ]
+        return _by_name(_agreed(readings))
+
+    def _item(self, key: str, steps: int) -> Mask | None:
+        """Return the mask that the dictionaries of the project hold under a key, where they agree."""
+        items = items_by_key(self.index).get(key, ())
+        return _by_name(_agreed([self.read(each, steps) for each in items]))
 
     def _buffer(self, path: str, function: Function, steps: int) -> Mask | None:
         """Return the mask that a module registered as a buffer under a name."""
@@ -240,12 +264,49 @@ class _Reader:
         return _agreed(readings)
 
 
+def calls_of_unknown(index: ProjectIndex) -> list[Call]:
+    """Return the calls of parameters by position alone that no function or class of the project explains."""
+
+    def find() -> list[Call]:
+        return [
+            call
+            for file in index.files.values()
+            for call in file.calls
+            if call.path in call.function.parameters
+            and not call.node.keywords
+            and not call.has_splat()
+            and not index.callees(call)
+        ]
+
+    return index.once("calls of unknown parameters", find)
+
+
+def forwards_by_count(index: ProjectIndex) -> dict[int, list[Function]]:
+    """Return the `forward` methods of a project's modules by how many parameters they have, `self` included."""
+
+    def find() -> dict[int, list[Function]]:
+        found: dict[int, list[Function]] = {}
+        for owner in (each for file in index.files.values() for each in file.classes):
+            if "forward" in owner.methods and index.is_module(owner):
+                method = owner.methods["forward"]
+                found.setdefault(len(method.parameters), []).append(method)
+        return found
+
+    return index.once("forward methods by parameters", find)
+
+
+def _by_name(found: Mask | None) -> Mask | None:
+    return replace(found, is_by_name=True) if found is not None else None
+
+
 def _agreed(readings: list[Mask | None]) -> Mask | None:
     known = [each for each in readings if each is not None]
     if not known or len(known) < len(readings):
         return None
     same = {(each.meaning, each.is_boolean, each.diagonal) for each in known}
-    return known[0] if len(same) == 1 else None
+    if len(same) != 1:
+        return None
+    return replace(known[0], is_by_name=any(each.is_by_name for each in known))
 
 
 def _opposite(found: Mask | None) -> Mask | None:

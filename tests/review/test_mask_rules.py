@@ -136,3 +136,58 @@ def test_the_remedy_turns_the_mask_round():
     source = f"{HEAD}        {WRONG['tokens are ignored']}\n"
     report = review_sources({"train.py": source}, rules=["ESP221"])
     assert [claim.remedy for claim in report.claims] == ["pass `~(ids != self.pad_idx)`"]
+
+
+KEYED = {
+    "batches.py": """
+        PAD = 0
+
+        def collate(ids):
+            {made}
+        """,
+    "model.py": """
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.core = nn.Transformer(8, 2, batch_first=True)
+
+            def forward(self, src, tgt, mask):
+                return self.core(src, tgt, src_key_padding_mask=mask)
+
+        def loss(model, batch):
+            return model(batch["src"], batch["tgt"][:, :-1], batch["src_mask"])
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        ('return {"src": ids, "src_mask": ids != PAD}', 1),
+        ('return {"src": ids, "src_mask": ids.ne(PAD)}', 1),
+        ("return dict(src=ids, src_mask=ids != PAD)", 1),
+        ("batch = {}\n            batch['src_mask'] = ~(ids == PAD)\n            return batch", 1),
+        ('return {"src": ids, "src_mask": ids == PAD}', 0),
+        ('return {"src": ids, "mask": ids != PAD}', 0),
+        ('return [{"src_mask": ids != PAD}, {"src_mask": ids == PAD}]', 0),
+        ('return [{"src_mask": ids != PAD}, {"src_mask": load(ids)}]', 0),
+    ],
+)
+def test_a_mask_in_a_dictionary_is_followed_to_the_only_module_that_takes_it(found, made, count):
+    sources = {**KEYED, "batches.py": KEYED["batches.py"].format(made=made)}
+    assert len(found("ESP221", sources)) == count
+
+
+def test_a_mask_in_a_dictionary_is_not_followed_to_one_of_two_modules(found):
+    other = """
+        from torch import nn
+
+        class Other(nn.Module):
+            def forward(self, src, tgt, mask):
+                return src
+        """
+    batches = KEYED["batches.py"].format(made='return {"src": ids, "src_mask": ids != PAD}')
+    assert found("ESP221", {**KEYED, "batches.py": batches, "other.py": other}) == []

@@ -212,3 +212,42 @@ def test_a_model_that_is_handed_in_is_taken_for_the_causal_one_of_the_project(fo
 )
 def test_labels_like_the_inputs_and_other_models_are_right(imported, given, found):
     assert found("ESP267", SHIFTED.format(imported=imported, line="pass", given=given)) == []
+
+
+DATA = """
+import torch
+
+class Blocks(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        chunk = self.tokens[i : i + 9]
+        {returned}
+"""
+ITEMS = 'return {"input_ids": chunk[:-1], "labels": chunk[1:]}'
+
+
+@pytest.mark.parametrize(
+    ("returned", "line", "given", "count"),
+    [
+        (ITEMS, "pass", 'input_ids=batch["input_ids"], labels=batch["labels"]', 1),
+        (ITEMS, "pass", 'batch["input_ids"].cuda(), labels=batch["labels"].cuda()', 1),
+        (ITEMS, "pass", "**batch", 1),
+        (
+            "return dict(x=torch.tensor(chunk[:-1]), y=torch.tensor(chunk[1:]))",
+            "pass",
+            "batch['x'], labels=batch['y']",
+            1,
+        ),
+        ("return chunk[:-1], chunk[1:]", "for x, y in batch:", "x, labels=y", 1),
+        ('return {"input_ids": chunk, "labels": chunk}', "pass", "**batch", 0),
+        ('return {"input_ids": chunk[1:], "labels": chunk[1:]}', "pass", "**batch", 0),
+        ('return {"input_ids": chunk[:-1], "labels": pick(chunk)}', "pass", "**batch", 0),
+        ("return chunk, chunk", "for x, y in batch:", "x, labels=y", 0),
+        ("return chunk[:-1], chunk[1:]", "for x, y in batch:", "x, labels=x", 0),
+    ],
+)
+def test_labels_that_a_data_set_has_shifted_are_followed_into_the_model(returned, line, given, count, found):
+    body = SHIFTED.format(imported="AutoModelForCausalLM", line=line, given=given)
+    if line.endswith(":"):
+        body = body.replace("    return model", "        return model")
+    files = {"data.py": DATA.format(returned=returned), "train.py": body.replace('("x")', '("x").to("cuda")')}
+    assert len(found("ESP267", files)) == count

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.keyed_items import items_by_key
 from esper_agents.review.names import dotted
-from esper_agents.review.objects import resolve
+from esper_agents.review.objects import resolve, wrapped
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 _CAUSAL = pattern(r"transformers\.(?:\w+\.)*\w*(?:CausalLM|LMHeadModel)(?:\.\w+)?")
+
+# Calls that make a tensor of the ids they are given.
+_MAKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.from_numpy"})
 
 
 class LabelsShiftedTwice(Rule):
@@ -50,43 +54,109 @@ class LabelsShiftedTwice(Rule):
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the calls of causal language models with shifted labels."""
-        for call in file.calls if "labels=" in file.text else ():
+        for call in file.calls if "labels" in file.text or "**" in file.text else ():
             labels = next((each.value for each in call.node.keywords if each.arg == "labels"), None)
-            if labels is None or "(" in call.path:
+            is_spread = labels is None and any(each.arg is None for each in call.node.keywords)
+            if "(" in call.path or (labels is None and not is_spread):
                 continue
-            shifted = [each for each in index.origins(labels, call.function, call.line) if _is_shifted(each)]
-            if not shifted:
+            is_of_batch = _is_of_batch(labels, call, index)
+            if not is_of_batch and (labels is None or not _is_shifted_here(labels, call, index)):
                 continue
             origins = index.origins(call.node.func, call.function, call.line)
             is_known = any(_is_causal(each) for each in origins)
-            if is_known or (call.path in call.function.parameters and _is_imported(index) and _is_pair(call, index)):
+            is_pair = is_of_batch or _is_pair(call, index)
+            if is_known or (call.path in call.function.parameters and _is_imported(index) and is_pair):
+                is_sure = is_known and not is_of_batch
                 yield self.hit(
-                    labels,
+                    labels or call.node,
                     "these labels are shifted, and the model shifts them again: it learns the token after the next",
                     remedy="pass the same ids as `input_ids` and as `labels`",
-                    confidence=Confidence.HIGH if is_known else Confidence.MODERATE,
-                    basis=SEEN
-                    if is_known
-                    else f"{INFERRED}: that the model is the causal one that the project imports",
+                    confidence=Confidence.HIGH if is_sure else Confidence.MODERATE,
+                    basis=SEEN if is_sure else _why(is_known=is_known),
                 )
 
 
-def _is_shifted(origin: Origin) -> bool:
-    match _plain(origin.value):
-        case ast.Subscript(slice=ast.Tuple(elts=[*_, ast.Slice(lower=ast.Constant(value=1), upper=None)])):
-            return True
+def _why(*, is_known: bool) -> str:
+    if is_known:
+        return f"{INFERRED}: that the batch is what the data set of the project returns"
+    return f"{INFERRED}: that the model is the causal one that the project imports"
+
+
+def _is_shifted_here(labels: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether labels are ids from their second position on."""
+    for origin in index.origins(labels, call.function, call.line):
+        match _plain(origin.value):
+            case ast.Subscript(slice=ast.Tuple(elts=[*_, ast.Slice(lower=ast.Constant(value=1), upper=None)])):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _is_of_batch(labels: ast.expr | None, call: Call, index: ProjectIndex) -> bool:
+    """Return whether labels are a part of a batch whose samples are ids and the same ids shifted."""
+    if labels is not None:
+        labels = _plain(labels)
+    if isinstance(labels, ast.Name):
+        drawn = [each.targets for each in call.block.loops() if labels.id in each.targets[1:]]
+        return any(each[-1] == labels.id for each in drawn) and _are_samples_shifted(index)
+    is_item = isinstance(labels, ast.Subscript) and isinstance(labels.slice, ast.Constant)
+    if labels is not None and not is_item:
+        return False
+    key = str(labels.slice.value) if isinstance(labels, ast.Subscript) and is_item else "labels"  # type: ignore[attr-defined]
+    ids = call.argument(0, "input_ids")
+    ids = _plain(ids) if ids is not None else None
+    if labels is not None and not isinstance(ids, ast.Subscript):
+        return False
+    items = items_by_key(index)
+    other = str(getattr(ids.slice, "value", "")) if isinstance(ids, ast.Subscript) else "input_ids"
+    given, shifted = items.get(other, ()), items.get(key, ())
+    return (
+        bool(given and shifted)
+        and all(_cut(each.value) == "end" for each in given)
+        and all(_cut(each.value) == "start" for each in shifted)
+    )
+
+
+def _are_samples_shifted(index: ProjectIndex) -> bool:
+    """Return whether all data sets of the project return ids without the last, and ids without the first."""
+
+    def look() -> bool:
+        functions = [each for file in index.files.values() for each in file.functions if each.name == "__getitem__"]
+        values = [statement.value for each in functions for statement, _ in each.returns]
+        return bool(values) and all(
+            isinstance(each, ast.Tuple) and [_cut(part) for part in each.elts] == ["end", "start"] for each in values
+        )
+
+    return index.once("samples are ids and shifted ids", look)
+
+
+def _cut(value: ast.expr) -> str:
+    """Return at which end ids are one shorter than the rest: `start` for `ids[1:]`, `end` for `ids[:-1]`."""
+    match _plain(value):
+        case ast.Subscript(
+            slice=ast.Slice(lower=ast.Constant(value=1), upper=None)
+            | ast.Tuple(elts=[*_, ast.Slice(lower=ast.Constant(value=1), upper=None)])
+        ):
+            return "start"
+        case ast.Subscript(
+            slice=ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)))
+            | ast.Tuple(elts=[*_, ast.Slice(lower=None, upper=ast.UnaryOp(op=ast.USub()))])
+        ):
+            return "end"
         case _:
-            return False
+            return ""
 
 
 def _plain(node: ast.expr) -> ast.expr:
     while (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"contiguous", "clone", "to"}
+        and node.func.attr in {"contiguous", "clone", "to", "cuda", "long"}
     ):
         node = node.func.value
-    return node
+    is_made = isinstance(node, ast.Call) and dotted(node.func) in _MAKERS and len(node.args) > 0
+    return node.args[0] if is_made and isinstance(node, ast.Call) else node
 
 
 def _is_pair(call: Call, index: ProjectIndex) -> bool:
@@ -103,6 +173,8 @@ def _is_pair(call: Call, index: ProjectIndex) -> bool:
 
 def _is_causal(origin: Origin) -> bool:
     value = origin.value
+    while (inner := wrapped(value)) is not None:
+        value = inner
     return isinstance(value, ast.Call) and _CAUSAL.fullmatch(resolve(dotted(value.func), origin.function)) is not None
 
 

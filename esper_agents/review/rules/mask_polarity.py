@@ -9,7 +9,7 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.mask_meanings import KEPT, is_very_low, mask_of
 from esper_agents.review.names import dotted
 from esper_agents.review.objects import resolve
-from esper_agents.review.rule import FOLLOWED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,7 +137,7 @@ class MaskPolarity(Rule):
             yield self._found(mask, call, found, f"`{call.tail}` hides where it is `True`")
 
     def _found(self, value: ast.expr, call: Call, found: Mask, effect: str) -> RuleMatch:
-        here = found.path == call.function.file.path
+        here = found.path == call.function.file.path and not found.is_by_name
         shown = ast.unparse(value)
         is_plain = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         return self.hit(
@@ -145,7 +145,8 @@ class MaskPolarity(Rule):
             f"`True` means {found.meaning.value} in this mask ({_where(found, call)}), and {effect}",
             remedy=f"pass `~{shown}`" if is_plain else f"pass `~({shown})`",
             confidence=Confidence.HIGH if here else Confidence.MODERATE,
-            basis=SEEN if here else FOLLOWED,
+            basis=f"{INFERRED}: by the key of a dictionary" if found.is_by_name else SEEN if here else FOLLOWED,
+            severity=Severity.WARNING if found.is_by_name else None,
         )
 
 

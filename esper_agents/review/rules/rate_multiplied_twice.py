@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.names import dotted
+from esper_agents.review.rate_functions import factors_returned
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.training import makers
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Call, FileTables, Function
+    from esper_agents.review.tables import Call, FileTables
 
 _LAMBDA = "torch.optim.lr_scheduler.LambdaLR"
 _OPTIMIZERS = "torch.optim."
@@ -56,7 +57,9 @@ class RateMultipliedTwice(Rule):
             rate = _rate(optimizer, call, index)
             if rate is None:
                 continue
-            factors = [dotted_or_text(each) for value in _returned(given, call, index) for each in _factors(value)]
+            factors = [
+                dotted_or_text(each) for value in factors_returned(given, call, index) for each in _factors(value)
+            ]
             if rate in factors:
                 yield self.hit(
                     call.node,
@@ -85,31 +88,6 @@ def _rate(optimizer: ast.expr, call: Call, index: ProjectIndex) -> str | None:
         found.add(dotted_or_text(rate) if rate is not None else "")
     text = found.pop() if len(found) == 1 else ""
     return text if text not in {"", "1", "0"} else None
-
-
-def _returned(given: ast.expr, call: Call, index: ProjectIndex) -> Iterator[ast.expr]:
-    """Yield what the function of a scheduler returns."""
-    if isinstance(given, ast.Lambda):
-        yield given.body
-    elif isinstance(given, ast.List):
-        for each in given.elts:
-            yield from _returned(each, call, index)
-    elif isinstance(given, ast.Name):
-        made = call.function.last_assignment(given.id, call.line)
-        if made is not None and isinstance(made.value, ast.Lambda):
-            yield made.value.body
-        found = index.local_function(given.id, call.function)
-        for statement, _ in found.returns if found is not None else ():
-            if found is not None and statement.value is not None:
-                yield from _named(statement.value, found, _STEPS)
-
-
-def _named(value: ast.expr, function: Function, steps: int) -> Iterator[ast.expr]:
-    made = function.last_assignment(value.id, value.lineno) if isinstance(value, ast.Name) and steps else None
-    if made is not None and not made.is_unpacked and not made.is_augmented:
-        yield from _named(made.value, function, steps - 1)
-    else:
-        yield value
 
 
 def _factors(value: ast.expr) -> Iterator[ast.expr]:
