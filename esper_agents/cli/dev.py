@@ -46,7 +46,7 @@ def new(
     is replaced.
 
     Examples:
-      esper dev new rule seed-set-in-training-loop
+      esper dev new rule copy-in-every-step
       esper dev new rule cache-emptied-in-loop --category performance
       esper dev new tool count-lines --package my_package
       esper dev new agent checkpoint-keeper

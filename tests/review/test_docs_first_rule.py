@@ -26,7 +26,7 @@ COMMANDS = [
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     for line, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 ]
-CODE = "ESP299"
+CODE = "ESP499"
 ESPER = "from esper_agents.cli.main import main; main()"
 
 
@@ -62,8 +62,8 @@ def run(checkout, line):
 def test_the_page_shows_code_to_review_a_rule_and_its_cases():
     assert [path for path, _ in FILES] == [
         "train.py",
-        "esper_agents/review/rules/seed_set_in_training_loop.py",
-        "tests/review/test_seed_set_in_training_loop.py",
+        "esper_agents/review/rules/copy_in_every_step.py",
+        "tests/review/test_copy_in_every_step.py",
     ]
     assert len(COMMANDS) == 4
 
@@ -98,7 +98,7 @@ def test_every_command_of_the_page_prints_what_it_shows(checkout, line, output):
 
 def test_the_rule_has_a_page(checkout):
     done = run(checkout, f"esper rule {CODE}")
-    assert done.stdout.startswith(f"# {CODE} seed-set-in-training-loop\n"), done.stderr
+    assert done.stdout.startswith(f"# {CODE} copy-in-every-step\n"), done.stderr
 
 
 def test_the_entry_point_of_the_page_is_one_that_is_read():
