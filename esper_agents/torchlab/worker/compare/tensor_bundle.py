@@ -37,7 +37,7 @@ from .tensor_bytes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Bundle", "BundleError", "Piece", "capture", "read_and_close", "to_file", "write"]
+__all__ = ["Bundle", "BundleError", "Piece", "capture", "close_all", "read_and_close", "to_file", "write"]
 
 _digest_of = hashlib.blake2b
 _MAGIC = b"ESPB"
@@ -221,10 +221,15 @@ def read_and_close(files: list[int]) -> Bundle:
     A target that is called later then sees no descriptor that tells what the process is for.
     """
     bundle = Bundle(files[0], is_read=True)
+    close_all(files)
+    return bundle
+
+
+def close_all(files: list[int]) -> None:
+    """Close the files of a request that nothing reads, and empty the list: see `read_and_close`."""
     for each in files:
         os.close(each)
     files.clear()
-    return bundle
 
 
 def _mapped(descriptor: int, size: int) -> mmap.mmap:

@@ -26,7 +26,7 @@ from .observe import observed_process
 from .patched_functions import watch
 from .plan_step import ObservedEnd
 from .result import TimedBatch, WarmedArm
-from .tensor_bundle import Bundle, Piece, capture, read_and_close, write
+from .tensor_bundle import Bundle, Piece, capture, close_all, read_and_close, write
 from .timed_inputs import bundled, drawn, repeats, unbundled
 
 _Tell = Callable[[str, float], None]
@@ -108,6 +108,8 @@ def _warm(target: LoadedTarget, request: dict[str, Any]) -> WarmedArm:
         arm.run = _with_backward(target, arm)
     if request.get("files") and target.module is not None:
         arm.matching = _matched(target, read_and_close(request["files"]))
+    # A function has no parameters to match, and must not see the file that an observed process has closed.
+    close_all(request.get("files", []))
     state = module_state.state_of(target.module) if target.module is not None else {}
     target.notes["parameters"] = [(name, each) for name, each in state.items() if each.requires_grad]
     calls_ns, inputs_ns, size = [], [], 0
