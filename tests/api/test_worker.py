@@ -21,6 +21,7 @@ from esper_agents.errors import ExitCode, NewerDatabaseError, StorageError
 from esper_agents.orchestration import certify, drift
 from esper_agents.orchestration.project_services import ServiceOverrides
 from esper_agents.storage import lease
+from esper_agents.storage.database_url import SqliteUrl
 from esper_agents.storage.postgres_schema import VERSION_TABLE
 from esper_agents.storage.schema_names import SCHEMA
 
@@ -420,7 +421,8 @@ async def test_certificates_that_two_workers_issue_in_one_second_are_all_genuine
 
 
 def migrated_to(url, version):
-    engine, table = create_engine(url), "alembic_version"
+    engine = create_engine(f"sqlite:///{url.database}" if isinstance(url, SqliteUrl) else url)
+    table = "alembic_version"
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             table = f"{SCHEMA}.{VERSION_TABLE}"
