@@ -16,7 +16,7 @@ def measured(project, home, device, timeout_s, held_s):
     import ray
 
     from esper_agents.errors import EsperError
-    from esper_agents.storage.engine import database_url
+    from esper_agents.storage.database_url import database_url
     from esper_agents.storage.store import Store
     from esper_agents.tools.device_turn import device_turn, use_reservation
 
