@@ -77,8 +77,13 @@ def claim_device(store: Store, device: str, *, machine: str, project_key: str) -
         connection, now_ms = transaction.connection, transaction.now_ms
         _CREATE.rows(connection, {"device": device})
         ((owner, fence, expires_ms),) = _HELD.rows(connection, {"wanted": device})
-        # A row with a later end than any valid lease has was edited, or the clock was set back.
-        if owner and now_ms < expires_ms <= now_ms + LEASE_MS and not is_dead(owner):
+        if owner and now_ms < expires_ms and not is_dead(owner):
+            latest = now_ms + LEASE_MS
+            if expires_ms > latest:
+                # The row was edited, the clock was set back, or another claim was made while this one waited for the
+                # row: a live owner extends its lease again.
+                end = update(device_lease).where(device_lease.c.device == device).values(expires_ms=latest)
+                connection.execute(end)
             return None
         claimed = DeviceLease(device, fence + 1, this_process())
         values = {"owner": claimed.owner, "fence": claimed.fence, "expires_ms": now_ms + LEASE_MS}

@@ -15,7 +15,7 @@ from esper_agents.cli import begun
 
 # Signals come when a module has been imported, not after a time: the same on any machine.
 COMMANDS = {
-    ("certificates", "list"): ("typer", "esper_agents.cli.terminal", "sqlalchemy"),
+    ("certificates", "list"): ("typer", "esper_agents.cli.terminal", "esper_agents.storage.store"),
     ("submit", "review this training code", "train.py"): ("typer", "esper_agents.api", "langgraph"),
     ("doctor",): ("esper_agents.errors",),
     ("review", "--help"): ("esper_agents.cli.lightweight_commands",),

@@ -37,6 +37,7 @@ def measured(home, url, folder, resources, times, *devices):
 
 
 def assert_one_at_a_time(found):
+    assert not [row for row in found["measured"] if row[3] < 0], found
     times = sorted((began, ended) for _, began, ended, _ in found["measured"])
     assert len(times) == 4
     assert all(ended <= began for (_, ended), (began, _) in pairwise(times))
