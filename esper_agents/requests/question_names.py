@@ -28,6 +28,8 @@ _KINDS = (
     ("name", re.compile(rb"^\s*$|[\"']$"), re.compile(rb"\s*(?:=(?!=)|[\"']\s*[:\],)])")),
 )
 _BEFORE, _AFTER = 40, 40
+# A name with an inner underscore, such as `num_mini_batches`.
+_WRITTEN = re.compile(r"\b[a-z][a-z0-9]*_[a-z0-9_]+\b")
 
 
 def question_names(root: Path, prose: str, *, is_trouble: bool = False) -> tuple[GroundedName, ...]:
@@ -36,9 +38,9 @@ def question_names(root: Path, prose: str, *, is_trouble: bool = False) -> tuple
     Args:
         root: The project's folder.
         prose: Words of the request.
-        is_trouble: Whether the request reports a problem: then it is read as a question in any form.
+        is_trouble: Whether the request reports a problem: with a name that is written as code it is read as a question.
     """
-    if not (is_trouble or asks_about_behaviour(prose)):
+    if not (asks_about_behaviour(prose) or (is_trouble and _WRITTEN.search(prose))):
         return ()
     clauses = clauses_of(prose)
     runs = dict(run for clause in clauses for run in _runs(clause))
