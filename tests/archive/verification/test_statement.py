@@ -256,3 +256,20 @@ def test_a_file_that_changed_under_the_session_may_be_cited_in_either_state():
 @given(st.permutations([critical(1), critical(2), finding(3), critical(4), critical(5), finding(6)]))
 def test_the_order_in_which_findings_were_recorded_does_not_matter(findings):
     assert failing(replace(certificate(findings=findings), findings=tuple(reversed(findings)))) == {}
+
+
+def kind_of_task(request, kind):
+    made = certificate()
+    data = statement(replace(made, task=replace(made.task, request=request, kind=kind)))
+    return next(check for check in verify_statement(data, POLICY) if check.name == "kind")
+
+
+@pytest.mark.parametrize("request_", ["review this", "may this ship?", "which is better, a.py or b.py?"])
+def test_advice_on_a_request_whose_words_ask_for_more_holds(request_):
+    found = kind_of_task(request_, QuestionType.ADVICE)
+    assert found.outcome is CheckOutcome.HOLDS
+    assert "approves nothing" in found.detail
+
+
+def test_more_than_the_words_ask_for_fails():
+    assert kind_of_task("what does this do?", QuestionType.GO).outcome is CheckOutcome.FAILS
