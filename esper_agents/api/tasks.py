@@ -546,5 +546,6 @@ def _behaviour_asked(parsed: ParsedRequest, asked: KindOfQuestion, is_change: ob
         return ""
     names = [each for each in parsed.grounded if each.path]
     has_concept = len(names) < len(parsed.grounded)
-    is_choice = asked.kind is QuestionType.RECOMMENDATION and len(parsed.symbols) > 1
+    is_measured = parsed.wish in {Wish.COMPARE, Wish.MEASURE}
+    is_choice = asked.kind is QuestionType.RECOMMENDATION and (is_measured or len(parsed.symbols) > 1)
     return names[0].words if names and has_concept and not is_choice else ""
