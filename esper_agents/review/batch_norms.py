@@ -1,4 +1,4 @@
-"""Which models surely hold batch norm."""
+"""Models that surely hold batch norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dictionaries of a project hold under a key, wherever they go: batches, samples, checkpoints."""
+"""Values that the dictionaries of a project hold under a key, wherever they go: batches, samples, checkpoints."""
 
 from __future__ import annotations
 

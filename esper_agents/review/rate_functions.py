@@ -1,4 +1,4 @@
-"""What the functions return that `LambdaLR` multiplies the learning rate by."""
+"""Results of the functions that `LambdaLR` multiplies the learning rate by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where gradients are put in their place by hand, without a backward."""
+"""Gradients that are set by hand, without a backward."""
 
 from __future__ import annotations
 

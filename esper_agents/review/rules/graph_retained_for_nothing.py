@@ -27,7 +27,7 @@ class GraphRetainedForNothing(Rule):
     """A `backward(retain_graph=True)` that is the only backward of a loop whose round makes its own graph.
 
     ## Why it costs
-    A backward frees activations as it goes. With `retain_graph=True` all of them live until the loss is bound anew in
+    A backward frees activations as it goes. With `retain_graph=True` all of them live until the loss is bound again in
     the next round, next to those of the next forward: the peak of memory grows by up to the activations of a batch.
     It is often written against "Trying to backward through the graph a second time", whose cause it hides.
 

@@ -23,14 +23,14 @@ _LOADER = "torch.utils.data.DataLoader"
 
 
 class IteratorMadeEachStep(Rule):
-    """`next(iter(loader))` in a loop: each step starts the loader anew, and takes its first batch.
+    """`next(iter(loader))` in a loop: each step starts the loader again, and takes its first batch.
 
     ## Why it costs
     A new iterator shuffles the whole index again and, with workers, starts and ends all processes for one batch.
     Without shuffling every step gets the same first batch, and the rest of the data is never seen.
 
     ## When it is right
-    One batch is wanted, outside of a loop or for each trial: a loop that makes its optimizer anew. A loop that makes
+    One batch is wanted, outside of a loop or for each trial: a loop that makes its optimizer again. A loop that makes
     the iterator once and calls `next` on it is not reported.
 
     ## Sources
@@ -94,7 +94,7 @@ def _iterated(call: Call) -> ast.expr | None:
 
 
 def _is_trial(call: Call) -> bool:
-    """Return whether each round of the loop around makes its optimizer anew: one batch is enough for a trial."""
+    """Return whether each round of the loop around makes its optimizer again: one batch is enough for a trial."""
     loop = call.block.loop
     return any(each.block.loop is loop and each.name.startswith("torch.optim.") for each in call.function.calls)
 

@@ -31,7 +31,7 @@ class LabelsInterpolated(Rule):
 
     ## Why it costs
     Between a pixel of class 2 and one of class 10 the blend is 6: a class that is nowhere near. Every border of the
-    resized map has labels that nobody drew, and loss and accuracy count them.
+    resized map has labels that no annotator drew, and loss and accuracy count them.
 
     ## When it is right
     What is resized is no map of classes. Only a result that is cast to integers without being rounded, scaled or

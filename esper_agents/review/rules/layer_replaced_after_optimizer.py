@@ -39,7 +39,7 @@ class LayerReplacedAfterOptimizer(FileRule):
     gets gradients and is never changed: a head that was put in for fine-tuning stays as random as it was made.
 
     ## When it is right
-    The new layer is to stay as it is, or its parameters are added by `add_param_group`, or the optimizer is made anew
+    The new layer is to stay as it is, or its parameters are added by `add_param_group`, or the optimizer is made again
     afterwards: the last two are looked for in the function.
 
     ## Sources
@@ -175,7 +175,7 @@ def _owner_of(given: Value, heap: Heap) -> Ref | None:
 
 
 def _late(run: Run, owner: _Owner) -> Iterator[ModelEvent]:
-    """Yield where a model gets weights, or is made anew, after its optimizer, and is trained then."""
+    """Yield where a model gets weights, or is made again, after its optimizer, and is trained then."""
     newest = max((each.optimizer.ident for each in _owners(run)), default=-1)
     trained = [event for event in run.forwards if run.is_sent_backward(event)]
     model = owner.model
@@ -216,7 +216,7 @@ def _optimizers_of(function: Function, methods: dict[str, Function]) -> Iterator
 
 
 def _is_after(call: Call, made: Assignment, model: str) -> bool:
-    """Return whether a call comes after an optimizer was made, which is not made anew, for the same model."""
+    """Return whether a call comes after an optimizer was made, which is not made again, for the same model."""
     known = call.function.assignments
     is_anew = any(each.line > made.line for path in (made.target, model) for each in known.get(path, ()))
     return call.line > made.line and not is_anew and not are_alternatives(call.block, made.block)

@@ -27,7 +27,7 @@ class MetricNeverReset(Rule):
     the first epochs weigh as much as the last, and the best epoch and early stopping are chosen by that number.
 
     ## When it is right
-    `reset` is called before the loop over the data, by the computation itself, or the metric is made anew for each
+    `reset` is called before the loop over the data, by the computation itself, or the metric is made again for each
     epoch. An average over the whole run. Reported only if the class has a `reset`, nothing in these files calls one on
     anything but the object itself, and the computation is reached from a loop outside of which the metric is made.
 

@@ -30,7 +30,7 @@ class SamplerWithoutEpoch(Rule):
     """A shuffling `DistributedSampler` in a training program in which nothing tells it the epoch.
 
     ## Why it costs
-    The sampler seeds its shuffle with the epoch it was told. Never told, it deals the same order in every epoch, with
+    The sampler seeds its shuffle with the epoch it was given. Without one it deals the same order in every epoch, with
     the same examples on the same rank: the shuffle is there and does nothing.
 
     ## When it is right

@@ -27,7 +27,7 @@ class TargetNetworkShared(Rule):
     there to prevent, and copying the weights does nothing. Bootstrapped values chase themselves and may diverge.
 
     ## When it is right
-    The second network is a copy: `copy.deepcopy(q)`, or made anew and loaded. Only pairs that the code itself copies
+    The second network is a copy: `copy.deepcopy(q)`, or made again and loaded. Only pairs that the code itself copies
     onto each other are reported.
 
     ## Sources

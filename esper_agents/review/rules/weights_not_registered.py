@@ -34,7 +34,7 @@ class WeightsNotRegistered(Rule):
     optimizer trains them, `state_dict()` so that they are not saved, and `.to(device)` so that they stay behind.
 
     ## When it is right
-    The parts are to be hidden from the module, such as a frozen teacher, and somebody else moves and saves them. Lists
+    The parts are to be hidden from the module, such as a frozen teacher, and other code moves and saves them. Lists
     that are also given to a `ModuleList`, a `Sequential` or `add_module` are not reported.
 
     ## Sources
