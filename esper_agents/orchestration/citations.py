@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from esper_agents.domain.plain_text import plain
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EvidenceError
 from esper_agents.tools.file_access import readable_bytes
 from esper_agents.tools.project_files import project_files
@@ -124,7 +125,7 @@ class CitedText:
 
     def __init__(self, text: str) -> None:
         """Split the text into lines, as evidence counts them."""
-        self.lines = text.splitlines()
+        self.lines = text_lines(text)
 
     @cached_property
     def _squeezed(self) -> tuple[str, list[int]]:
@@ -273,7 +274,7 @@ def _taken_apart(cited: ModelCitation, message: str, sources: CitedSources) -> _
 
 def _cells(text: str) -> str:
     """Return a notebook, or a quote of one, line by line with the code that its JSON stands for."""
-    return "\n".join(_code_line(line) for line in text.splitlines())
+    return "\n".join(_code_line(line) for line in text_lines(text))
 
 
 def _code_line(line: str) -> str:

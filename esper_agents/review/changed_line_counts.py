@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from esper_agents.domain.text_lines import text_lines
+
 # Beyond this product of the numbers of lines, a comparison takes too long.
 _MOST_CELLS = 30_000_000
 
@@ -48,7 +50,7 @@ def changed_line_counts(before: str, after: str, edited: EditedLines, edited_bef
     Raises:
         SyntaxError: A source is not Python.
     """
-    old, new = before.splitlines(), after.splitlines()
+    old, new = text_lines(before), text_lines(after)
     meaning, meaning_before = _statements(after, edited), _statements(before, edited_before)
     if len(old) * len(new) > _MOST_CELLS:
         return ChangedLineCounts(len(new), 0)

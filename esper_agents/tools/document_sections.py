@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from esper_agents.domain.text_lines import text_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,7 +52,7 @@ def sections_of(path: str, text: str) -> Iterator[TextSection]:
 
 
 def _of_headings(path: str, text: str) -> Iterator[TextSection]:
-    lines = [line.rstrip() if len(line) <= _LONGEST_LINE else "" for line in text.splitlines()]
+    lines = [line.rstrip() if len(line) <= _LONGEST_LINE else "" for line in text_lines(text)]
     for (first, heading), (end, _) in pairwise([(0, ""), *_headings(lines), (len(lines), "")]):
         for begin in range(first, end, _MOST_LINES):
             part = lines[begin : min(begin + _MOST_LINES, end)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.evidence import Risk
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EvidenceError, UsageError
 from esper_agents.review.discover import discover
 from esper_agents.review.index import ProjectIndex
@@ -153,7 +154,7 @@ def _ends(found: Function | Class) -> tuple[int, int]:
 
 
 def _text(file: FileTables, line: int) -> str:
-    lines = file.text.splitlines()
+    lines = text_lines(file.text)
     return lines[line - 1].strip()[:_LONGEST_LINE] if 0 < line <= len(lines) else ""
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.evidence import source_file
 from esper_agents.domain.finding import Confidence, Diagnostic, Location, fingerprint
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.storage.artifacts import Artifacts
 from esper_agents.tools.file_access import named_ignored
@@ -189,7 +190,7 @@ def diagnostic_of(context: ToolContext, claim: MeasuredClaim) -> Diagnostic | No
     """
     path, line, rule = claim.file, claim.line, claim.rule
     try:
-        lines = context.inside(path).read_text(encoding="utf-8", errors="replace").splitlines() if path else []
+        lines = text_lines(context.inside(path).read_text(encoding="utf-8", errors="replace")) if path else []
     except (EsperError, OSError):
         lines = []
     if not 1 <= line <= len(lines):

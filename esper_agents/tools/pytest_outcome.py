@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.evidence import SourceFile, source_file
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EvidenceError, InputFileError
 from esper_agents.review.discover import discover
 from esper_agents.review.leniency import purpose_of
@@ -109,7 +110,7 @@ class PytestOutcome:
     def text(self, path: str) -> list[str]:
         """Return the lines of a file of the project; none if it cannot be read."""
         source = read(self.tree / path, path) if path else None
-        return source.text.splitlines() if isinstance(source, ReviewSource) else []
+        return text_lines(source.text) if isinstance(source, ReviewSource) else []
 
 
 def watched_files(context: ToolContext, tree: Path, subject: Sequence[str]) -> dict[str, WatchedFile]:

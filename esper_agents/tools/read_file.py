@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk, source_file
 from esper_agents.domain.pluralize import number_of
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EsperError, EvidenceError, UsageError
 from esper_agents.tools.file_access import readable_bytes
 from esper_agents.tools.secret_stores import decoded
@@ -98,7 +99,7 @@ def _part(
     """Return the lines of a place, and the record of its file."""
     data = readable_bytes(context, path, largest=_LARGEST_BYTES)
     text = without_keys(decoded(data))
-    lines = text.splitlines()
+    lines = text_lines(text)
     if symbol:
         first, last = _lines_of(symbol, path, symbol_lines(text))
     first = max(1, first)

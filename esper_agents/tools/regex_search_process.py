@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import source_file
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.tools.secret_stores import decoded, secret_store
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def search(root: Path, files: Sequence[str], expression: re.Pattern[str], *, aro
 
 
 def _fitting(data: bytes, path: str, expression: re.Pattern[str], around: int) -> Iterator[dict[str, Any]]:
-    lines = without_keys(decoded(data)).splitlines()
+    lines = text_lines(without_keys(decoded(data)))
     for number, line in enumerate(lines, 1):
         if len(line) > _LONGEST_TRIED or not expression.search(line):
             continue

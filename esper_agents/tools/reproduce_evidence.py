@@ -15,6 +15,7 @@ from esper_agents.domain.codec import canonical, checked
 from esper_agents.domain.evidence import CallOutcome, Risk
 from esper_agents.domain.finding import Category, Confidence, Diagnostic, Location, Severity, fingerprint
 from esper_agents.domain.reproduction import ReproductionOutcome
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.errors import EsperError, EvidenceError, NotFoundError
 from esper_agents.tools.certified_tree import in_thread, renamed, scratch_tree
 from esper_agents.tools.lab_pool import LabPool
@@ -236,7 +237,7 @@ def _place(issued: Certificate, evidence: Evidence, tree: ScratchTree) -> _Place
         if evidence.id in finding.evidence and at.path in {each.path for each in evidence.examined}:
             return _Place(at, finding.claim.excerpt)
     for each in evidence.examined:
-        lines = (tree.root / each.path).read_bytes().decode("utf-8", "replace").splitlines()
+        lines = text_lines((tree.root / each.path).read_bytes().decode("utf-8", "replace"))
         line = next((number for number, text in enumerate(lines, 1) if text.strip()), 0)
         if line:
             return _Place(Location(each.path, line, 1, line), lines[line - 1])

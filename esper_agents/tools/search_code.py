@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.redaction import without_keys
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.text_lines import text_lines
 from esper_agents.review.discover import discover
 from esper_agents.review.source import ReviewSource, read
 from esper_agents.tools.file_access import shown_withheld, told_withheld, withheld_among
@@ -53,7 +54,7 @@ async def search_code(context: ToolContext, text: str, paths: list[str]) -> Tool
         if not isinstance(source, ReviewSource) or text not in source.text:
             continue
         examined.append(source.record)
-        for number, line in enumerate(without_keys(source.text).splitlines(), 1):
+        for number, line in enumerate(text_lines(without_keys(source.text)), 1):
             if text not in line:
                 continue
             count += 1

@@ -206,6 +206,14 @@ def test_other_line_ends_do_not_matter(sources):
     assert place(sources, path="windows.py", quote="x = torch.zeros(1)\ny = x + 1\n") == ("windows.py", (3, 4))
 
 
+def test_a_form_feed_or_a_separator_in_a_text_ends_no_line(tmp_path):
+    (tmp_path / "feeds.py").write_text(f'"""A\u2028B."""\n\x0c\n{LOADER}')
+    sources = CitedSources(ToolContext(tmp_path))
+    for cited in ({"quote": "return rows.split()"}, {"lines": "5"}):
+        assert place(sources, path="feeds.py", **cited) == ("feeds.py", (5, 5))
+    assert place(sources, path="feeds.py", symbol="load") == ("feeds.py", (3, 5))
+
+
 CELLS = """{
  "cells": [
   {

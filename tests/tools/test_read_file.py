@@ -47,6 +47,16 @@ async def test_bytes_that_are_no_utf_8_are_shown_and_not_an_error(call, project)
     assert (await call("read-file", path="latin.txt")).output["lines"] == ["gr\ufffd\ufffde"]
 
 
+async def test_a_definition_after_a_form_feed_is_read_at_the_line_of_the_parser(call, project):
+    (project / "feeds.py").write_text('"""A\u2028B."""\n\x0c\ndef load():\n    return 1\n')
+    whole = await call("read-file", path="feeds.py", first_line=3)
+    assert whole.output["lines"] == ["def load():", "    return 1"]
+    (part,) = (await call("read-file", places=["feeds.py:load"])).output["parts"]
+    assert (part["first_line"], part["lines"]) == (3, ["def load():", "    return 1"])
+    (hit,) = (await call("search-code", text="return 1", paths=["feeds.py"])).output["hits"]
+    assert hit["line"] == 4
+
+
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/passwd", "link", ".", "nosuch"])
 async def test_what_lies_outside_or_is_no_file_is_refused(call, project, path):
     (project.parent / "secret.txt").write_text("password")
