@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cached_property
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent_action import ModelCitation
     from esper_agents.tools.tool import ToolContext
 
-_LARGEST_BYTES = 2_000_000
+# As large as what `read-file` shows.
+_LARGEST_BYTES = 5_000_000
 # Files of the project that are searched for a quote that is not in the file named.
 _MOST_SEARCHED = 400
 # Characters without white space: a shorter quote stands everywhere, a quote in another file must be unmistakable.
@@ -112,20 +114,27 @@ class CitedSources:
         """Return a file; None if it does not exist or is withheld from models."""
         if path not in self._texts:
             try:
-                text = decoded(readable_bytes(self.context, path, largest=_LARGEST_BYTES))
+                data = readable_bytes(self.context, path, largest=_LARGEST_BYTES)
             except (EvidenceError, OSError, ValueError):
                 self._texts[path] = None
             else:
-                self._texts[path] = CitedText(_cells(text) if path.endswith(_NOTEBOOK) else text)
+                text = decoded(data)
+                digest = sha256(data).hexdigest()
+                self._texts[path] = CitedText(_cells(text) if path.endswith(_NOTEBOOK) else text, digest)
         return self._texts[path]
 
 
 class CitedText:
-    """Text of a file, prepared for the search of quotes."""
+    """Text of a file, prepared for the search of quotes.
 
-    def __init__(self, text: str) -> None:
+    Attributes:
+        lines: Its lines.
+        sha256: Digest of the bytes of the file.
+    """
+
+    def __init__(self, text: str, sha256: str) -> None:
         """Split the text into lines, as evidence counts them."""
-        self.lines = text_lines(text)
+        self.lines, self.sha256 = text_lines(text), sha256
 
     @cached_property
     def _squeezed(self) -> tuple[str, list[int]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.agent_action import Move, SupportedClaim
     from esper_agents.domain.assumption import Assumption
     from esper_agents.domain.evidence import Evidence
-    from esper_agents.domain.finding import Diagnostic
+    from esper_agents.domain.finding import Diagnostic, Finding
     from esper_agents.orchestration.citations import CitedSources, LocatedCitation
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.session_projection import SessionProjection
@@ -144,8 +144,15 @@ class _Desk:
         evidence, notes = self._supporting(said.evidence, location, is_there=bool(found.excerpt))
         notes = [*found.notes, *notes]
         problems = [found.problem] if found.problem else []
+        if self._has_changed(found.path):
+            if found.problem or not cited.quote.strip():
+                problems.append(
+                    f"{found.path} has changed since it was read: read it again, and cite its present lines"
+                )
+            else:
+                notes.append(f"{found.path} has changed since it was read; the quote is in its present version")
         problems += self._of_claim(claim, found)
-        by = next((each for each in self._recorded if _is_same_statement(each.claim, claim)), None)
+        by = next((each for each in self._current(found.path) if _is_same_statement(each.claim, claim)), None)
         if problems:
             standing, checks = Standing.UNVERIFIED, (*notes, *problems)
         elif by is not None:
@@ -168,7 +175,8 @@ class _Desk:
         code = (*lines.lines[found.lines.first - 1 : found.lines.last], *lines.lines) if lines else ()
         for each in self._of_text(f"{claim.message} {claim.basis}", code):
             yield f"it {each}"
-        if opposite := contradiction(claim, self._evidence):
+        current = [each for each in self._evidence if not self._is_outdated(each, found.path)]
+        if opposite := contradiction(claim, current):
             yield opposite
 
     def _of_text(self, text: str, code: Sequence[str] = (), *, is_proposed: bool = False) -> Iterator[str]:
@@ -204,13 +212,35 @@ class _Desk:
                 notes.append(f"evidence {each[:60]!r} is not on record")
             elif meant not in known:
                 known.append(meant)
-        if not any(_covers(self._read[each], location) for each in known):
-            reading = next((each.id for each in reversed(self._evidence) if _covers(self._read[each.id], location)), "")
+        current = {
+            each.id: self._read[each.id] for each in self._evidence if not self._is_outdated(each, location.path)
+        }
+        if not current.keys() >= set(known):
+            notes.append(f"its evidence read an earlier version of {location.path}")
+            known = [each for each in known if each in current]
+        if not any(_covers(current[each], location) for each in known):
+            reading = next((each for each in reversed(current) if _covers(current[each], location)), "")
             if reading:
                 known.append(reading)
             elif is_there:
                 notes.append("no agent had read these lines; the program opened them")
         return tuple(known), notes
+
+    def _is_outdated(self, evidence: Evidence, path: str) -> bool:
+        """Return whether a call read only an earlier version of a file."""
+        text = self._sources.text(path)
+        read = {file.sha256 for file in evidence.examined if file.path == path}
+        return bool(read) and text is not None and text.sha256 not in read
+
+    def _has_changed(self, path: str) -> bool:
+        """Return whether every call that read a file read an earlier version of it."""
+        read = [each for each in self._evidence if any(file.path == path for file in each.examined)]
+        return bool(read) and all(self._is_outdated(each, path) for each in read)
+
+    def _current(self, path: str) -> tuple[Finding, ...]:
+        """Return the findings of the program, without those that rest on an earlier version of a file."""
+        outdated = {each.id for each in self._evidence if self._is_outdated(each, path)}
+        return tuple(each for each in self._recorded if outdated.isdisjoint(each.evidence))
 
     def _meant(self, named: str) -> str | None:
         """Return the evidence that a name means: its identifier, or the tool of a single call."""
@@ -221,10 +251,15 @@ class _Desk:
 
 
 def unread_places(history: SessionProjection, claims: Sequence[SupportedClaim]) -> tuple[Location, ...]:
-    """Return the places of a model's findings that no completed call of the session has read."""
-    read = [lines_read(each) for each in history.evidence() if each.outcome is CallOutcome.COMPLETED]
-    places = (claim.claim.location for claim in claims if claim.cited != ModelCitation() and claim.claim.excerpt)
-    return tuple(dict.fromkeys(place for place in places if not any(_covers(ranges, place) for ranges in read)))
+    """Return the places of a model's located findings that none of their own evidence has read."""
+    read = {each.id: each for each in history.evidence()}
+    cited = (each for each in claims if each.cited != ModelCitation() and each.claim.excerpt)
+    unread = (
+        each.claim.location
+        for each in cited
+        if not any(covering(read[name], each.claim.location) for name in each.evidence if name in read)
+    )
+    return tuple(dict.fromkeys(unread))
 
 
 def covering(evidence: Evidence, location: Location) -> bool:

@@ -39,7 +39,8 @@ class Told:
             ((1, 0, 0, RowKind.OPENED), opened(reasoner)),
         ]
         self._step = 0
-        made = report(1, *findings, output=output or {}, **changed)
+        self._read = (source_file("train.py", TRAIN.encode()),)
+        made = report(1, *findings, output=output or {}, **{"examined": self._read, **changed})
         self._move(CallTools((ToolCall("look", {}),)))
         self._row(RowKind.CALLING, CallStarted(made.evidence.id, "look", ""))
         self._row(RowKind.CALLED, made)
@@ -196,9 +197,8 @@ def test_a_rule_of_another_category_confirms_nothing(root):
 def test_a_measurement_of_the_file_that_says_the_opposite_refutes_a_finding(root, message, tool, output):
     made = Told(root)
     made._bodies = made._bodies[:2]
-    run = replace(
-        report(1, output=output), evidence=replace(evidence(1, output=output, summary="no, it is not"), tool=tool)
-    )
+    known = evidence(1, output=output, summary="no, it is not", examined=made._read)
+    run = replace(report(1, output=output), evidence=replace(known, tool=tool))
     made._move(CallTools((ToolCall(tool, {}),)))
     made._row(RowKind.CALLED, run)
     checked = made.claim(message=message)
@@ -216,12 +216,56 @@ def test_a_measurement_of_the_file_that_says_the_opposite_refutes_a_finding(root
     ],
 )
 def test_a_run_on_inputs_that_the_program_made_up_refutes_no_fault_of_other_inputs(root, message, tool, output):
-    made, known = Told(root), evidence(1, output=output)
+    made = Told(root)
+    known = evidence(1, output=output, examined=made._read)
     made._bodies = made._bodies[:2]
     synthetic = replace(known, tool=tool, arguments={"target": ".esper/harness/train_step.py:make"})
     made._move(CallTools((ToolCall(tool, {}),)))
     made._row(RowKind.CALLED, replace(report(1, output=output), evidence=synthetic))
     assert made.claim(message=message).standing is Standing.LOCATED
+
+
+QUOTE = ModelCitation("train.py", "3", "line_3 = model(3)")
+CHANGED = "train.py has changed since it was read: read it again, and cite its present lines"
+
+
+@pytest.mark.parametrize(
+    "cited",
+    [ModelCitation("train.py", "3"), ModelCitation("train.py", "3", "line_2 = model(2)\nline_3 = model(3)")],
+)
+def test_a_line_of_a_file_that_changed_since_it_was_read_is_unverified_and_says_so(root, cited):
+    session = Told(root)
+    (root / "train.py").write_text(TRAIN.replace("line_2", "x\nline_0"))
+    made = session.claim(cited=cited)
+    assert (made.standing, made.checks[-1], made.evidence) == (Standing.UNVERIFIED, CHANGED, ())
+    assert "its evidence read an earlier version of train.py" in made.checks
+
+
+def test_a_quote_is_found_in_the_present_version_of_a_file_that_changed(root):
+    session = Told(root)
+    (root / "train.py").write_text(f"import torch\n{TRAIN}")
+    made = session.claim(cited=QUOTE)
+    assert (made.standing, made.claim.location.line, made.evidence) == (Standing.LOCATED, 4, ())
+    assert "train.py has changed since it was read; the quote is in its present version" in made.checks
+    assert unread_places(session.history, (made,)) == (Location("train.py", 4, 1, 4),)
+
+
+def test_a_file_that_was_read_again_after_it_changed_is_cited_as_it_is(root):
+    session = Told(root)
+    (root / "train.py").write_text(f"import torch\n{TRAIN}")
+    again = report(2, examined=(source_file("train.py", (root / "train.py").read_bytes()),))
+    session._move(CallTools((ToolCall("look", {}),)))
+    session._row(RowKind.CALLED, again)
+    made = session.claim(cited=ModelCitation("train.py", "4"), ids=(KNOWN, again.evidence.id))
+    assert (made.standing, made.evidence) == (Standing.LOCATED, (again.evidence.id,))
+    assert made.checks == ("its evidence read an earlier version of train.py",)
+
+
+def test_neither_a_rule_nor_a_measurement_of_an_earlier_version_decides_on_the_present_one(root):
+    session = Told(root, {"status": "clean"}, findings=(rule(line=3),))
+    assert session.claim(line=3).standing is Standing.CONFIRMED
+    (root / "train.py").write_text(f"{TRAIN}print()\n")
+    assert session.claim(cited=QUOTE, line=3).standing is Standing.LOCATED
 
 
 def test_what_stands_beside_findings_is_a_caveat(root):

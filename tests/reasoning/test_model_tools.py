@@ -14,7 +14,8 @@ from toys import calling, recording_tool
 from esper_agents.certificates.statement import statement
 from esper_agents.certificates.views.markdown import render_markdown
 from esper_agents.domain.agent_action import Conclude
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, source_file
+from esper_agents.domain.finding import Standing
 from esper_agents.testing.script import ToolUseBlock
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +148,28 @@ async def test_the_change_of_a_task_is_in_the_first_message(worker, monkeypatch)
             certificate = await opened.certificates.read(outcome.certificate.id)
     assert "+print(torch.__version__)" in json.loads(json.dumps(opening(server.requests[0])))
     assert [each.tool for each in certificate.evidence].count("git-show") == 1
+
+
+async def test_lines_of_a_file_that_changed_since_they_were_read_are_cited_again(worker, monkeypatch):
+    train, asked = worker.project / "train.py", []
+
+    def script(request):
+        asked.append(told(request))
+        match request.number:
+            case 1:
+                return ToolUseBlock("read-file", {"path": "train.py"})
+            case 2:
+                train.write_text("import os\n" + train.read_text())
+                return conclude(findings=[finding(request, line=2)])
+            case 3:
+                return ToolUseBlock("read-file", {"path": "train.py"})
+            case _:
+                return conclude(findings=[finding(request, line=3)])
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert "train.py has changed since it was read: read it again, and cite its present lines" in asked[2]
+    (found,) = [each for each in ran.certificate.findings if each.claim.rule == "AGENT"]
+    assert (found.standing, found.claim.location.line) == (Standing.LOCATED, 3)
+    (again,) = [each for each in ran.certificate.evidence if each.id in found.evidence]
+    assert again.examined == (source_file("train.py", train.read_bytes()),)
