@@ -42,6 +42,19 @@ class FrameState:
         return self.handed_off is not None or self.concluded is not None
 
     @property
+    def next_step(self) -> int:
+        """Number of the turn in progress, or of the next one."""
+        last = self.turns[-1] if self.turns else None
+        if last is None:
+            return 1
+        return last.step + (last.moved is not None and last.result is not None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether only an answer of a user can continue it."""
+        return bool(self.turns) and self.turns[-1].is_waiting
+
+    @property
     def floor(self) -> FrameState | None:
         """Guardrail frame of this frame: see `guardrail.guardrail_question`."""
         return self.turns[0].children[0] if self.is_floored and self.turns[0].children else None

@@ -89,15 +89,19 @@ class ReplayRun(SessionRun):
 
     async def boundary(self) -> None:
         """Raise before a call without a recorded result."""
-        frame = self.history.current
-        turn = frame.turns[-1] if frame and frame.turns else None
         if self._left and next(iter(self._left)).kind is RowKind.CANCELLED:
             self._fold(next(iter(self._left.values())))
-        elif turn and turn.moved and turn.refusal is None and isinstance(turn.moved.move, CallTools):
-            reports = sum(call.report is not None for call in turn.calls.values())
-            is_refused = frame is not None and RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED) in self._left
-            if reports < len(turn.moved.move.calls) and not is_refused:
-                raise _end("the ledger ends within a tool call")
+        elif any(map(self._is_within_call, self.history.frames)):
+            raise _end("the ledger ends within a tool call")
+
+    def _is_within_call(self, frame: FrameState) -> bool:
+        """Return whether the record has no result of a call that an open frame decided to make."""
+        turn = frame.turns[-1] if frame.turns and not frame.is_closed else None
+        if turn is None or turn.moved is None or turn.refusal or not isinstance(turn.moved.move, CallTools):
+            return False
+        reports = sum(call.report is not None for call in turn.calls.values())
+        is_refused = RowKey(frame.number, turn.step, 0, RowKind.MOVE_REFUSED) in self._left
+        return reports < len(turn.moved.move.calls) and not is_refused
 
     def note(self, *entries: tuple[RowKey, object], **index: object) -> None:  # noqa: ARG002 - as it was
         """Take the recorded events in place of these, and note the differences."""

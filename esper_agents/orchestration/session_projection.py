@@ -24,7 +24,7 @@ from esper_agents.orchestration.open_frame import FrameState
 from esper_agents.storage.ledger import event_digest, events_digest, part_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from esper_agents.domain.agent_action import ToolReport
     from esper_agents.domain.evidence import Evidence
@@ -182,8 +182,21 @@ class SessionProjection:
         if self.certified:
             return SessionState.DONE
         frame = self.current
-        is_waiting = frame is not None and bool(frame.turns) and frame.turns[-1].is_waiting
+        is_waiting = frame is not None and all(each.is_waiting for each in self.next_members(self.open_members(frame)))
         return SessionState.WAITING if is_waiting else SessionState.OPEN
+
+    def open_members(self, frame: FrameState) -> tuple[FrameState, ...]:
+        """Return the open members of a frame's panel, in order; the frame alone if it is in none."""
+        if not frame.opened.parent:
+            return (frame,)
+        asked = self.frames[frame.opened.parent - 1].turn(frame.opened.parent_step)
+        return tuple(each for each in asked.children if not each.is_closed)
+
+    @staticmethod
+    def next_members(members: Sequence[FrameState]) -> tuple[FrameState, ...]:
+        """Return the members of a panel that have taken the fewest turns: they take the next ones."""
+        least = min(each.next_step for each in members)
+        return tuple(each for each in members if each.next_step == least)
 
     def _frames(self, before: int | None, floor: FrameState | None) -> list[FrameState]:
         """Return frames in order.

@@ -66,6 +66,7 @@ class SessionRun:
         self._is_cancel_requested = False
         self._is_unpublished = False
         self._watchers: list[Callable[[], None]] = []
+        self._writing = asyncio.Lock()
         self._noted: list[tuple[RowKey, object]] = []
         self._copies: dict[str, object] = {}
 
@@ -173,8 +174,10 @@ class SessionRun:
         return not self._is_cancel_requested
 
     async def _append(self, entries: Entries, beginning: Entries, index: Mapping[str, object], /) -> None:
-        before, copies = (*self._noted, *entries), {**self._copies, **index}
-        await self.transact(lambda store: ledger.append(store, self.lease, before, beginning=beginning, **copies))
+        # Members of a panel decide at the same time: each buffered event is written once.
+        async with self._writing:
+            before, copies = (*self._noted, *entries), {**self._copies, **index}
+            await self.transact(lambda store: ledger.append(store, self.lease, before, beginning=beginning, **copies))
 
     def recorded(self, frame: FrameState, step: int) -> ActionDecided | None:  # noqa: ARG002 - a replay has a record
         """Return the recorded decision of a model for a turn; None if the model must be asked."""

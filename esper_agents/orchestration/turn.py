@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from functools import cache
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, Panel
 from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.budget import Resource
+from esper_agents.domain.certificate import DETERMINISTIC
 from esper_agents.domain.codec import checked
 from esper_agents.domain.identifier import Prefix, new_id
 from esper_agents.domain.ledger import ActionDecided, Refusal, RowKey, RowKind, UserQuestion
+from esper_agents.domain.reasoner_names import PLAYBOOK, REASONER
 from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Stance
 from esper_agents.errors import DriftError, EsperError, ModelError, ReasonerError, UsageError
@@ -26,7 +30,7 @@ from esper_agents.orchestration.tool_calls import concurrent_calls, make_call, m
 from esper_agents.reasoning.reasoner import MOST_FRUITLESS, SALVAGED, CostAwareReasoner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from esper_agents.domain.agent_action import Move
     from esper_agents.domain.budget import Amount
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from esper_agents.orchestration.open_frame import FrameState
     from esper_agents.orchestration.open_turn import OpenTurn
     from esper_agents.orchestration.session_run import SessionRun
-    from esper_agents.reasoning.reasoner import Decision, Reasoner
+    from esper_agents.reasoning.reasoner import Decision, Reasoner, Say
 
 # Returns the reasoner of a frame, by its number.
 _Reasoners: TypeAlias = "Callable[[int], Reasoner]"
@@ -54,6 +58,9 @@ async def take_turns(run: SessionRun) -> None:
     while (frame := run.history.current) and run.history.state is SessionState.OPEN:
         if frame is not first and not frame.opened.parent:
             return
+        if len(members := run.history.open_members(frame)) > 1:
+            await _turn_of_each(run, members, reasoners)
+            continue
         try:
             await _turns(run, frame, reasoners)
         except (DriftError, ReasonerError) as error:
@@ -63,19 +70,59 @@ async def take_turns(run: SessionRun) -> None:
             await fail(run, frame, error.problem)
 
 
+async def _turn_of_each(run: SessionRun, members: Sequence[FrameState], reasoners: _Reasoners) -> None:
+    """Take one turn of each member of a panel that has taken the fewest: they decide at the same time, act in order.
+
+    Who acts next follows from the record alone, so that a resumed or replayed panel goes the same way.
+    """
+    await run.boundary()
+    if run.history.is_cancelled:
+        return
+    behind = run.history.next_members(members)
+    await _decide_together(run, [member for member in behind if _is_undecided(member)], reasoners)
+    for member in behind:
+        if run.history.state is SessionState.CANCELLED or run.history.current not in members:
+            # An agent that a member consults acts first.
+            return
+        if not member.is_closed and not member.is_waiting and not _is_undecided(member):
+            await _carry_out(run, member, member.turns[-1])
+
+
+async def _decide_together(run: SessionRun, members: Sequence[FrameState], reasoners: _Reasoners) -> None:
+    texts: list[list[str]] = [[] for _ in members]
+
+    async def decide(member: FrameState, say: Say) -> None:
+        await _decide(run, member, reasoners, say)
+        # On record before slower members have decided.
+        await run.record()
+
+    decisions = (decide(member, text.append) for member, text in zip(members, texts, strict=True))
+    ends = await asyncio.gather(*decisions, return_exceptions=True)
+    for member, text, end in zip(members, texts, ends, strict=True):
+        run.say("".join(text))
+        if isinstance(end, DriftError | ReasonerError):
+            await fail(run, member, end.problem)
+        elif end is not None:
+            raise end
+
+
+def _is_undecided(frame: FrameState) -> bool:
+    turn = frame.turns[-1] if frame.turns else None
+    return turn is None or turn.moved is None or turn.result is not None
+
+
 async def _turns(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> None:
     while run.history.current is frame and run.history.state is SessionState.OPEN:
         await run.boundary()
         if run.history.is_cancelled:
             return
-        turn = frame.turns[-1] if frame.turns else None
-        if turn is None or turn.moved is None or turn.result is not None:
-            await _decide(run, frame, reasoners)
+        if _is_undecided(frame):
+            await _decide(run, frame, reasoners, run.say)
         else:
-            await _carry_out(run, frame, turn)
+            await _carry_out(run, frame, frame.turns[-1])
 
 
-async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> None:
+async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners, say: Say) -> None:
     is_begun = bool(frame.turns) and frame.turns[-1].moved is None
     step = len(frame.turns) + (not is_begun)
     if not is_begun:
@@ -94,7 +141,7 @@ async def _decide(run: SessionRun, frame: FrameState, reasoners: _Reasoners) -> 
         stop = budgets.stopping(run.history, frame, short.resource, short.amount)
         moved = ActionDecided(stop, {}, stopped_by=short.resource)
     elif is_begun or await _begin(run, frame):
-        moved = await _moved(frame, reasoner, run)
+        moved = await _moved(frame, reasoner, run, say)
     else:
         return
     run.note((RowKey(frame.number, step, 0, RowKind.MOVED), moved))
@@ -116,9 +163,9 @@ def _short(run: SessionRun, frame: FrameState, reasoner: Reasoner) -> Amount | N
     return reasoner.within(frame.settled, budgets.remaining(run.history))
 
 
-async def _moved(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> ActionDecided:
+async def _moved(frame: FrameState, reasoner: Reasoner, run: SessionRun, say: Say) -> ActionDecided:
     began_ns = time.perf_counter_ns()
-    decision = await _decision(frame, reasoner, run)
+    decision = await _decision(frame, reasoner, run, say)
     took_ms = (time.perf_counter_ns() - began_ns) // 1_000_000
     try:
         move, record = _prepared(run, frame, decision)
@@ -167,9 +214,9 @@ def _without_bad_calls(
     return left, {**record, "uses": [use for use, _ in kept], "faults": faults}
 
 
-async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun) -> Decision:
+async def _decision(frame: FrameState, reasoner: Reasoner, run: SessionRun, say: Say) -> Decision:
     try:
-        return await reasoner.next_move(frame.settled, run.say)
+        return await reasoner.next_move(frame.settled, say)
     except Exception as error:
         if isinstance(error, ModelError) and error.used:
             turn = frame.turns[-1]
@@ -212,7 +259,9 @@ async def _carry_out(run: SessionRun, frame: FrameState, turn: OpenTurn) -> None
         case Consult():
             await _open(run, frame, turn, move)
         case Panel(consults):
-            await _open(run, frame, turn, consults[len(turn.children)])
+            # One after the other, or all at once where that saves time.
+            together = consults if _is_together(run, consults) and not turn.children else ()
+            await _open(run, frame, turn, *(together or (consults[len(turn.children)],)))
         case HandOff():
             await _hop(run, frame, turn, move)
         case Conclude():
@@ -306,12 +355,27 @@ async def _call(run: SessionRun, frame: FrameState, turn: OpenTurn, move: CallTo
         number += 1
 
 
-async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, asked: Consult) -> None:
-    """Open the frame of a consult; if its agent is unavailable, the caller receives the reason."""
+def _is_together(run: SessionRun, consults: Sequence[Consult]) -> bool:
+    """Return whether the members of a panel take their turns together.
+
+    Only models do: playbooks take no time to decide. Under a budget one asks after the other, because each may use all
+    that the others left.
+    """
+    task = run.history.begun.task
+    kind = task.options.get(REASONER, PLAYBOOK)
+    is_bounded = any(each.resource is not Resource.HOPS for each in task.budget)
+    return not is_bounded and all((each.reasoner or kind) not in DETERMINISTIC for each in consults)
+
+
+async def _open(run: SessionRun, frame: FrameState, turn: OpenTurn, *asked: Consult) -> None:
+    """Open the frames of consults at once; if an agent is unavailable, the caller receives the reason."""
+    parent, opened = (frame.number, turn.step), []
     try:
-        parent = (frame.number, turn.step)
-        opened = await opening(run, asked.agent, question=asked.question, parent=parent, reasoner=asked.reasoner)
+        for each in asked:
+            _, start = await opening(run, each.agent, question=each.question, parent=parent, reasoner=each.reasoner)
+            opened.append(start)
     except UsageError as error:
         _refuse(run, frame, turn, Refusal((error.problem,)))
     else:
-        run.note(opened)
+        first = len(run.history.frames) + 1
+        run.note(*((RowKey(number, 0, 0, RowKind.OPENED), start) for number, start in enumerate(opened, first)))
