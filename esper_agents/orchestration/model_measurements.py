@@ -34,7 +34,7 @@ def counted_evidence(run: SessionRun) -> tuple[Evidence, ...]:
     A model chooses what to run and with which arguments, so such a run does not count as the required measurement. It
     counts if the user approved it, approved the same inputs before, or allowed the tool in the task or the settings.
     """
-    measuring, agreed = _measuring(run.services.policy), _agreed_inputs(run)
+    measuring, agreed = _measuring(run.services.policy), set(_answered(run, APPROVE))
     counted = []
     for frame, report in run.history.reports():
         made = report.evidence
@@ -56,7 +56,8 @@ def inputs_question(
     is_measuring = tool.name.startswith(_LAB) and tool.name in _measuring(run.services.policy)
     is_chosen = frame.opened.definition.is_model and is_measuring
     is_settled = allowed.action is not PermissionDecision.ALLOW or bool(allowed.rules) or tool.risk is not Risk.LOW
-    if not run.is_attended or not is_chosen or is_settled or _inputs(call.arguments) in _agreed_inputs(run):
+    is_answered = _inputs(call.arguments) in set(_answered(run, APPROVE, DENY))
+    if not run.is_attended or not is_chosen or is_settled or is_answered:
         return None
     subject = " and ".join(str(call.arguments[each]) for each in _SUBJECTS if call.arguments.get(each))
     chosen = call.arguments.get("inputs") or []
@@ -78,18 +79,23 @@ def _inputs(arguments: JsonObject) -> bytes:
     return canonical({name: arguments.get(name) or None for name in ("inputs", "inputs_from", *_SUBJECTS)})
 
 
-def _agreed_inputs(run: SessionRun) -> set[bytes]:
-    return set(_approved(run))
+def are_inputs_denied(run: SessionRun, call: ToolCall) -> bool:
+    """Return whether a user denied a measurement of the same target on the same inputs, and approved none."""
+    if not call.tool.startswith(_LAB):
+        return False
+    chosen = _inputs(call.arguments)
+    return chosen in set(_answered(run, DENY)) and chosen not in set(_answered(run, APPROVE))
 
 
-def _approved(run: SessionRun) -> Iterator[bytes]:
+def _answered(run: SessionRun, *answers: str) -> Iterator[bytes]:
+    """Yield target and inputs of each measurement about which a user gave one of these answers."""
     measuring = _measuring(run.services.policy)
     for frame in run.history.frames:
         for turn in frame.turns:
             for call in turn.calls.values():
                 asked = call.question
                 is_measuring = asked is not None and asked.tool in measuring and asked.tool.startswith(_LAB)
-                if asked is not None and is_measuring and call.answer and call.answer.text == APPROVE:
+                if asked is not None and is_measuring and call.answer and call.answer.text in answers:
                     yield _inputs(asked.arguments)
 
 

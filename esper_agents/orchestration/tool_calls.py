@@ -21,7 +21,7 @@ from esper_agents.domain.permission_rule import PermissionDecision
 from esper_agents.errors import EsperError, EvidenceError
 from esper_agents.memory.agent_files import OwnFiles
 from esper_agents.orchestration.approval_scopes import is_covered
-from esper_agents.orchestration.model_measurements import inputs_question
+from esper_agents.orchestration.model_measurements import are_inputs_denied, inputs_question
 from esper_agents.orchestration.open_turn import PendingCall
 from esper_agents.orchestration.permissions import approval_question, is_approved, permission_of
 from esper_agents.orchestration.session_run import StoppedError
@@ -156,6 +156,8 @@ def _why_not(run: SessionRun, state: PendingCall, tool: Tool, call: ToolCall, al
         return f"not allowed, because of {allowed.because}"
     if state.question is not None:
         return "" if is_approved(state, call) else "a person denied this call"
+    if are_inputs_denied(run, call):
+        return "a person denied this measurement"
     is_free = allowed.action is PermissionDecision.ALLOW or is_covered(run, tool, call)
     return "" if is_free else "a person denied this call"
 

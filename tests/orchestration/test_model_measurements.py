@@ -65,6 +65,14 @@ async def test_a_measurement_that_is_denied_is_not_made(worker, monkeypatch):
     assert issued.verdict.stance is Stance.UNDECIDED
 
 
+@pytest.mark.parametrize("script", [[SCRIPT[0], SCRIPT[0]], [[SCRIPT[0], SCRIPT[0]]]])
+async def test_a_measurement_that_is_denied_is_neither_made_nor_asked_about_again(worker, monkeypatch, script):
+    with served([*script, conclude()], monkeypatch) as server:
+        _, issued = await recommend(worker, server, is_attended=True, said="deny")
+    assert not any(effect.startswith(MEASURES) for effect in worker.effects())
+    assert issued.verdict.stance is Stance.UNDECIDED
+
+
 async def test_the_same_measurement_is_asked_about_once(worker, monkeypatch):
     with served([SCRIPT[0], SCRIPT[0], conclude()], monkeypatch) as server:
         _, issued = await recommend(worker, server, is_attended=True, said="approve")
