@@ -431,7 +431,10 @@ def _widened(cited: Sequence[CitedLines], text: CitedText, reading: _Reading, no
     first = cited[0]
     if len(cited) > 1:
         notes.append(f"lines {', '.join(map(str, cited))} are cited")
-    shown = [hint for hint in reading.hints if len("".join(hint.split())) >= _SHORTEST * 2]
+    # A mere name is no quote: it may stand at each line around the one that is meant.
+    shown = [
+        hint for hint in reading.hints if len("".join(hint.split())) >= _SHORTEST * 2 and not _NAME.fullmatch(hint)
+    ]
     places = [place for each in shown for place in text.squeezed(each)]
     if any(_distance(place, one) == 0 for place in places for one in cited):
         return first

@@ -202,6 +202,11 @@ def test_a_place_that_does_not_exist_or_is_withheld_is_a_problem_and_stays_a_pla
     assert "12345678901234567890" not in found.excerpt
 
 
+def test_a_name_in_the_text_moves_no_line_that_is_given(sources):
+    named = "`self.optimizer` (line 9) is not given back."
+    assert place(sources, named, lines="9") == ("train.py", (9, 9))
+
+
 def test_other_line_ends_do_not_matter(sources):
     assert place(sources, path="windows.py", quote="x = torch.zeros(1)\ny = x + 1\n") == ("windows.py", (3, 4))
 
