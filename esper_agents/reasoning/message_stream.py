@@ -34,12 +34,14 @@ class MessageAssembler:
         id: Identifier of the message; empty until its first event.
         model: Full name of the model, as reported by the server.
         stop: Stop reason; empty until it is known.
+        is_ended: Whether its last event was received.
         usage: Token usage as far as it is known; None before the first event.
     """
 
     def __init__(self) -> None:
         """Start without any event."""
         self.id, self.model, self.stop = "", "", ""
+        self.is_ended = False
         self.usage: Usage | None = None
         self._blocks: dict[int, dict[str, Any]] = {}
         # Pieces of each member that grows, joined once.
@@ -62,6 +64,8 @@ class MessageAssembler:
                 self.stop = _text(_members(members.get("delta"), "delta").get("stop_reason") or "", "stop reason")
             case "message_start":
                 self._start(_members(members.get("message"), "message"))
+            case "message_stop":
+                self.is_ended = True
             case _:
                 pass
         return ""

@@ -19,6 +19,7 @@ from esper_agents.reasoning.retry_budget import RetryBudget, TransientError
 from esper_agents.reasoning.tool_input import (
     ToolInputError,
     checked_input,
+    complete_part,
     read_tool_input,
     refused_input,
     unused_id,
@@ -58,7 +59,7 @@ class ModelReply:
         id: Identifier of the message.
         model: Full name of the model, as reported by the server.
         content: Content blocks, as they must be sent back.
-        stop: Stop reason, in the API's words.
+        stop: Stop reason, in the API's words; empty if the server gave none.
         usage: Token usage.
         sha256: Digest of the content blocks.
         faults: Problems of tool calls with unreadable arguments, by tool use ID.
@@ -71,6 +72,10 @@ class ModelReply:
     usage: Usage
     sha256: str
     faults: Mapping[str, str] = field(default_factory=dict)
+
+
+# Stop reasons of an answer that is longer than it may be.
+CUT = frozenset(("max_tokens", "model_context_window_exceeded"))
 
 
 class _BrokenOffError(Exception):
@@ -301,7 +306,7 @@ def with_new_ids(reply: ModelReply, taken: Collection[str]) -> ModelReply:
 def _reply(message: MessageAssembler) -> ModelReply:
     if message.usage is None:
         raise ValueError("it has no message")
-    if not message.stop:
+    if not message.stop and not message.is_ended:
         raise _BrokenOffError
     content, faults = [], {}
     taken: set[str] = set()
@@ -313,7 +318,7 @@ def _reply(message: MessageAssembler) -> ModelReply:
                 block["input"] = read_tool_input(arguments) if arguments else checked_input(block.get("input"))
             except ToolInputError as problem:
                 # The server accepts only an object here.
-                block["input"] = {}
+                block["input"] = complete_part(arguments) if message.stop in CUT else {}
                 faults[block["id"]] = refused_input(block["name"], problem)
         content.append(block)
     text = canonical(content)

@@ -17,7 +17,7 @@ from esper_agents.domain.status import Stance
 from esper_agents.errors import ModelError, OverloadedError
 from esper_agents.reasoning.action_schema import ActionContext, move_tools
 from esper_agents.reasoning.model_activity import ModelActivity
-from esper_agents.reasoning.model_client import with_new_ids
+from esper_agents.reasoning.model_client import CUT, with_new_ids
 from esper_agents.reasoning.model_errors import SignatureContextError, TooLongError
 from esper_agents.reasoning.models import Usage
 from esper_agents.reasoning.prompting import base_instructions, system_of
@@ -237,7 +237,7 @@ def _moved(reply: ModelReply, speaker: ActionContext) -> ParsedTurn:
             return ParsedTurn(_declined(speaker.agent, reply.model))
         case "pause_turn":
             return ParsedTurn(CallTools(()), words="go on")
-        case "max_tokens" | "model_context_window_exceeded":
+        case stop if stop in CUT:
             cut = "your answer was cut because it grew too long, so nothing of it was done; say less at once"
             uses = [each["id"] for each in reply.content if each.get("type") == "tool_use"]
             return ParsedTurn(CallTools(()), (), dict.fromkeys(uses, cut), cut)

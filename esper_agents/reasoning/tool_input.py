@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.codec import JsonObject
 
 
+# Of arguments that were cut off: nothing sensible is nested deeper.
+_DEEPEST = 100
+
+
 class ToolInputError(ValueError):
     """The arguments of a tool call are not one JSON object; the message tells the model why."""
 
@@ -47,6 +51,33 @@ def checked_input(given: object) -> JsonObject:
     except UnicodeEncodeError as error:
         raise ToolInputError("they have half of a surrogate pair") from error
     return given
+
+
+def complete_part(text: str) -> JsonObject:
+    """Return the members that are complete in arguments that were cut off; empty if none are."""
+    end, open_then, closing, is_text, is_escaped = 0, "", "", False, False
+    for at, sign in enumerate(text):
+        if is_text:
+            is_text, is_escaped = is_escaped or sign != '"', sign == "\\" and not is_escaped
+            continue
+        match sign:
+            case '"':
+                is_text = True
+            case "{" | "[":
+                closing = ("}" if sign == "{" else "]") + closing
+                if len(closing) > _DEEPEST:
+                    return {}
+            case "}" | "]":
+                closing = closing[1:]
+                end, open_then = at + 1, closing
+            case ",":
+                end, open_then = at, closing
+            case _:
+                pass
+    try:
+        return read_tool_input(text[:end] + open_then)
+    except ToolInputError:
+        return {}
 
 
 def unused_id(given: str, taken: Collection[str]) -> str:

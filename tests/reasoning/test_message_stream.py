@@ -172,6 +172,13 @@ async def test_a_malformed_answer_of_a_server_is_one_line(monkeypatch, events, w
 
 
 @pytest.mark.anyio
+async def test_an_answer_that_ends_without_a_stop_reason_is_whole(monkeypatch):
+    none = {**STOP, "delta": {"stop_reason": None}}
+    reply = await _ask(stream_of(START, begins(0), piece(0, '{"at": 1}'), none, {"type": "message_stop"}), monkeypatch)
+    assert ([block["input"] for block in reply.content], reply.stop) == ([{"at": 1}], "")
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("first", "text", "words"),
     [

@@ -186,6 +186,21 @@ async def test_a_malformed_conclusion_made_three_times_over_is_kept_as_far_as_it
     assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
 
 
+async def test_the_complete_findings_of_a_conclusion_that_is_always_cut_off_are_kept(worker, monkeypatch):
+    def script(request):
+        good = finding(request, evidence=["e1"])
+        whole = json.dumps({"summary": "seen", "stance": "for", "findings": [good, {**good, "name": "left-out"}]})
+        return [ToolUseBlock("conclude", whole[: whole.index("left-out") + 4]), Stop("max_tokens")]
+
+    with served(script, monkeypatch) as server:
+        ran = await ask(worker, server)
+    assert len(server.requests) == 3
+    assert "was cut because it grew too long" in told(server.requests[1])
+    (kept,) = ran.certificate.findings
+    assert (kept.claim.name, kept.standing) == ("gradients-not-clipped", Standing.UNVERIFIED)
+    assert ran.certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
+
+
 async def test_one_bad_call_of_a_turn_is_refused_and_the_others_run(worker, monkeypatch):
     calls = [ToolUseBlock("look", {"text": "one"}), ToolUseBlock("nosuch"), ToolUseBlock("look", {"text": 3})]
     with served([calls, conclude()], monkeypatch) as server:
