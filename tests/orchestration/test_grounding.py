@@ -166,9 +166,12 @@ def rule(**changed):
     return replace(found, claim=replace(found.claim, rule="ESP101", name="no-clipping"))
 
 
-def test_a_finding_that_a_rule_reports_too_is_confirmed_and_says_by_what(root):
-    made = Told(root, findings=(rule(line=3),)).claim(line=3)
-    assert (made.standing, made.checks[-1]) == (Standing.CONFIRMED, "ESP101 reports the same at train.py:3")
+@pytest.mark.parametrize("code", ["ESP101", "LAB102", "TESTS"])
+def test_a_finding_that_a_rule_a_run_or_a_test_reports_too_is_confirmed_and_says_by_what(root, code):
+    known = rule(line=3)
+    known = replace(known, claim=replace(known.claim, rule=code))
+    made = Told(root, findings=(known,)).claim(line=3)
+    assert (made.standing, made.checks[-1]) == (Standing.CONFIRMED, f"{code} reports the same at train.py:3")
 
 
 @pytest.mark.parametrize("changed", [{"line": 4}, {"message": "The rate is wrong."}, {"severity": Severity.SUGGESTION}])
