@@ -368,8 +368,11 @@ def _within(path: str, text: CitedText, reading: _Reading, notes: list[str]) -> 
         problem = "its quote is not in the file, only a similar line" if places else "its quote is not in the file"
         problem = problem if is_checked else ""
     if places:
-        lines = _chosen(places, cited, symbol)
+        inside = [place for place in places if symbol and symbol.first <= place.first <= symbol.last]
+        lines = _chosen(inside or places, cited)
         notes += _told(match, places, lines, reading)
+        if len(places) > 1 and not (cited or inside or problem):
+            problem = f"its quote stands in {len(places)} places: name the line that is meant"
     elif cited:
         lines = _widened(cited, text, reading, notes)
     elif symbol is not None and not reading.ranges:
@@ -399,12 +402,11 @@ def _symbol(name: str, text: CitedText) -> CitedLines | None:
     return found[0] if len(found) == 1 else None
 
 
-def _chosen(places: Sequence[CitedLines], cited: Sequence[CitedLines], symbol: CitedLines | None) -> CitedLines:
-    """Return the place nearest to the cited lines, else the first one in the named function, else the first one."""
+def _chosen(places: Sequence[CitedLines], cited: Sequence[CitedLines]) -> CitedLines:
+    """Return the place nearest to the cited lines, else the first one."""
     if cited:
         return min(places, key=lambda each: min(_distance(each, one) for one in cited))
-    inside = [place for place in places if symbol and symbol.first <= place.first <= symbol.last]
-    return (inside or list(places))[0]
+    return places[0]
 
 
 def _distance(one: CitedLines, other: CitedLines) -> int:
