@@ -14,7 +14,7 @@ from esper_agents.domain.agent_action import CallTools, Move
 from esper_agents.domain.codec import decode, encode
 from esper_agents.domain.ledger import ActionDecided, FrameConcluded, FrameOpened, RowKey, RowKind, TaskHandedOff
 from esper_agents.domain.route import Route
-from esper_agents.errors import EsperError
+from esper_agents.errors import EsperError, ReasonerError
 from esper_agents.orchestration.build_certificate import certificate
 from esper_agents.orchestration.graph import build_graph, drive
 from esper_agents.orchestration.session_projection import SessionProjection
@@ -128,9 +128,20 @@ class ReplayRun(SessionRun):
         return True
 
     def recorded(self, frame: FrameState, step: int) -> ActionDecided | None:
-        """Return the recorded decision of a model, which would otherwise be asked again, at a cost."""
-        row = self._left.get(RowKey(frame.number, step, 0, RowKind.MOVED))
-        return decode(ActionDecided, row.body) if row and frame.opened.definition.is_model else None
+        """Return the recorded decision of a model, which would otherwise be asked again, at a cost.
+
+        Raises:
+            ReasonerError: The record says that the consulted model failed.
+            _EndOfReplayError: The record has no decision.
+        """
+        if not frame.opened.definition.is_model:
+            return None
+        name = frame.opened.agent.name
+        if row := self._left.get(RowKey(frame.number, step, 0, RowKind.MOVED)):
+            return decode(ActionDecided, row.body)
+        if RowKey(frame.number, 0, 0, RowKind.CONCLUDED) in self._left:
+            raise ReasonerError(f"{name} failed, as recorded", remedy="see the record: esper sessions show")
+        raise _end(f"the ledger ends while {name} decides")
 
     async def transact(self, work: Callable[[Store], Appended]) -> None:  # noqa: ARG002 - it is never done
         """Raise an error, because a replay writes nothing."""

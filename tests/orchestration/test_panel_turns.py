@@ -123,6 +123,11 @@ async def test_a_member_whose_model_cannot_answer_says_so_and_the_other_answers(
     script = panel("one", "two", one=[Fail(400, "temperature: not known")], two=[LOOK])
     with served(script, monkeypatch) as server:
         ran = await ask(box, server)
+        asked_for = len(server.requests)
+        async with box.open() as opened:
+            replayed = await opened.sessions.replay(ran.outcome.session)
+        assert len(server.requests) == asked_for
+    assert (replayed.is_identical, replayed.differences) == (True, ())
     one, two = ran.certificate.consults[1:]
     assert "temperature: not known" in one.problem
     assert (two.answer, two.problem) == ("two answers.", "")

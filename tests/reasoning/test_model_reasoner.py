@@ -681,3 +681,15 @@ async def test_thinking_that_does_not_fit_what_the_project_says_by_now_is_left_o
     refused, last = server.requests[1:]
     assert "different conversation" in refused.refusal
     assert "thinking" not in [each["type"] for each in last.body["messages"][1]["content"]]
+
+
+async def test_a_replay_of_a_session_that_ends_in_a_decision_asks_nobody(worker, monkeypatch):
+    with served(lambda _: Fail(404), monkeypatch) as server:
+        with pytest.raises(ModelError):
+            await ask(worker, server)
+        asked = len(server.requests)
+        async with worker.open() as opened:
+            (session,) = await opened.sessions.list()
+            replayed = await opened.sessions.replay(session.id)
+        assert len(server.requests) == asked
+    assert replayed.ending == "the ledger ends while worker decides"
