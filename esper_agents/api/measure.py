@@ -21,6 +21,7 @@ from esper_agents.torchlab.compare.change_control import ChangeControl, base_rev
 from esper_agents.torchlab.compare.compare import ComparisonRequest
 from esper_agents.torchlab.compare.measure import Arm
 from esper_agents.torchlab.effort import Effort
+from esper_agents.torchlab.measurements.behaviour import BehaviourOptions
 from esper_agents.torchlab.measurements.data import DataOptions
 from esper_agents.torchlab.measurements.explain import ExplainOptions
 from esper_agents.torchlab.measurements.export import ExportOptions
@@ -137,6 +138,12 @@ class MeasureService(Service):
     ) -> StoredReport:
         """Explain graph breaks and recompilations of `torch.compile`; the arguments are those of `profile`."""
         return await self._run("explain", target, ExplainOptions(train), inputs, output)
+
+    async def behaviour(
+        self, target: str, inputs: MeasurementInputs = _NO_INPUTS, *, output: Path | None = None
+    ) -> StoredReport:
+        """Show what calls of a target do: shapes, state, gradients, batches; the arguments are those of `profile`."""
+        return await self._run("behaviour", target, BehaviourOptions(), inputs, output)
 
     async def export(
         self, target: str, inputs: MeasurementInputs = _NO_INPUTS, *, output: Path | None = None

@@ -11,6 +11,7 @@ from esper_agents.domain.evidence import INSPECT, QUESTION_ANSWERS, CallOutcome,
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import Material, Wish
 from esper_agents.domain.status import QuestionType
+from esper_agents.reasoning.behaviour_answer import ObservedAnswer, observed_answer
 from esper_agents.review.fact_query import Assessment
 from esper_agents.review.grounding.given_numbers import YOUR_NUMBERS
 
@@ -61,28 +62,41 @@ def question_first(
     request = brief.request
     # A playbook of another package says itself what it answers.
     is_own = getattr(play, "__module__", "").startswith(_OWN_PLAYBOOKS)
-    if request is None or not is_own or not _is_asked(brief, request):
+    if request is None or not is_own or not _is_question(brief, request):
         return (yield from play(brief))
-    arguments = {"paths": list(brief.task.paths), "question": brief.task.request[:_MOST_CHARACTERS]}
-    given = yield CallTools((ToolCall(INSPECT, arguments),))
-    if isinstance(given, Refusal) or given[0].evidence.outcome is not CallOutcome.COMPLETED:
+    leads = (yield from _leads(brief)) if request.grounded and not request.errors else []
+    observed = (yield from observed_answer(brief, leads)) if not _is_measured(request) else ObservedAnswer()
+    if not leads and not observed.text:
         return (yield from play(brief))
-    reports: tuple[ToolReport, ...] = given
-    leads = [fact for fact in facts_of([reports[0].evidence]) if fact.query == QUESTION_ANSWERS]
-    if not leads:
-        return (yield from play(brief))
-    first = _told(leads)
+    # What calls show is nearer to an answer than lines that share its words.
+    first = f"{observed.text} {_told(leads[: 1 if observed.text else _MOST_LEADS])}".strip()
     if _is_enough(brief, request):
-        return Conclude(summary=first, caveats=("From the code read; nothing was run.",), risks=_LOW_RISK)
+        caveat = observed.caveat or "From the code read; nothing was run."
+        return Conclude(summary=first, caveats=(caveat,), risks=_LOW_RISK)
     seen: list[Evidence] = []
     conclusion = yield from _watched(play(brief), seen)
     # What an inspection of the topic found is nearer to a cause than the lines that the words refer to.
     has_candidate = any(fact.assessment in _CANDIDATES for fact in facts_of(seen))
-    if has_candidate and not (_is_written(request) or YOUR_NUMBERS in leads[0].text):
+    is_computed = bool(leads) and YOUR_NUMBERS in leads[0].text
+    if has_candidate and request.topics and not (_is_written(request) or is_computed):
         return replace(conclusion, summary=f"{conclusion.summary} {first}".strip())
     # That nothing was found about a topic is no answer beside lines that are one.
-    more = conclusion.summary if any(map(is_measurement, seen)) else ""
+    more = conclusion.summary if has_candidate or any(map(is_measurement, seen)) else ""
     return replace(conclusion, summary=f"{first} {more}".strip())
+
+
+def _leads(brief: Brief) -> Generator[Move, Any, list[RecordedFact]]:
+    """Return the lines that the words of a question refer to; none if the inspection failed."""
+    arguments = {"paths": list(brief.task.paths), "question": brief.task.request[:_MOST_CHARACTERS]}
+    given = yield CallTools((ToolCall(INSPECT, arguments),))
+    if isinstance(given, Refusal) or given[0].evidence.outcome is not CallOutcome.COMPLETED:
+        return []
+    return [fact for fact in facts_of([given[0].evidence]) if fact.query == QUESTION_ANSWERS]
+
+
+def _is_measured(request: ParsedRequest) -> bool:
+    """Return whether the agent finds the cause by a measurement of its own."""
+    return request.wish is Wish.FIND_CAUSE and bool(_MEASURED & {topic.name for topic in request.topics})
 
 
 def _is_written(request: ParsedRequest) -> bool:
@@ -117,13 +131,14 @@ def _placed(fact: RecordedFact) -> str:
     return f"{owner.group()} ({fact.place}){fact.text[owner.end() :]}"
 
 
-def _is_asked(brief: Brief, request: ParsedRequest) -> bool:
-    """Return whether the request is a question about the code, and the agent has the tool and the code."""
+def _is_question(brief: Brief, request: ParsedRequest) -> bool:
+    """Return whether the request may be a question about the code, and the agent has the tool and the code."""
     is_part = brief.handoff is not None or bool(brief.question) or brief.task.change is not None
     has_tool = any(tool.name == INSPECT for tool in brief.tools)
-    is_other = request.wish in _OTHER_WISHES or Material.TRACE in request.materials or bool(request.errors)
+    is_other = request.wish in _OTHER_WISHES or Material.TRACE in request.materials
     is_choice = request.wish is Wish.COMPARE and len(request.symbols) > 1
-    return bool(request.grounded and brief.task.paths) and has_tool and not (is_part or is_other or is_choice)
+    is_about_code = bool((request.grounded or request.symbols) and brief.task.paths)
+    return is_about_code and has_tool and not (is_part or is_other or is_choice)
 
 
 def _is_enough(brief: Brief, request: ParsedRequest) -> bool:

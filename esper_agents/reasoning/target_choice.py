@@ -10,6 +10,8 @@ from esper_agents.domain.agent_action import Ask, CallTools, ToolCall, UserAnswe
 from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome, own_harness
 from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.request import Quantity
+from esper_agents.requests.written_calls import calls_of, written_shape
 from esper_agents.review.grounding.words import terms_of
 
 if TYPE_CHECKING:
@@ -29,7 +31,11 @@ GRAPH_FIRST = ("module", "function", "step")
 _RUN_WITH = re.compile(r"\? Run \S+ with .*\Z", re.DOTALL)
 SYNTHETIC = "arguments made by the program (synthetic)"
 _SCAFFOLD = "torch-scaffold"
+# Their targets may be smaller than what a measurement needs.
+_PREPARING = (_SCAFFOLD, "torch-behaviour")
 _MOST_OPTIONS = 12
+# Topics whose measurements depend on the sizes of the inputs.
+_OF_SIZE = frozenset(("memory", "memory growth", "speed", "idle device"))
 _MOST_CHARACTERS, _MOST_WORDS, _SHORTEST = 4_000, 60, 3
 _LONGEST_PROBLEM = 160
 _LEAST_SHARE = 1 / 3
@@ -139,6 +145,45 @@ def choose(
     return (yield from _scaffolded(brief, _by_relevance(brief, output["missing"], kinds)))
 
 
+def definition_target(
+    brief: Brief, found: ToolReport, wanted: Sequence[str]
+) -> Generator[Move, Any, ChosenTarget | InformationGap]:
+    """Return the first of certain definitions that runs, with arguments of its file or made by the program.
+
+    Args:
+        brief: Brief of the task.
+        found: Report of `torch-targets`.
+        wanted: Definitions as `FILE.py:NAME`, the preferred one first.
+    """
+    if found.evidence.outcome is not CallOutcome.COMPLETED:
+        return _gap(brief, found.evidence.summary)
+    output = found.evidence.output
+    known = {str(each["target"]): each for each in (*output["missing"], *output["runnable"])}
+    ready = {str(each["target"]) for each in output["runnable"]}
+    for each in wanted:
+        if each in ready:
+            return ChosenTarget(each, str(known[each]["kind"]), (), "", "it needs no arguments")
+        if each in known:
+            return (yield from _first_scaffolded(brief, [known[each]], has_batch=False))
+    return _gap(brief, "a definition that computes")
+
+
+def stated_arguments(brief: Brief, target: str) -> dict[str, str]:
+    """Return the arguments and the shape that a request writes for a definition, as arguments of `torch-scaffold`."""
+    text = brief.task.request[:_MOST_CHARACTERS]
+    make, call = calls_of(target.rpartition(":")[2].partition(".")[0], text)
+    stated = {"make": make, "call": call, "shape": written_shape(text)}
+    return {name: given for name, given in stated.items() if given.strip(" .,")}
+
+
+def _stated_batch(brief: Brief) -> dict[str, int]:
+    """Return the batch size that a request about memory or speed names, as an argument of `torch-scaffold`."""
+    request = brief.request
+    seen = request.observed(Quantity.BATCH_SIZE) if request else None
+    is_of_size = request is not None and any(topic.name in _OF_SIZE for topic in request.topics)
+    return {"batch": int(seen.value)} if seen and seen.value and is_of_size else {}
+
+
 def pair(
     brief: Brief, asked: MeasurementRequest, found: ToolReport
 ) -> tuple[ChosenTarget, ChosenTarget] | InformationGap:
@@ -158,7 +203,7 @@ def _measured_before(brief: Brief) -> ChosenTarget | None:
         known = each.arguments
         if (
             each.tool.startswith("torch-")
-            and each.tool != _SCAFFOLD
+            and each.tool not in _PREPARING
             and each.outcome is CallOutcome.COMPLETED
             and "target" in known
         ):
@@ -215,11 +260,22 @@ def _scaffolded(brief: Brief, missing: Sequence[JsonObject]) -> Generator[Move, 
     """Return the first target for which arguments were found; a gap if there is none."""
     if _SCAFFOLD not in {tool.name for tool in brief.tools}:
         return _unrunnable(brief, missing)
+    return (yield from _first_scaffolded(brief, _asked_about(brief, missing)))
+
+
+def _first_scaffolded(
+    brief: Brief, missing: Sequence[JsonObject], *, has_batch: bool = True
+) -> Generator[Move, Any, ChosenTarget | InformationGap]:
     tried: list[str] = []
-    missing = _asked_about(brief, missing)
     for each in missing[:_MOST_SCAFFOLDED]:
         target = str(each["target"])
-        given = yield CallTools((ToolCall(_SCAFFOLD, {"target": target}),))
+        given: Any = ()
+        given_sizes = {**(_stated_batch(brief) if has_batch else {}), **stated_arguments(brief, target)}
+        for stated in dict.fromkeys((tuple(given_sizes.items()), ())):
+            # The code itself is of use, too, if it does not run as the request writes it.
+            given = yield CallTools((ToolCall(_SCAFFOLD, {"target": target, **dict(stated)}),))
+            if isinstance(given, Refusal) or given[0].evidence.output.get("runnable"):
+                break
         if isinstance(given, Refusal):
             break
         evidence = given[0].evidence

@@ -11,11 +11,12 @@ from esper_agents.domain.assumption import InformationGap
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.status import QuestionType
+from esper_agents.reasoning.target_choice import stated_arguments
 from esper_agents.traces.families import classify_trace, find_message
 from esper_agents.traces.parsing import parse_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.codec import JsonObject
@@ -96,14 +97,15 @@ def _repeated(brief: Brief, explained: JsonObject) -> Generator[Move, Any, _Repe
     if not target or all(tool.name != _SCAFFOLD for tool in brief.tools):
         return None
     limits = {"runs": _MOST_RUNS, "seconds": _MOST_SECONDS}
-    arguments = {"target": target, **limits, **({"shape": shape} if shape else {})}
+    stated = {**stated_arguments(brief, target), **({"shape": shape} if shape else {})}
+    arguments = {"target": target, **limits, **stated}
     given = yield CallTools((ToolCall(_SCAFFOLD, arguments),))
     if isinstance(given, Refusal) or given[0].evidence.outcome is not CallOutcome.COMPLETED:
         return None
     evidence, wanted = given[0].evidence, str(explained["error"])
     runs = bool(evidence.output.get("runnable"))
-    if shape and _is_same(str(evidence.output.get("first_error", "")), wanted, with_numbers=True):
-        text = f"Reproduced: {target} fails with the same error for an input of shape [{shape.replace(',', ', ')}]."
+    if stated and _is_same(str(evidence.output.get("first_error", "")), wanted, with_numbers=True):
+        text = f"Reproduced: {target} fails with the same error {_as_stated(stated)}."
         return _RepeatedError(text, evidence.rerun, is_reproduced=True)
     raised = str(evidence.output.get("backward_error" if runs else "error") or "")
     if _is_same(raised, wanted, with_numbers=False):
@@ -113,6 +115,15 @@ def _repeated(brief: Brief, explained: JsonObject) -> Generator[Move, Any, _Repe
         return None
     text = f"Not reproduced: {target} runs with synthetic inputs; the error depends on yours or on the code around it."
     return _RepeatedError(text, evidence.rerun, is_reproduced=False)
+
+
+def _as_stated(stated: Mapping[str, str]) -> str:
+    """Return in words with which arguments a definition was run."""
+    sizes = stated.get("shape", "").replace(",", ", ")
+    given = [f"`{stated['make']}`" for _ in ("make",) if "make" in stated]
+    given += [f"the call's `{stated['call']}`" for _ in ("call",) if "call" in stated]
+    given += [f"an input of shape [{sizes}]"] if sizes else []
+    return f"with {' and '.join(given)}" if len(stated) > (1 if sizes else 0) else f"for an input of shape [{sizes}]"
 
 
 def _is_same(raised: str, wanted: str, *, with_numbers: bool) -> bool:

@@ -53,10 +53,15 @@ def usage_first(
         named = " and ".join(f"`{usage.words}`" for usage in request.usages)
         read = "the file" if files == 1 else f"the {number_of(files, 'file')}"
         first = f"No line of {read} read is about {named}, so that question stays open."
-        if any(_IS_WRITTEN.search(usage.words) for usage in request.usages):
+        is_written = any(_IS_WRITTEN.search(usage.words) for usage in request.usages)
+        if is_written and not (request.symbols or request.grounded):
             return Conclude(summary=f"{first} {entries[0].does}", gaps=(_missing(request),), risks=_LOW_RISK)
+        # Other words of the request may have an answer.
         conclusion = yield from play(brief)
-        return replace(conclusion, summary=f"{first} {entries[0].does} {conclusion.summary}")
+        general = f"In general: {entries[0].does}"
+        return replace(
+            conclusion, summary=f"{conclusion.summary} {general}", gaps=(*conclusion.gaps, _missing(request))
+        )
     return _conclusion(request, entries, facts)
 
 

@@ -92,6 +92,7 @@ def find_project_names(root: Path, prose: str, whole: str) -> ProjectNames:
     known = python_files(root, most=MOST_FILES)
     files = _files(root, prose, whole, known)
     found = _chosen(definitions(root, names, known), choices, (*_names(prose), *spoken))
+    found = {name: _meant_definitions(root, name, places, known) for name, places in found.items()}
     unique = tuple(places[0] for places in found.values() if len(places) == 1)
     unique += tuple(_methods(root, unique, prose))
     several = tuple(place for places in found.values() if len(places) > 1 for place in places[:_MOST_AMBIGUOUS])
@@ -282,6 +283,28 @@ def definitions(root: Path, names: Sequence[str], known: Sequence[str]) -> dict[
         for name, place in _defined(path, data, last):
             found.setdefault(name, []).append(place)
     return {name: found[name] for name in names if name in found}
+
+
+def _meant_definitions(
+    root: Path, name: str, places: list[SymbolReference], known: Sequence[str]
+) -> list[SymbolReference]:
+    """Return the definition of a name that its package exports, if there are several of one kind."""
+    if len(places) < 2 or any("." in each.name for each in places):  # noqa: PLR2004 - several
+        return places
+    packages = sorted((path for path in known if path.endswith("__init__.py")), key=lambda path: path.count("/"))
+    for package in packages[:_MOST_PARSED]:
+        try:
+            data = (root / package).read_bytes()
+            tree = ast.parse(data) if name.encode() in data and len(data) <= _LARGEST_FILE else ast.Module([], [])
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and any(each.name == name for each in node.names):
+                module = (node.module or "").replace(".", "/")
+                exported = [each for each in places if f"/{each.path.removesuffix('.py')}".endswith(f"/{module}")]
+                if len(exported) == 1:
+                    return exported
+    return places
 
 
 def _methods(root: Path, named: Sequence[SymbolReference], prose: str) -> Iterator[SymbolReference]:

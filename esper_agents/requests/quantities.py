@@ -17,7 +17,8 @@ MOST_OBSERVATIONS = 12
 _MOST_READ = 100
 _LONGEST = 80
 _NUMBER = r"(?<![\w.])[~≈]?(?P<number>\d{1,15}(?:[.,]\d{1,15}){0,5}(?:e[-+]?\d{1,2})?)(?![\d])(?P<factor>[kK](?![\w]))?"
-_UNIT = re.compile(_NUMBER + r"[\s-]?(?P<unit>%|[^\W\d_]+(?:'s)?)", re.IGNORECASE)
+# In `128x128`, the sign belongs to a size.
+_UNIT = re.compile(_NUMBER + r"[\s-]?(?P<unit>%|[^\W\d_]+(?:'s)?)(?!\d)", re.IGNORECASE)
 _SPACELESS_UNIT = re.compile(_NUMBER + r"(?:个|\s)*(?P<unit>[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,5})")
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")

@@ -396,3 +396,13 @@ def test_a_particle_is_no_method_of_a_named_class(tmp_path):
     (tmp_path / "ema.py").write_text(source)
     parsed = parse_request("explain `Average` and its update, what happens to the decay", tmp_path)
     assert {each.name for each in parsed.symbols} == {"Average", "Average.update"}
+
+
+def test_of_several_definitions_the_one_that_the_package_exports_is_meant(tmp_path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("from pkg.plain import Unet\n")
+    for name in ("plain", "karras"):
+        (tmp_path / "pkg" / f"{name}.py").write_text("class Unet:\n    pass\n")
+    parsed = parse_request("what does Unet(dim=64) return?", tmp_path)
+    assert [str(each) for each in parsed.symbols] == ["Unet (pkg/plain.py:1)"]
+    assert not parsed.ambiguous

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from esper_agents.requests.quantities import named_sizes
+from esper_agents.domain.request import Quantity
+from esper_agents.requests.quantities import named_sizes, observations
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,9 @@ from esper_agents.requests.quantities import named_sizes
 )
 def test_numbers_beside_what_they_count_are_sizes_and_times_bytes_and_shares_are_not(text, sizes):
     assert list(named_sizes(text)) == sizes
+
+
+def test_a_size_is_no_ratio():
+    assert observations("inside Unet(dim=64) with 128x128 rgb, can i feed 100x100") == ()
+    (seen,) = observations("B is 1.3x faster")
+    assert seen.quantity is Quantity.RATIO

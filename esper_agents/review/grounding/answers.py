@@ -21,13 +21,14 @@ from esper_agents.review.grounding.saying import said
 from esper_agents.review.grounding.statements import reads_name
 from esper_agents.review.grounding.vocabulary import NameKind, grounded_words, vocabulary_of
 from esper_agents.review.grounding.words import terms_of
+from esper_agents.review.names import dotted, tail_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from esper_agents.review.grounding.catalogue import Concept
     from esper_agents.review.grounding.questions import Clause
-    from esper_agents.review.grounding.statements import CodeStatement
+    from esper_agents.review.grounding.statements import CodeStatement, SourceScope
     from esper_agents.review.grounding.vocabulary import GroundedWord, Vocabulary
     from esper_agents.review.tables import FileTables
 
@@ -38,6 +39,7 @@ _MOST_DETAILS, _MOST_FOLLOWED, _MOST_NEXT, _MOST_USES = 6, 2, 1, 2
 _MOSTLY, _OF_WRITTEN_CLASS = 0.45, 1.5
 _OF_NAMED_CLASS, _LEAST_SPOKEN, _LEAST_BESIDE = 1.25, 0.3, 0.45
 _MOST_FIRST, _MOST_REST = 2, 3
+_DEFINITIONS = (NameKind.CLASS, NameKind.FUNCTION)
 _FOLLOWED = (NameKind.PARAMETER, NameKind.ATTRIBUTE, NameKind.OPTION)
 _DEFAULT = frozenset(("default", "defaults", "standardmäßig"))
 
@@ -96,6 +98,7 @@ def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clau
         if term in {part for each in clause.terms for part in known.expanded(each)}
     }
     ranked = _by_class(clause, ranked_statements(clause, names, weights, known), names)
+    ranked = _of_written_definitions(ranked, names, known)
     chosen = _without_heads(chosen_statements(ranked, weights, most=_MOST_STATEMENTS, least=_LEAST_SHARE))
     absent = list(_absent(clause, names, chosen, known))
     options = [fact for concept, _ in clause.concepts for name in concept.options for fact in default_of(name, known)]
@@ -128,9 +131,56 @@ def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clau
         ]
         uses = [_fact_of(each) for way in ways for each in way.uses[:_MOST_USES]]
         details = [*after, *about[:_MOST_FIRST], *rest[:_MOST_REST], *about[_MOST_FIRST:], *rest[_MOST_REST:], *uses]
+    details = _facts_of_written(details, names, known)
     unique = {fact.text: fact for fact in reversed(details) if fact not in leads}
     kept = [fact for fact in dict.fromkeys(details) if unique.get(fact.text) is fact]
     return ClauseAnswer(clause.text, tuple(dict.fromkeys(leads)), tuple(kept[:_MOST_DETAILS]), tuple(names))
+
+
+def _of_written_definitions(
+    ranked: Sequence[RankedStatement], names: Sequence[GroundedWord], known: Vocabulary
+) -> list[RankedStatement]:
+    """Return the statements of the definitions that a clause writes as they are, and of what these use.
+
+    Lines elsewhere that share words with the question do not answer it. All statements are returned if it writes none.
+    """
+    meant = _written_definitions(names, known)
+    return [each for each in ranked if not meant or _is_within(each.statement.scope, meant)]
+
+
+def _facts_of_written(facts: Sequence[NameFact], names: Sequence[GroundedWord], known: Vocabulary) -> list[NameFact]:
+    """Return the facts about lines of the definitions that a clause writes, or of what these use; all without any."""
+    meant = _written_definitions(names, known)
+    scopes = [scope for scope in known.scopes if meant and _is_within(scope, meant)]
+
+    def is_inside(fact: NameFact) -> bool:
+        return any(
+            scope.file is fact.file and scope.line <= fact.line <= (getattr(scope.node, "end_lineno", None) or 0)
+            for scope in scopes
+        )
+
+    return [fact for fact in facts if not meant or is_inside(fact)]
+
+
+def _written_definitions(names: Sequence[GroundedWord], known: Vocabulary) -> set[str]:
+    """Return the classes and functions that a clause writes as they are, with those that they use."""
+    written = {each.name for each in names if each.kind in _DEFINITIONS and each.words == each.name}
+    used = {
+        name
+        for scope in known.scopes
+        if written and _is_within(scope, written)
+        for name in (*_bases(scope.node), *(name for statement in scope.statements for name in statement.names))
+    }
+    return written | used
+
+
+def _is_within(scope: SourceScope, definitions: Collection[str]) -> bool:
+    return bool(scope.name) and scope.name.partition(".")[0] in definitions
+
+
+def _bases(node: ast.AST) -> list[str]:
+    bases = node.bases if isinstance(node, ast.ClassDef) else ()
+    return [name for base in bases for name in (tail_of(dotted(base)),) if name]
 
 
 def _leading(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from esper_agents.domain.pluralize import number_of
 from esper_agents.errors import UsageError
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker_handle import WorkerReply
 
 _MOST_SHOWN = 6
-_MOST_TEXT = 160
+_MOST_TEXT, _MOST_ARGUMENT_TEXT = 160, 2_000
 _MOST_DIGITS, _MOST_DIMENSIONS = 6, 8
 _SEARCH = "runs of the target"
 # Kinds of targets in reports.
 _KINDS = {"class": "module", "": "step"}
 # Ends of a search after which other arguments would not help; the last run shows the reason.
-_DECISIVE = frozenset(("gpu", "package", "network", "exit", "abstract", "unstable", "hang"))
+_DECISIVE = frozenset(("gpu", "package", "network", "exit", "abstract", "unstable", "hang", "arguments"))
 _REASONS = {
     "gpu": "it needs a GPU",
     "package": "it needs a package that is not installed",
@@ -54,6 +55,7 @@ _REASONS = {
     "hang": "it does not return within the time of a run",
     "runs": "no run returned within the number of runs",
     "time": "no run returned within the time",
+    "arguments": "it does not run with the given arguments",
     "exhausted": "no run returned, and no other arguments are left to try",
 }
 
@@ -66,6 +68,18 @@ class ScaffoldOptions:
     seconds: int = option(20, "Time limit of the search in seconds", metavar="N", least=1, tool_default=10)
     shape: str = option("", "Shape of the first input in the first run: 8,3,32,32", metavar="SIZES")
     batch: int = option(0, "Larger first dimension of the found inputs: 128", metavar="N", least=0)
+    make: str = option(
+        "",
+        "Constructor arguments: dim=64; ... is chosen",
+        metavar="ARGUMENTS",
+        tool_help="Arguments of the constructor, as in `dim=64, heads=...`; the program chooses those that are `...`",
+    )
+    call: str = option(
+        "",
+        "Arguments of the call: x=..., 4, mask=...",
+        metavar="ARGUMENTS",
+        tool_help="Arguments of the call, as in `..., 4, mask=...`; the program chooses those that are `...`",
+    )
     overwrite: bool = option(default=False, text="Replace a harness that you edited", in_tool=False)
     capture: str = option(
         "",
@@ -184,6 +198,25 @@ def _shape(text: str) -> list[int]:
     return [int(size) for size in sizes]
 
 
+def _given(name: str, text: str) -> list[list[str]]:
+    """Return stated arguments as pairs of a name, empty for a positional one, and a literal or `...`.
+
+    Raises:
+        UsageError: They are no arguments of a call, or neither literals nor `...`.
+    """
+    try:
+        node = cast("ast.Call", ast.parse(f"f({text[:_MOST_ARGUMENT_TEXT]})", mode="eval").body)
+        given = [("", each) for each in node.args] + [(each.arg or "", each.value) for each in node.keywords]
+        return [[name, "..." if _is_open(each) else repr(ast.literal_eval(each))] for name, each in given]
+    except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        remedy = f'write numbers, texts, lists or ..., as in --{name} "dim=64, heads=..."'
+        raise UsageError(f"--{name} {text[:_MOST_TEXT]!r} is no list of arguments", remedy=remedy) from None
+
+
+def _is_open(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
 def _output(lab: Lab, target: TargetSpec, options: ScaffoldOptions, tell: Tell | None, harness: str) -> str:
     """Run a harness once and return a description of what the target returned."""
     return _answer(lab, target, options, tell, harness)[0].read(HarnessRun).output
@@ -203,6 +236,8 @@ def _answer(
         **_request(target, options),
         "shape": _shape(options.shape) if options.shape else [],
         "batch": options.batch,
+        "make": _given("make", options.make),
+        "call": _given("call", options.call),
         "root": str(root or lab.project),
         "name": target.name,
         "harness": harness,
@@ -225,7 +260,16 @@ def _request(target: TargetSpec, options: ScaffoldOptions) -> JsonObject:
     capture: JsonObject = {"capture": options.capture, "shapes_only": options.shapes_only} if options.capture else {}
     shape: JsonObject = {"shape": options.shape} if options.shape else {}
     batch: JsonObject = {"batch": options.batch} if options.batch else {}
-    return {"runs": options.runs, "seconds": options.seconds, "seed": target.seed, **shape, **batch, **capture}
+    stated: JsonObject = {name: text for name, text in (("make", options.make), ("call", options.call)) if text}
+    return {
+        "runs": options.runs,
+        "seconds": options.seconds,
+        "seed": target.seed,
+        **shape,
+        **batch,
+        **stated,
+        **capture,
+    }
 
 
 def _run_of_harness(target: str, harness: str, ended: str, output: str) -> ScaffoldSearch:
@@ -329,10 +373,9 @@ def sections(found: ScaffoldResult, _subject: ReportSubject) -> Iterator[ReportS
             ),
             is_apart=True,
         )
-        if found.number > min(len(failed), _MOST_SHOWN) + (found.ended == "found"):
-            yield ReportSection(
-                note=f"and {number_of(found.number - _MOST_SHOWN - (found.ended == 'found'), 'run')} more"
-            )
+        returned = found.number - len(found.runs) + sum(not each.error for each in found.runs)
+        if (more := found.number - returned - _MOST_SHOWN) > 0:
+            yield ReportSection(note=f"and {number_of(more, 'run')} more")
     cells = [("constructor", each.name, each.text) for each in found.make]
     cells += [("call", each.name, each.text) for each in found.call]
     if cells:

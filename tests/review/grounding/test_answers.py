@@ -143,3 +143,12 @@ def test_hostile_sources_are_bounded():
     begin = time.process_time()
     assert answered("what do the rows do?", {"deep.py": deep, "long.py": long}) is not None
     assert time.process_time() - begin < 30
+
+
+def test_a_definition_that_is_written_is_answered_by_its_own_lines_only():
+    net = "class Net:\n    def forward(self, x):\n        return shrink(x)\ndef shrink(batch):\n    return batch[:1]\n"
+    loader = "class Loader:\n    def batch_of_one(self, batch_size=1):\n        return self.rows[:batch_size]\n"
+    found = answered("what does Net do with a batch size of 1?", {"net.py": net, "other.py": loader})
+    assert not [fact for facts in found.values() for fact in facts if fact.startswith("other.py")]
+    found = answered("what does Loader do with a batch size of 1?", {"net.py": net, "other.py": loader})
+    assert [fact for facts in found.values() for fact in facts if fact.startswith("other.py")]

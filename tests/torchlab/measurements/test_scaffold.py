@@ -275,3 +275,53 @@ def test_a_module_whose_package_needs_an_absent_package_is_run_and_every_report_
         (tmp_path / "plain.py").write_text("import torch\n\n\ndef ones():\n    return torch.ones(2)\n")
         lab.begin_measurement()
         assert scaffold.run(lab, TargetSpec("plain.py:ones"), ScaffoldOptions(), None).packages_not_run == ()
+
+
+STATED = """import torch
+from torch import nn
+
+
+class Picky(nn.Module):
+    def __init__(self, width=8, depth=1):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))
+
+    def forward(self, x, lens=None):
+        if lens is not None and x.shape[-1] == 12:
+            raise ValueError("lens and 12")
+        return self.layers(x)
+"""
+
+
+@pytest.fixture
+def picky(tmp_path):
+    (tmp_path / "picky.py").write_text(STATED)
+    with Lab(tmp_path, LabSettings(timeout_s=60)) as opened:
+        yield lambda **given: scaffold.MEASUREMENT.parsed(run(opened, "picky.py:Picky", **given))
+
+
+def test_stated_arguments_and_a_stated_shape_are_used_as_they_are(picky):
+    found = picky(make="width=12, depth=3", shape="4,12")
+    assert found.output == "Tensor(4, 12) float32"
+    assert {each.name: each.text for each in found.make} == {"width": "12", "depth": "3"}
+
+
+def test_an_argument_left_open_is_chosen_and_an_error_with_stated_arguments_is_the_result(picky):
+    found = picky(make="12", call="..., lens=...", shape="4,12")
+    assert found.status == "none"
+    assert found.runs[0].error == "ValueError: lens and 12"
+    assert "lens=torch.randint(1, 17, (4,))" in found.runs[0].call
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"make": "width="}, "is no list of arguments"),
+        ({"make": "width=open('x')"}, "is no list of arguments"),
+        ({"make": "height=3"}, "it has no parameter 'height'"),
+        ({"make": "1, 2, 3"}, "it takes 2 arguments"),
+    ],
+)
+def test_stated_arguments_that_cannot_be_used_are_refused(picky, given, problem):
+    with pytest.raises((UsageError, WorkerError), match=problem):
+        picky(**given)

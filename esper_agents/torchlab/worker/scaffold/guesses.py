@@ -75,12 +75,13 @@ _LONG_NAMES = re.compile(
     r"(?:^|_)(?:ids?|tokens?|idx|index|indexes|indices|labels?|targets?|y|classes|timesteps?|positions?|lengths?|lens?)$|^t$|^src$|^tgt$"
 )
 _LABEL_NAMES = re.compile(r"label|target|^y$|class|truth|^gt")
+_LENGTH_NAMES = re.compile(r"(?:^|_)(?:lengths|lens)$")
 _MASK_NAMES = re.compile(r"mask|is_|valid")
 _IMAGE_NAMES = re.compile(r"^ima?ge?s?|pixel|patch(?:es)?$|frame|fmap|map|heat")
 _TENSOR_NAMES = re.compile(
     r"^edge_index$|^[xyzqkvhuas]\d?$|inputs?|outputs?|tensors?|feat|hidden|states?|query|key|value|embed|logits|preds?|prob|"
     r"ima?ge?|pixel|label|target|ids$|tokens?$|mask|src|tgt|points|data|batch|sample|noise|latent|signal|wave|audio|"
-    r"actions?$|rewards?|dones?|obs|grad|mat|pose|homo|boxes|coords?|values|kernel$|memory|source|weight$|other"
+    r"(?:^|_)(?:lens|lengths)$|actions?$|rewards?|dones?|obs|grad|mat|pose|homo|boxes|coords?|values|kernel$|memory|source|weight$|other"
 )
 _SHAPE = re.compile(
     r"[(\[]\s*((?:[A-Za-z*.\\][\w*.\\]*|\d+)(?:\s*,\s*(?:[A-Za-z*.\\][\w*.\\]*|\d+|\.\.\.))*\s*,?)\s*[)\]]"
@@ -377,6 +378,8 @@ def tensor(name: str, documentation: str = "") -> TensorPlan:
         return TensorPlan((2, LENGTH), LONG, BATCH)
     if _MASK_NAMES.search(low):
         return TensorPlan(shape or (BATCH, LENGTH), BOOL)
+    if _LENGTH_NAMES.search(low):
+        return TensorPlan(shape or (BATCH,), LONG, LENGTH + 1, low=1)
     if _LONG_NAMES.search(low):
         return TensorPlan(
             shape or ((BATCH,) if _LABEL_NAMES.search(low) or low.startswith("t") else (BATCH, LENGTH)), LONG, 10

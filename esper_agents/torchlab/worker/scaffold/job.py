@@ -17,16 +17,17 @@ from ..target.input_spec import TargetError
 from ..target.lookup import imported
 from ..target.target import definition_of, load, put_on_path, seed_all
 from .captured_arguments import ArgumentRecorder, CapturedCall
-from .guesses import is_abstract
-from .plan import source
+from .guesses import documentation_of, guess, is_abstract, parameters
+from .plan import Expression, source
 from .plan_runs import PlanRunner, describe, positional_names
 from .result import HarnessArgument, HarnessRun, ScaffoldCapture, ScaffoldRun, ScaffoldSearch
 from .search import Search
+from .usage import uses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from .plan import Arguments, CallPlan
+    from .plan import Argument, Arguments, CallPlan
     from .plan_runs import SearchRun
 
 # File of the tensors of a captured call, in the scratch folder.
@@ -44,7 +45,7 @@ def run(_target: object, request: dict[str, Any], tell: Callable[[str, float], N
         request: `root`; `name` of the target; `harness`, a file to run once instead, or empty; `runs` and `seconds`,
             the limits of the search; `batch`, a larger first size of the found tensors, or 0; `capture`, a source as
             of `run_source` or empty, and `values`, whether its tensors are saved; `shape` of the first tensor, or
-            empty; `memory_bytes`, `seed`, `scratch`.
+            empty; `make` and `call`, stated arguments as pairs of name and text; `memory_bytes`, `seed`, `scratch`.
         tell: Progress callback.
 
     Raises:
@@ -62,7 +63,8 @@ def run(_target: object, request: dict[str, Any], tell: Callable[[str, float], N
     kind = "method" if owner is not None else "class" if inspect.isclass(thing) else "function"
     most = int(request["runs"])
     recorded = _captured(root, owner, thing, request, tell) if request["capture"] else None
-    known, captured, artifacts = recorded or (CapturedCall(), None, ())
+    stated, literal = _stated(owner, thing, request)
+    known, captured, artifacts = recorded or (stated, None, ())
     shape = tuple(request.get("shape", ()))
     runner = PlanRunner(thing, owner=owner, shape=shape, first=known.plan, saved=known.tensors)
     batch = int(request.get("batch", 0)) if recorded is None else 0
@@ -71,6 +73,9 @@ def run(_target: object, request: dict[str, Any], tell: Callable[[str, float], N
         seconds=float(request["seconds"]),
         tell=lambda number: tell(f"run {number} of at most {most}", number / max(most, 1)),
     )
+    if captured is None and found.plan is not None and _guessed(found.plan, literal):
+        # The search changed an argument of the user.
+        found.ended, found.plan = "arguments", None
     if captured is not None and found.plan is not None:
         captured = replace(captured, guessed=_guessed(known.plan, found.plan))
     if found.plan is not None and not (found.plan.make or found.plan.call):
@@ -96,6 +101,42 @@ def run(_target: object, request: dict[str, Any], tell: Callable[[str, float], N
         captured=captured,
         artifacts=artifacts,
     )
+
+
+def _stated(owner: Any, thing: Any, request: dict[str, Any]) -> tuple[CapturedCall, CallPlan]:
+    """Return the arguments that the user stated for the constructor and the call, and the literals among them.
+
+    Raises:
+        TargetError: The target has no such parameter.
+    """
+    known, literals = CapturedCall(), CapturedCall()
+    made_from = owner if owner is not None else thing if inspect.isclass(thing) else None
+    callee: Any = thing if made_from is not thing else getattr(thing, "forward", None) or vars(thing).get("__call__")
+    for name, part in (("make", made_from), ("call", callee)):
+        given: list[list[str]] = list(request.get(name, ())) if part is not None else []
+        for parameter, argument, is_literal in _named(part, given, has_self=name == "call" and made_from is not None):
+            getattr(known, name)[parameter] = argument
+            if is_literal:
+                getattr(literals, name)[parameter] = argument
+    return known, literals.plan
+
+
+def _named(callee: Any, given: list[list[str]], *, has_self: bool) -> Iterator[tuple[str, Argument, bool]]:
+    """Yield stated arguments by the names of their parameters, and whether each is a literal; others are guessed."""
+    known = {each.name: (each, hint) for each, hint in parameters(callee, has_self=has_self)} if given else {}
+    positional = iter(known)
+    for stated, text in given:
+        name = stated or next(positional, "")
+        if name not in known:
+            problem = f"it has no parameter {stated!r}" if stated else f"it takes {len(known)} arguments"
+            raise TargetError(problem, f"its parameters are {', '.join(known) or 'none'}")
+        parameter, hint = known[name]
+        if text != "...":
+            yield name, Expression(text), True
+        elif parameter.default is not parameter.empty:
+            # Arguments without a default are guessed in any case.
+            use = uses_of(callee).get(name)
+            yield name, guess(name, parameter, hint, documentation_of(callee), 0 if has_self else 1, use=use), False
 
 
 def _captured(

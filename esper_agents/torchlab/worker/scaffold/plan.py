@@ -20,7 +20,8 @@ class TensorPlan:
     Attributes:
         shape: Its sizes.
         kind: `float`, `long`, `bool` or `complex`.
-        high: Upper bound of integers.
+        high: Upper bound of integers, exclusive.
+        low: Smallest integer.
         is_positive: Whether floats lie in [0, 1).
         copies: Number of tensors in a list; 0 for a single tensor.
     """
@@ -28,6 +29,7 @@ class TensorPlan:
     shape: tuple[int, ...]
     kind: str = FLOAT
     high: int = 2
+    low: int = 0
     is_positive: bool = False
     copies: int = 0
 
@@ -43,7 +45,7 @@ class TensorPlan:
         sizes = ", ".join(map(str, self.shape))
         whole = f"({sizes},)" if len(self.shape) == 1 else f"({sizes})"
         if self.kind == LONG:
-            return f"torch.randint(0, {max(self.high, 1)}, {whole})"
+            return f"torch.randint({self.low}, {max(self.high, self.low + 1)}, {whole})"
         if self.kind == BOOL:
             return f"torch.ones({whole}, dtype=torch.bool)"
         if self.kind == COMPLEX:

@@ -119,18 +119,25 @@ class PlanRunner:
     def first(self) -> CallPlan:
         """Return the first plan: known arguments, and guesses for the others."""
         if self.made_from is None:
-            return self._shaped(CallPlan((), _completed(self._known.call, guessed(self.target))))
+            return self._shaped(CallPlan((), _completed(self._known.call, guessed(self.target))), self.target)
         known = self._known.make
         if issubclass(self.made_from, torch.optim.Optimizer) and "params" not in {name for name, _ in known}:
             known = (("params", Expression(_PARAMETERS)), *known)
         return CallPlan(_completed(known, guessed(self.made_from, depth=1)))
 
-    def _shaped(self, plan: CallPlan) -> CallPlan:
-        """Return a plan whose first tensor of the call has the given shape."""
-        first = next(((name, each) for where, name, each in plan.tensors() if where == "call"), None)
-        if not self._shape or first is None:
+    def _shaped(self, plan: CallPlan, callee: Any) -> CallPlan:
+        """Return a plan whose first tensor of the call has the given shape, and the others its first size."""
+        tensors = {name: each for where, name, each in plan.tensors() if where == "call"}
+        if not self._shape or not tensors:
             return plan
-        return plan.with_argument("call", first[0], replace(first[1], shape=self._shape))
+        first = next((name for name in positional_names(callee) if name in tensors), next(iter(tensors)))
+        before = tensors[first].shape[:1]
+        for name, each in tensors.items():
+            if name == first:
+                plan = plan.with_argument("call", name, replace(each, shape=self._shape))
+            elif each.shape[:1] == before:
+                plan = plan.with_argument("call", name, each.sized(0, self._shape[0]))
+        return plan
 
     def run(self, plan: CallPlan, seconds: float) -> tuple[SearchRun, BaseException | None, Any]:
         """Run a plan; return the run, its exception if it raised one, and the output."""
@@ -145,7 +152,8 @@ class PlanRunner:
                     callee = made if self.made_from is self.target else getattr(made, self.target.__name__)
                 stage = "call"
                 if self.made_from is not None and not plan.call:
-                    plan = self._shaped(CallPlan(plan.make, _completed(self._known.call, self._inputs(callee))))
+                    inputs = _completed(self._known.call, self._inputs(callee))
+                    plan = self._shaped(CallPlan(plan.make, inputs), callee)
                 torch.manual_seed(0)
                 output = _call(callee, plan.call, self._saved)
                 run = SearchRun(plan, "", "", describe(output))

@@ -1,0 +1,1 @@
+"""Parts of `behaviour` that run in the measurement process."""
