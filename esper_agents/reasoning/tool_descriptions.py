@@ -21,7 +21,7 @@ CALL_TOOL = "call_tool"
 _MOST_BYTES = 1_600
 # Order for agents whose definition names no tools.
 _USUAL = ("read-file", "search-code", "static-review", "find-files", "run-python", "run-tests", "edit-file", "shell")
-_LONGEST = 60
+_LONGEST = 56
 
 
 def tools_of(brief: Brief) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ def test_a_loaded_agent_has_its_evidence_tools_and_what_routes_to_it(built, proj
         own = {"check-draft", "draft-patch", "run-python"}
         lab = {
             "run-tests",
+            "torch-behaviour",
             "torch-targets",
             "torch-confirm",
             "torch-data",

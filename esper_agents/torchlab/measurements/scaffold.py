@@ -72,13 +72,13 @@ class ScaffoldOptions:
         "",
         "Constructor arguments: dim=64; ... is chosen",
         metavar="ARGUMENTS",
-        tool_help="Arguments of the constructor, as in `dim=64, heads=...`; the program chooses those that are `...`",
+        tool_help="Arguments of the constructor: `dim=64, heads=...`, where `...` is chosen",
     )
     call: str = option(
         "",
         "Arguments of the call: x=..., 4, mask=...",
         metavar="ARGUMENTS",
-        tool_help="Arguments of the call, as in `..., 4, mask=...`; the program chooses those that are `...`",
+        tool_help="Arguments of the call: `..., 4, mask=...`",
     )
     overwrite: bool = option(default=False, text="Replace a harness that you edited", in_tool=False)
     capture: str = option(

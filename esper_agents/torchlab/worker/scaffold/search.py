@@ -17,6 +17,7 @@ from .plan_runs import PlanRunner, RunTimeoutError, SearchRun, described_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MOST_HALVINGS = 4
 # Of an enlarged tensor.
 _MOST_ELEMENTS = 1 << 18
 _MOST_HANGS = 2
@@ -43,8 +44,8 @@ class SearchResult:
         output: Description of the result.
         trains: Whether backward runs from the output.
         backward: Type and message of the exception of backward; empty if it raised none.
-        ended: Reason for the end: `found`, `gpu`, `package`, `network`, `exit`, `abstract`, `hang`, `runs`, `time` or
-            `exhausted`.
+        ended: Reason for the end: `found`, `gpu`, `package`, `network`, `exit`, `abstract`, `hang`, `runs`, `time`,
+            `arguments` or `exhausted`.
     """
 
     runs: list[SearchRun] = field(default_factory=list)
@@ -119,15 +120,19 @@ class Search:
         return found
 
     def _with_batch(self, found: SearchResult, run: SearchRun, output: Any) -> tuple[SearchRun, Any]:
-        """Return a run with a larger batch and its output if the target takes one, else the run as it is."""
-        larger = _enlarged(run.plan, self._batch)
-        if larger is None:
-            return run, output
-        again, failure, more = self._runner.run(larger, self._runner.seconds)
-        if failure is not None:
-            return run, output
-        found.runs.append(again)
-        return again, more
+        """Return a run with the largest batch up to the given one that the target takes, else the run as it is."""
+        batch = self._batch
+        for _ in range(_MOST_HALVINGS):
+            larger = _enlarged(run.plan, batch)
+            if larger is None:
+                break
+            again, failure, more = self._runner.run(larger, self._runner.seconds)
+            if failure is None:
+                found.runs.append(again)
+                return again, more
+            # It takes too long, or too much memory.
+            batch //= 2
+        return run, output
 
 
 def _enlarged(plan: CallPlan, batch: int) -> CallPlan | None:
