@@ -10,7 +10,9 @@ from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
+    OBSERVES_CALLS,
     QUESTION_ANSWERS,
+    QUESTION_DETAILS,
     USAGE_QUESTIONS,
     CallOutcome,
     documents_told,
@@ -405,9 +407,14 @@ def _extent(certificate: Certificate) -> str:
 def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
     """Yield the facts of inspections that are no findings, those that are open first."""
     found = facts_of(certificate.evidence)
+    # Where calls showed what the code does, lines that share words with the question add nothing.
+    is_observed = any(
+        each.tool == OBSERVES_CALLS and each.outcome is CallOutcome.COMPLETED for each in certificate.evidence
+    )
     for assessment in _STATED:
         for each in found:
-            if each.assessment == assessment and not _is_usage(each.query):
+            is_beside = is_observed and each.query == QUESTION_DETAILS
+            if each.assessment == assessment and not (is_beside or _is_usage(each.query)):
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
     for place, text in documents_told(certificate.evidence):
         yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))

@@ -24,6 +24,8 @@ DOCUMENTS_TOOL = "search-documents"
 # Query that answers direct questions about an API or option.
 USAGE_QUESTIONS = "usage-questions"
 # Queries that answer a question by its words: the decisive lines, and the lines that belong to them.
+# The measurement of what calls do.
+OBSERVES_CALLS = "torch-behaviour"
 QUESTION_ANSWERS, QUESTION_DETAILS = "question-answers", "question-details"
 # Runs what a change edits before and after it.
 VERSIONS = "torch-versions"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import CallTools, ToolCall
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import OBSERVES_CALLS, CallOutcome
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import ConstraintKind
 from esper_agents.reasoning.target_choice import ChosenTarget, definition_target
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.request import ParsedRequest
 
-_BEHAVIOUR, _TARGETS, _SCAFFOLD = "torch-behaviour", "torch-targets", "torch-scaffold"
+_TARGETS, _SCAFFOLD = "torch-targets", "torch-scaffold"
 _MOST_CHARACTERS, _MOST_STATEMENTS, _MOST_OF_TOPIC, _MOST_WANTED = 1_500, 5, 2, 4
+# Of a sentence in an answer.
+_LONGEST = 360
 # The definition at the beginning of a fact.
 _OWNER = re.compile(r"`([^`]+)`")
 _CLASS, _FUNCTION = "class", "function"
@@ -72,7 +74,7 @@ def observed_answer(brief: Brief, leads: Iterable[RecordedFact]) -> Generator[Mo
     target = (yield from _target(brief, wanted)) if wanted else None
     if target is None:
         return ObservedAnswer()
-    report = yield from _report(ToolCall(_BEHAVIOUR, {"target": target.name}))
+    report = yield from _report(ToolCall(OBSERVES_CALLS, {"target": target.name}))
     return _told(target, topics, report.evidence) if report is not None else ObservedAnswer()
 
 
@@ -95,7 +97,7 @@ def _report(call: ToolCall) -> Generator[Move, Any, ToolReport | None]:
 
 def _can_run(brief: Brief, request: ParsedRequest) -> bool:
     offered = {tool.name for tool in brief.tools}
-    return {_BEHAVIOUR, _TARGETS, _SCAFFOLD} <= offered and not request.restricts(ConstraintKind.NO_RUN)
+    return {OBSERVES_CALLS, _TARGETS, _SCAFFOLD} <= offered and not request.restricts(ConstraintKind.NO_RUN)
 
 
 def _wanted(request: ParsedRequest, leads: Iterable[RecordedFact]) -> Iterator[str]:
@@ -123,6 +125,11 @@ def _told(target: ChosenTarget, topics: Iterable[str], evidence: Evidence) -> Ob
         return ObservedAnswer()
     name = target.shown.rpartition(":")[2]
     problems = tuple(str(each["said"]) for each in statements if isinstance(each, dict) and each.get("is_problem"))
-    text = f"Calls of `{name}` show: {'; '.join(dict.fromkeys(said[:_MOST_STATEMENTS]))}."
+    kept: list[str] = []
+    for each in dict.fromkeys(said[:_MOST_STATEMENTS]):
+        if kept and len("; ".join((*kept, each))) > _LONGEST:
+            continue
+        kept.append(each)
+    text = f"Calls of `{name}` show: {'; '.join(kept)}."
     caveat = f"Observed in calls of {target.ran}; other arguments may take another path."
     return ObservedAnswer(text, caveat, problems)

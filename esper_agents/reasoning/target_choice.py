@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.agent_action import Ask, CallTools, ToolCall, UserAnswer
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import CallOutcome, own_harness
+from esper_agents.domain.evidence import OBSERVES_CALLS, CallOutcome, own_harness
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import Quantity
 from esper_agents.requests.written_calls import calls_of, written_shape
@@ -32,7 +32,7 @@ _RUN_WITH = re.compile(r"\? Run \S+ with .*\Z", re.DOTALL)
 SYNTHETIC = "arguments made by the program (synthetic)"
 _SCAFFOLD = "torch-scaffold"
 # Their targets may be smaller than what a measurement needs.
-_PREPARING = (_SCAFFOLD, "torch-behaviour")
+_PREPARING = (_SCAFFOLD, OBSERVES_CALLS)
 _MOST_OPTIONS = 12
 # Topics whose measurements depend on the sizes of the inputs.
 _OF_SIZE = frozenset(("memory", "memory growth", "speed", "idle device"))

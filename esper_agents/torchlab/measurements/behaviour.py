@@ -350,8 +350,8 @@ MEASUREMENT = MeasurementDescriptor(
     kind="behaviour",
     summary="Show what calls of a target do",
     details=(
-        "Calls the target in both modes and with one input changed at a time: shapes, state, gradients, batches, masks, "
-        "sizes, precision, device."
+        "Calls the target in both modes and with one input changed at a time: shapes, state, gradients, batches, "
+        "masks, sizes, precision, device."
     ),
     examples=(
         'esper torch behaviour model.py:make_model --input "randn(32,128)"',
