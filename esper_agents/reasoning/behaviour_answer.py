@@ -9,16 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.domain.agent_action import CallTools, ToolCall
-from esper_agents.domain.evidence import OBSERVES_CALLS, CallOutcome
-from esper_agents.domain.ledger import Refusal
+from esper_agents.domain.agent_action import ToolCall
+from esper_agents.domain.evidence import OBSERVES_CALLS
 from esper_agents.domain.request import ConstraintKind
+from esper_agents.reasoning.completed_call import completed_call
 from esper_agents.reasoning.target_choice import ChosenTarget, definition_target
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from esper_agents.domain.agent_action import Move, ToolReport
+    from esper_agents.domain.agent_action import Move
     from esper_agents.domain.evidence import Evidence, RecordedFact
     from esper_agents.domain.frame import Brief
     from esper_agents.domain.request import ParsedRequest
@@ -74,25 +74,16 @@ def observed_answer(brief: Brief, leads: Iterable[RecordedFact]) -> Generator[Mo
     target = (yield from _target(brief, wanted)) if wanted else None
     if target is None:
         return ObservedAnswer()
-    report = yield from _report(ToolCall(OBSERVES_CALLS, {"target": target.name}))
+    report = yield from completed_call(ToolCall(OBSERVES_CALLS, {"target": target.name}))
     return _told(target, topics, report.evidence) if report is not None else ObservedAnswer()
 
 
 def _target(brief: Brief, wanted: Sequence[str]) -> Generator[Move, Any, ChosenTarget | None]:
     """Return the first of certain definitions that runs; None if none does."""
     paths = list(dict.fromkeys(each.rpartition(":")[0] for each in wanted))
-    found = yield from _report(ToolCall(_TARGETS, {"paths": paths, "named": list(wanted)}))
+    found = yield from completed_call(ToolCall(_TARGETS, {"paths": paths, "named": list(wanted)}))
     target = (yield from definition_target(brief, found, wanted)) if found is not None else None
     return target if isinstance(target, ChosenTarget) else None
-
-
-def _report(call: ToolCall) -> Generator[Move, Any, ToolReport | None]:
-    """Return the report of a call; None if it was refused or failed."""
-    given = yield CallTools((call,))
-    if isinstance(given, Refusal) or given[0].evidence.outcome is not CallOutcome.COMPLETED:
-        return None
-    report: ToolReport = given[0]
-    return report
 
 
 def _can_run(brief: Brief, request: ParsedRequest) -> bool:

@@ -48,13 +48,37 @@ def make_step():
 
     return step
 """
+PAIRWISE = """import torch
+
+
+def pairwise(x: torch.Tensor, y: torch.Tensor):
+    return (x[:, None] - y[None]).abs().sum(-1)
+"""
+TRACKER = """import torch
+from torch import nn
+
+
+class Tracker(nn.Module):
+    def __init__(self, width, momentum=0.1):
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("center", torch.zeros(width))
+
+    def forward(self, x):
+        if self.training:
+            self.center.lerp_(x.mean(0), self.momentum)
+        return x - self.center
+"""
 OLD_OPS = FILES["ops.py"].replace("return x * 30", "return slow(x)")
 
 
 @pytest.fixture(scope="module")
 def lab_project(tmp_path_factory):
     """Return a project under git; in its second commit `ops.py:fast` became fast, and another file changed as well."""
-    folder = write(tmp_path_factory.mktemp("lab-project"), {**FILES, "ops.py": OLD_OPS})
+    folder = write(
+        tmp_path_factory.mktemp("lab-project"),
+        {**FILES, "ops.py": OLD_OPS, "pairwise.py": PAIRWISE, "tracker.py": TRACKER},
+    )
     quiet = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     person = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
 
@@ -162,6 +186,26 @@ async def test_a_run_that_stays_finite_leaves_a_reported_nan_undecided(judged):
     assert certificate.verdict.status is Status.NEEDS_FURTHER_REVIEW
     assert any(gap.blocks_approval and "--inputs" in gap.command for gap in certificate.gaps)
     assert [each.arguments["steps"] for each in certificate.evidence if each.tool == "torch-nan"] == [20, 100]
+
+
+@pytest.mark.slow
+async def test_a_question_about_memory_is_answered_by_its_growth_with_the_batch(judged):
+    certificate = await judged("pairwise in pairwise.py goes OOM at batch 4096, why?", "pairwise.py")
+    first, *_ = certificate.summary.split(". ")
+    assert first.startswith("The peak of `pairwise` grows with the square of the batch: ")
+    assert first.endswith("for batches of 64, 128, 256, reached at pairwise.py:5")
+    assert "Estimate for a batch of 4,096: " in certificate.summary
+
+
+@pytest.mark.slow
+async def test_a_question_about_behaviour_is_answered_by_calls_with_the_arguments_that_it_writes(judged):
+    certificate = await judged("does Tracker(width=12) change its center in eval mode? input (4, 12)", "tracker.py")
+    assert certificate.summary.startswith(
+        "Calls of `Tracker` show: a forward pass changes `center` in training mode only; "
+        "in evaluation mode it changes no parameter, buffer or attribute"
+    )
+    (observed,) = [each for each in certificate.evidence if each.tool == "torch-behaviour"]
+    assert observed.output["result"]["inputs"][0]["shape"] == [4, 12]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.domain.agent_action import ToolCall
@@ -19,6 +20,7 @@ from esper_agents.reasoning.investigation import (
     unmeasured,
 )
 from esper_agents.reasoning.measurement_start import MeasurementStart, start_measurement
+from esper_agents.reasoning.memory_scaling import memory_scaling, stated_batch
 from esper_agents.reasoning.static_specialist import SpecialistProfile, failed_gaps
 from esper_agents.reasoning.target_choice import WHOLE_FIRST
 
@@ -82,7 +84,17 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     done = InvestigationState(seen, reports, hypotheses, _summary(brief, target, reports), gaps)
     prevention = first.evidence.output["result"].get("prevention")
     steps = (f"verify: {first.evidence.rerun}", *((f"prevent: {prevention}",) if prevention else ()))
-    return (yield from conclude(brief, done, has_suggestions=False, caveats=_caveats(target, first), next_steps=steps))
+    scaling = yield from memory_scaling(brief, target)
+    conclusion = yield from conclude(
+        brief, done, has_suggestions=False, caveats=_caveats(target, first), next_steps=steps
+    )
+    name = target.shown.rpartition(":")[2]
+    told = scaling.told(name, stated_batch(brief)) if scaling is not None else ""
+    if not told:
+        return conclusion
+    # That reading found nothing is no answer beside what the runs show.
+    rest = conclusion.summary if seen.mine else done.summary
+    return replace(conclusion, summary=f"{told} {rest}")
 
 
 def _memory(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:
