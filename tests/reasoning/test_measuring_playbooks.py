@@ -51,8 +51,8 @@ def make_step():
 PAIRWISE = """import torch
 
 
-def pairwise(x: torch.Tensor, y: torch.Tensor):
-    return (x[:, None] - y[None]).abs().sum(-1)
+def pairwise(queries, keys):
+    return (queries[:, None] - keys[None]).abs().sum(-1)
 """
 TRACKER = """import torch
 from torch import nn

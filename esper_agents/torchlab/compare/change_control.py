@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from esper_agents.paths import PUBLISHED
+from esper_agents.paths import HARNESS_FOLDER, PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,12 @@ def base_revision(root: Path, revision: str, target: str, baseline: str) -> Iter
         found = checkout(root, revision, Path(folder) / "project")
         copy_harness(root, found.root, baseline.rpartition(":")[0])
         file = target.rpartition(":")[0]
-        differ = changed(root, found.commit, target_file=file if file.endswith(".py") else None, apart_from=[PUBLISHED])
+        differ = changed(
+            root,
+            found.commit,
+            target_file=file if file.endswith(".py") else None,
+            apart_from=[PUBLISHED, HARNESS_FOLDER],
+        )
         yield BaseRevision(found.root, found.commit, differ.is_target_changed, differ.others)
 
 
