@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.value_counts import ValueCounts
-    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.storage.store import Store
 
 # In a process that asks many times, such as a server, a file that changed in place is noticed after this time, or
@@ -231,18 +231,42 @@ class CombinedArchive:
         if not shown or self._index is None:
             return {}
         from esper_agents.archive.inspection import keyring
-        from esper_agents.archive.published_notices import NoticeFolders
+        from esper_agents.archive.published_notices import NoticeFolders, notice_files
         from esper_agents.archive.publishing import view_of
         from esper_agents.archive.verification.published_records import published_override
 
         keys, folders = keyring(self._place.project), NoticeFolders()
         found = {}
         for certificate_id, path in shown.items():
+            if not notice_files(view_of(path), folders):
+                continue
             # Newer or changed notices are reported by verification.
             with suppress(EsperError):
                 data = archive.read(self._index, certificate_id)
                 found[certificate_id] = published_override(data, view_of(path), keys, folders)
         return {certificate_id: each for certificate_id, each in found.items() if each is not None}
+
+    def endings(self, local: Store, entries: Sequence[CertificateSummary]) -> dict[str, SupersedingEntry]:
+        """Return the last published entry that ends each published certificate of a listing, by ID."""
+        shown = {each.id: path for each in entries if (path := self.envelope_path(each)) is not None}
+        if not shown:
+            return {}
+        from esper_agents.archive.inspection import keyring
+        from esper_agents.archive.published_notices import NoticeFolders, notice_files, sealed_files
+        from esper_agents.archive.publishing import view_of
+        from esper_agents.archive.verification.published_records import published_endings
+
+        keys, folders = keyring(self._place.project), NoticeFolders()
+        found = {}
+        for certificate_id, path in shown.items():
+            view, naming = view_of(path), self.envelopes_naming(local, certificate_id)
+            if not (naming or notice_files(view, folders)):
+                continue
+            with suppress(EsperError):
+                for file in sealed_files((path,), certificate_id):
+                    ended = published_endings(file.envelope, view, keys, (), records=naming, folders=folders)
+                    found[certificate_id] = sorted(ended.later, key=lambda each: each.at)[-1:]
+        return {certificate_id: later[0] for certificate_id, later in found.items() if later}
 
     def counts(self, local: Store, wanted: Filter) -> ValueCounts:
         """Return the counts over the newest certificates that match a filter; see `value_counts`.
