@@ -143,7 +143,7 @@ def test_the_verdict_and_three_findings_fit_on_two_screens(visit):
 
 def test_a_finding_leads_to_its_line(visit):
     page = visit("/certificates/latest")
-    page.get_by_role("link", name="train.py:8").first.click()
+    page.locator("article.finding").get_by_role("link", name="train.py:8").first.click()
     line = page.locator("#L8")
     assert "loss.backward()" in line.inner_text()
     assert line.evaluate("each => each.matches(':target') && each.getBoundingClientRect().top > 0")

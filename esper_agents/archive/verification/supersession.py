@@ -92,7 +92,7 @@ class Override:
 
 OBJECTION = "objection"
 _AT_ONCE = 500
-_ENDED = {
+_NAMED = {
     dialect: Prepared(
         f"SELECT DISTINCT certificate_relation.other AS other FROM certificate_relation"  # noqa: S608 - no value of others
         f" WHERE certificate_relation.other {ids}"
@@ -131,8 +131,7 @@ def endings(store: Store, project: Project, entries: Sequence[CertificateSummary
         candidates: set[str] = set()
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            named = _ENDED[connection.dialect.name].rows(connection, {"certificates": json.dumps(some)})
-            candidates.update(str(other) for (other,) in named)
+            candidates |= named_by_others(connection, some)
             notices = log_notices(transparency_log.notices_about(connection, log_id, *some))
             candidates.update(
                 each.notice.certificate for each in notices if each.notice.kind is NoticeKind.CERTIFICATE_REVOKED
@@ -142,6 +141,12 @@ def endings(store: Store, project: Project, entries: Sequence[CertificateSummary
         keys = keyring(project, connection)
         found = {each: later_entries(connection, log_id, each, keys) for each in candidates}
     return {certificate_id: later[-1] for certificate_id, later in found.items() if later}
+
+
+def named_by_others(connection: Connection, certificate_ids: Sequence[str]) -> set[str]:
+    """Return those of some certificates that a certificate of this database supersedes, revokes or else names."""
+    given = {"certificates": json.dumps(certificate_ids)}
+    return {str(other) for (other,) in _NAMED[connection.dialect.name].rows(connection, given)}
 
 
 def relations(connection: Connection, position: int) -> frozenset[tuple[str, str]]:
