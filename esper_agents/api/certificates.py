@@ -233,7 +233,8 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.api.witnesses import demanded_witnesses
         from esper_agents.archive.verification.witnessed import witness_demand
 
-        return witness_demand(demanded_witnesses((), self._root), self._services.project, self._place)
+        project = self._services.project
+        return witness_demand(demanded_witnesses(project=project), project, self._place)
 
     async def verify_all(self) -> ArchiveVerification:
         """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
