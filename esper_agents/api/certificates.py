@@ -315,7 +315,7 @@ class CertificateService(CertificateUpkeep):
         """Return what revoked or superseded the listed certificates, by identifier."""
         if not entries:
             return {}
-        from esper_agents.archive.verification.supersession import endings
+        from esper_agents.archive.verification.listed_endings import endings
 
         found = await self._store.run(endings, self._services.project, _local(entries))
         return found | await self._store.run(self._combined.endings, entries)

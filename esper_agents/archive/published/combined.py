@@ -198,7 +198,7 @@ class CombinedArchive:
         """Return the published envelopes that may supersede or revoke a certificate."""
         from esper_agents.archive.published import index
         from esper_agents.archive.published.scan import own_envelopes_naming
-        from esper_agents.archive.verification.supersession import named_by_others
+        from esper_agents.archive.verification.listed_endings import named_by_others
 
         self._refresh(local)
         # Most certificates are named by none: that is known at once.
@@ -260,8 +260,8 @@ class CombinedArchive:
         from esper_agents.archive.inspection import keyring
         from esper_agents.archive.published_notices import notice_files, sealed_files
         from esper_agents.archive.publishing import view_of
+        from esper_agents.archive.verification.listed_endings import named_by_others
         from esper_agents.archive.verification.published_records import published_endings
-        from esper_agents.archive.verification.supersession import named_by_others
 
         named: set[str] = set()
         for store in filter(None, (local, self._index)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,20 +16,16 @@ from esper_agents.domain.notice import NoticeKind
 from esper_agents.domain.relation import RelationKind
 from esper_agents.domain.status import Status, replacements
 from esper_agents.errors import EsperError
-from esper_agents.storage.compiled_statements import Prepared, among
 from esper_agents.storage.lazy_sql import sql, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection
 
-    from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.verification.signature import Keyring
     from esper_agents.certificates.signing.key_history import KeyHistory, LogNotice
     from esper_agents.domain.certificate import Certificate
-    from esper_agents.domain.project import Project
-    from esper_agents.storage.store import Store
 
 
 class EndingKind(StrEnum):
@@ -91,14 +86,6 @@ class Override:
 
 
 OBJECTION = "objection"
-_AT_ONCE = 500
-_NAMED = {
-    dialect: Prepared(
-        f"SELECT DISTINCT certificate_relation.other AS other FROM certificate_relation"  # noqa: S608 - no value of others
-        f" WHERE certificate_relation.other {ids}"
-    )
-    for dialect, ids in among("certificates").items()
-}
 _ENDINGS = {RelationKind.SUPERSEDES: EndingKind.SUPERSEDED, RelationKind.REVOKES: EndingKind.REVOKED}
 
 
@@ -119,34 +106,6 @@ def later_entries(
     notices = log_notices(transparency_log.notices_about(connection, log_id, certificate_id))
     found += by_notices(notices, certificate_id, keys.history)
     return tuple(sorted(found, key=lambda each: each.at))
-
-
-def endings(store: Store, project: Project, entries: Sequence[CertificateSummary]) -> dict[str, SupersedingEntry]:
-    """Return the last entry that ends each certificate of a listing by ID; certificates without one are omitted."""
-    from esper_agents.archive.inspection import keyring
-
-    ids = [entry.id for entry in entries]
-    with store.reading() as connection:
-        log_id = transparency_log.log_of(connection, project.key)
-        candidates: set[str] = set()
-        for start in range(0, len(ids), _AT_ONCE):
-            some = ids[start : start + _AT_ONCE]
-            candidates |= named_by_others(connection, some)
-            notices = log_notices(transparency_log.notices_about(connection, log_id, *some))
-            candidates.update(
-                each.notice.certificate for each in notices if each.notice.kind is NoticeKind.CERTIFICATE_REVOKED
-            )
-        if not candidates:
-            return {}
-        keys = keyring(project, connection)
-        found = {each: later_entries(connection, log_id, each, keys) for each in candidates}
-    return {certificate_id: later[-1] for certificate_id, later in found.items() if later}
-
-
-def named_by_others(connection: Connection, certificate_ids: Sequence[str]) -> set[str]:
-    """Return those of some certificates that a certificate of this database supersedes, revokes or else names."""
-    given = {"certificates": json.dumps(certificate_ids)}
-    return {str(other) for (other,) in _NAMED[connection.dialect.name].rows(connection, given)}
 
 
 def relations(connection: Connection, position: int) -> frozenset[tuple[str, str]]:
