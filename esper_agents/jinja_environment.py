@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
 
-def strict_environment(name: str, finalize: Callable[[Any], object], *, autoescape: bool = False) -> Environment:
+def strict_environment(
+    name: str, finalize: Callable[[Any], object], *, autoescape: bool = False, shared: str = ""
+) -> Environment:
     """Return an environment for the templates of a packaged data folder; an undefined name in them is an error.
 
     Args:
         name: Name of the folder; see `paths.data_folder`.
         finalize: Escapes the value of each expression.
         autoescape: Whether Jinja also escapes values that `finalize` does not mark as escaped.
+        shared: Name of a folder with templates that those of the first may import; none if empty.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 
@@ -32,7 +35,7 @@ def strict_environment(name: str, finalize: Callable[[Any], object], *, autoesca
         return finalize(value)
 
     return Environment(
-        loader=FileSystemLoader(data_folder(name)),
+        loader=FileSystemLoader([data_folder(each) for each in (name, shared) if each]),
         undefined=StrictUndefined,
         autoescape=autoescape,  # noqa: S701 - finalize escapes every expression for the format
         finalize=finalized,

@@ -27,11 +27,11 @@
 
   // One argument for each script, as `search_records.py` writes it.
   window.esperCertificates = ({ texts, rows }) => {
-    for (const [id, at, status, agent, component, request, commit, signer, owner, trusted, origin, override, change, rules, files, said, kind] of rows) {
+    for (const [id, at, status, agent, component, request, commit, signer, owner, trusted, origin, standing, change, rules, files, said, kind] of rows) {
       certificates.push({
         id, at, status: texts[status], agent: texts[agent], component: texts[component], request: texts[request],
         commit: texts[commit], signer: texts[signer], owner: texts[owner], isTrusted: trusted === 1,
-        origin: texts[origin], override: texts[override], change: texts[change],
+        origin: texts[origin], standing: texts[standing], change: texts[change],
         rules: rules.map(rule => texts[rule]), files: files.map(file => texts[file]), said: said.map(text => texts[text]), kind: texts[kind],
       });
     }
@@ -79,7 +79,7 @@
     item.querySelector(".row-text").textContent = `on ${certificate.component}${certificate.change ? `, ${certificate.change}` : ""}`;
     for (const old of body.querySelectorAll(".row-passage, .row-override")) old.remove();
     if (passage(certificate)) body.append(element("p", passage(certificate), { className: "row-passage" }));
-    if (certificate.override) body.append(element("p", certificate.override, { className: "row-override" }));
+    if (certificate.standing) body.append(element("p", certificate.standing, { className: "row-override" }));
     const meta = [element("span", when(certificate.at)), element("span", kindName(certificate.kind), { className: "kind" }), element("span", certificate.agent)];
     if (certificate.origin === "published") {
       const by = certificate.isTrusted ? certificate.owner : "an unknown key";

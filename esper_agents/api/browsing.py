@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from esper_agents.archive.verification.verify import DerivedChecks, RepositoryState, VerificationResult
     from esper_agents.certificates.views.html import Measurement
     from esper_agents.certificates.views.view_model import CertificateView
-    from esper_agents.domain.answer import AnswerLine
     from esper_agents.domain.certificate import Certificate
     from esper_agents.storage.questions import StoredAnswer
     from esper_agents.storage.store import Store
@@ -49,14 +48,6 @@ class CertificatePresentation:
     view: CertificateView
     measurements: tuple[Measurement, ...]
     tone: str
-
-    @property
-    def reasons(self) -> tuple[AnswerLine, ...]:
-        """Reasons of the verdict that no condition repeats."""
-        conditions = self.view.certificate.verdict.conditions
-        return tuple(
-            line for line in self.view.answer.because if not any(each.endswith(line.text) for each in conditions)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from esper_agents.archive.trends import MetricSummary, Point
     from esper_agents.archive.verification.gate import GateResult
     from esper_agents.archive.verification.signature import Keyring
-    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.archive.verification.verify import RepositoryState, VerificationResult
     from esper_agents.archive.verification.verify_all import ArchiveVerification
     from esper_agents.archive.verification.witnessed import WitnessDemand
@@ -233,7 +233,8 @@ class CertificateService(CertificateUpkeep):
         from esper_agents.api.witnesses import demanded_witnesses
         from esper_agents.archive.verification.witnessed import witness_demand
 
-        return witness_demand(demanded_witnesses((), self._root), self._services.project, self._place)
+        project = self._services.project
+        return witness_demand(demanded_witnesses(project=project), project, self._place)
 
     async def verify_all(self) -> ArchiveVerification:
         """Verify all certificates of the project, its log, and the events and notes that the certificates sign."""
@@ -309,6 +310,15 @@ class CertificateService(CertificateUpkeep):
 
         found = await self._store.run(overrides, self._services.project, _local(entries))
         return found | self._combined.overrides(entries)
+
+    async def endings(self, entries: Sequence[CertificateSummary]) -> dict[str, SupersedingEntry]:
+        """Return what revoked or superseded the listed certificates, by identifier."""
+        if not entries:
+            return {}
+        from esper_agents.archive.verification.listed_endings import endings
+
+        found = await self._store.run(endings, self._services.project, _local(entries))
+        return found | await self._store.run(self._combined.endings, entries)
 
     async def changes(self, entries: Sequence[CertificateSummary]) -> dict[str, str]:
         """Return the changes that the listed certificates are about, in a few words, by identifier."""

@@ -285,9 +285,13 @@ class TaskService(Service):
         return Task(request, before.task.paths, asked.kind, asked.because, _CHECKER, options=options)
 
     async def _genuine(self, certificate_id: str) -> VerifiedCertificate:
-        from esper_agents.archive.verified_loading import load_verified
+        from esper_agents.archive.store import CertificateOrigin
+        from esper_agents.archive.verified_loading import VerifiedCertificate, load_verified
 
-        return await self._store.run(load_verified, self._services.project, self._services.home, certificate_id)
+        entry = await self._project.certificates.get_trusted(certificate_id)
+        if entry.origin is CertificateOrigin.PUBLISHED:
+            return VerifiedCertificate(entry, await self._project.certificates.record(entry.id))
+        return await self._store.run(load_verified, self._services.project, self._services.home, entry.id)
 
     def route(self, task: Task) -> Route:
         """Return the route of a task, as its session will record it.

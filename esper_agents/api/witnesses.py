@@ -116,13 +116,16 @@ def cosign_request(file: str | Path, folder: str | Path | None = None, where: st
     return _cosigned(path, _project(where), Path(folder).expanduser() if folder else path.parent)
 
 
-def demanded_witnesses(given: Iterable[str] = (), where: str | Path = _HERE) -> tuple[Witness, ...]:
+def demanded_witnesses(
+    given: Iterable[str] = (), where: str | Path = _HERE, *, project: Project | None = None
+) -> tuple[Witness, ...]:
     """Return the witnesses that a verification demands: the given ones, and those of the settings.
 
     Args:
         given: Keys of witnesses: a verifier key, an Ed25519 key as text or file, or the fingerprint of a key that is
             trusted or published in the project.
         where: A path in the project.
+        project: The project, for callers that know it; finding it starts git.
 
     Raises:
         UsageError: A key is malformed or unknown.
@@ -130,7 +133,7 @@ def demanded_witnesses(given: Iterable[str] = (), where: str | Path = _HERE) -> 
     """
     from esper_agents.orchestration.settings import PERSONS_FILE, PROJECT_FILE, load_witnesses
 
-    project = _project(where)
+    project = project or _project(where)
     root, named = Path(project.root), list(given)
     found = [_witness(each, project, may_be_file=True) for each in named]
     if (home() / PERSONS_FILE).exists() or (root / PROJECT_FILE).exists():

@@ -21,7 +21,15 @@ from esper_agents.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from esper_agents.api import ExportResult, Filter, MetricSummary, Override, Point, SearchHit
+    from esper_agents.api import (
+        ExportResult,
+        Filter,
+        MetricSummary,
+        Override,
+        Point,
+        SearchHit,
+        SupersedingEntry,
+    )
 
 
 @certificates_app.command()
@@ -44,15 +52,16 @@ def search(
       esper certificates search graph loss --status REJECTED --since 2026-01
     """
     wanted = replace(wanted, words=" ".join(words))
-    found, overridden = asyncio.run(_search(project, wanted, before, limit + 1))
+    found, overridden, ended = asyncio.run(_search(project, wanted, before, limit + 1))
     shown = found[:limit]
     if as_json:
-        echo_json([_hit_as_data(each, overridden.get(each.entry.id)) for each in shown])
+        echo_json([_hit_as_data(each, overridden.get(each.entry.id), ended.get(each.entry.id)) for each in shown])
         return
     for each in shown:
         outline(headline(each.entry))
-        if each.entry.id in overridden:
-            outline(str(overridden[each.entry.id]), 1)
+        for standings in (ended, overridden):
+            if each.entry.id in standings:
+                outline(str(standings[each.entry.id]), 1)
         outline(f"{each.entry.agent} on {each.entry.component}", 1)
         outline(f"{each.passage.where}: {each.passage.text}" if each.passage else "its record says it no longer", 1)
     if not found:
@@ -129,13 +138,14 @@ def trend(
 
 async def _search(
     where: Path, wanted: Filter, before: str, limit: int
-) -> tuple[tuple[SearchHit, ...], dict[str, Override]]:
+) -> tuple[tuple[SearchHit, ...], dict[str, Override], dict[str, SupersedingEntry]]:
     from esper_agents.api import open_project
 
     async with open_project(where) as project:
         report_reading(project)
         found = await project.certificates.search(within(project, wanted), before=before, limit=limit)
-        return found, await project.certificates.overrides([each.entry for each in found])
+        entries = [each.entry for each in found]
+        return found, await project.certificates.overrides(entries), await project.certificates.endings(entries)
 
 
 async def _export(where: Path, wanted: Filter, output: Path) -> ExportResult:
@@ -206,9 +216,9 @@ def _show_trend(metric: str, points: Sequence[Point]) -> None:
     table(("issued", "amount", "component", "status", "certificate"), rows)
 
 
-def _hit_as_data(hit: SearchHit, override: Override | None) -> dict[str, Any]:
-    passage, said = hit.passage, asdict(override) if override else None
-    return {**asdict(hit.entry), "overridden": said, "passage": asdict(passage) if passage else None}
+def _hit_as_data(hit: SearchHit, override: Override | None, ended: SupersedingEntry | None) -> dict[str, Any]:
+    optional = {"overridden": override, "ended": ended, "passage": hit.passage}
+    return asdict(hit.entry) | {name: asdict(each) if each else None for name, each in optional.items()}
 
 
 def _point_as_data(point: Point) -> dict[str, Any]:

@@ -22,7 +22,15 @@ from esper_agents.domain.task import short_request
 from esper_agents.errors import UsageError
 
 if TYPE_CHECKING:
-    from esper_agents.api import CertificateSummary, Filter, OpenProject, Override, PublishedPaths, PublishedStatus
+    from esper_agents.api import (
+        CertificateSummary,
+        Filter,
+        OpenProject,
+        Override,
+        PublishedPaths,
+        PublishedStatus,
+        SupersedingEntry,
+    )
 
 certificates_app = typer.Typer(no_args_is_help=True, help="List, verify and manage certificates", rich_markup_mode=None)
 
@@ -70,11 +78,16 @@ def list_certificates(
     found, overridden, changes = listed.found, listed.overridden, listed.changes
     if as_json:
         by_name = {name: asdict(each) for name, each in overridden.items()}
-        rows = [asdict(each) | {"overridden": by_name.get(each.id)} for each in found[:limit]]
+        ended = {name: asdict(each) for name, each in listed.ended.items()}
+        rows = [
+            asdict(each) | {"overridden": by_name.get(each.id), "ended": ended.get(each.id)} for each in found[:limit]
+        ]
         echo_json([row | ({"change": changes[row["id"]]} if row["id"] in changes else {}) for row in rows])
         return
     for each in found[:limit]:
         outline(headline(each))
+        if each.id in listed.ended:
+            outline(str(listed.ended[each.id]), 1)
         if each.id in overridden:
             outline(str(overridden[each.id]), 1)
         about = changes.get(each.id, each.component)
@@ -143,6 +156,7 @@ class _Listing:
 
     found: tuple[CertificateSummary, ...]
     overridden: dict[str, Override]
+    ended: dict[str, SupersedingEntry]
     changes: dict[str, str]
     published: PublishedStatus
 
@@ -154,8 +168,8 @@ async def _list(where: Path, wanted: Filter, before: str, limit: int) -> _Listin
         report_reading(project)
         found = await project.certificates.list(wanted=within(project, wanted), before=before, limit=limit)
         overridden = await project.certificates.overrides(found)
-        changes = await project.certificates.changes(found)
-        return _Listing(found, overridden, changes, await project.certificates.published_status())
+        ended, changes = await project.certificates.endings(found), await project.certificates.changes(found)
+        return _Listing(found, overridden, ended, changes, await project.certificates.published_status())
 
 
 async def _show(where: Path, certificate: str, style: CertificateFormat) -> None:

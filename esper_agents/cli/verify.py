@@ -242,8 +242,10 @@ def _next_unsure(verified: VerificationResult, issued: Certificate) -> str:
 
     if advice := _next_of_others(verified, issued):
         return advice
-    if combine_outcomes(*verified.genuine) is CheckOutcome.CANNOT_DECIDE:
-        return "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
+    if undecided := {each.name for each in verified.genuine if each.outcome is CheckOutcome.CANNOT_DECIDE}:
+        compare = f"compare its views with what wrote them: pip install {_issuer(issued)}"
+        trust = "get the fingerprint of the key from its owner, then trust it: esper keys trust --help"
+        return compare if undecided == {"view"} else trust
     if verified.currency is FreshnessState.CANNOT_DECIDE:
         return "pass the certified checkout with --project, and make its files readable"
     if combine_outcomes(*verified.citations) is CheckOutcome.CANNOT_DECIDE:

@@ -206,10 +206,17 @@ class ProjectServices:
         )
 
     def record(self, certificate: str) -> bytes:
-        """Return the bytes of an authentic certificate of the project; see `genuine`."""
+        """Return the bytes of an authentic certificate of the project, local or published; see `load_verified`."""
         from esper_agents.archive.verified_loading import load_verified
+        from esper_agents.errors import NotFoundError
 
-        return load_verified(self.store.store, self.project, self.home, certificate).data
+        try:
+            return load_verified(self.store.store, self.project, self.home, certificate).data
+        except NotFoundError as missing:
+            entry = self.certificates.find(self.store.store, certificate, missing)
+            if not entry.is_trusted:
+                raise
+            return self.certificates.read(self.store.store, entry)
 
     @cached_property
     def companions(self) -> tuple[CompanionRule, ...]:

@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from esper_agents.api import EscapedText, html_environment
@@ -70,17 +69,6 @@ def attribute(text: object) -> EscapedText:
     return EscapedText(escape(str(text), quote=True))
 
 
-def rendered(macro: Markup) -> EscapedText:
-    """Return the output of a macro of the templates, whose values are escaped already.
-
-    Raises:
-        TypeError: It is a text, and not the output of a macro.
-    """
-    if not isinstance(macro, Markup):
-        raise TypeError("only the output of a macro is markup")
-    return EscapedText(str(macro))
-
-
 def tone_of_status(status: str) -> EscapedText:
     """Return the class of a status, which decides its colour."""
     return EscapedText(_TONES[Status(status)] if status in set(Status) else "plain")
@@ -99,6 +87,6 @@ def date_and_time(at: str) -> str:
 @cache
 def _environment() -> Environment:
     made = html_environment("web")
-    made.filters |= {"attribute": attribute, "part": part, "rendered": rendered, "short": short, "when": date_and_time}
+    made.filters |= {"attribute": attribute, "part": part, "short": short, "when": date_and_time}
     made.globals |= {"url": url, "kind_names": KIND_NAMES, "tone_of_status": tone_of_status}
     return made

@@ -150,6 +150,10 @@ class ArchiveSite:
             coverage, is_current = await self.coverage(project)
         return coverage
 
+    def is_running(self, session_id: str) -> bool:
+        """Return whether a session runs in this process, which begins a moment before it has its lease."""
+        return any(task.get_name() == session_id for task in self.runs)
+
     def run(self, project: OpenProject, session_id: str) -> None:
         """Resume a session whose question was answered, in the background."""
 
@@ -161,7 +165,7 @@ class ArchiveSite:
             except EsperError as error:
                 self.problems[session_id] = error.problem
 
-        task = asyncio.create_task(resume())
+        task = asyncio.create_task(resume(), name=session_id)
         self.runs.add(task)
         task.add_done_callback(self.runs.discard)
 

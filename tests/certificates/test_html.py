@@ -22,8 +22,9 @@ from esper_agents.certificates.views.html import html_layout, render_html
 from esper_agents.domain.finding import Location
 from esper_agents.domain.status import Status
 from esper_agents.errors import IntegrityError
+from esper_agents.paths import data_folder
 
-VOID = {"meta", "path", "circle", "rect", "polyline"}
+VOID = {"meta", "wbr", "path", "circle", "rect", "polyline"}
 # What a text may turn into, wherever it stands: code that it quotes, and the colours of an excerpt.
 INSIDE_TEXT = {"code", "span"}
 
@@ -97,7 +98,8 @@ def check(text):
 
 
 def status_of(text):
-    return re.search(r'<p class="status" id="status">.*?<span>([^<]*)</span></p>', text, re.DOTALL).group(1)
+    found = re.search(r'<p class="status" id="status">.*?<span>(.*?)</span></p>', text, re.DOTALL).group(1)
+    return found.replace("_<wbr>", "_")
 
 
 @pytest.mark.parametrize("status", Status)
@@ -171,9 +173,24 @@ def test_a_finding_stands_with_its_line_and_a_link_to_its_evidence():
     assert 'id="e1"' in text
 
 
+def test_a_reason_leads_to_its_finding():
+    text = render_html(statement(certificate(findings=(finding(1), critical()))))
+    (target,) = re.findall(r'<a href="#(f[0-9]+)">examples/train.py:7</a>', text)
+    article = text[text.index(f'id="{target}"') :]
+    assert "loss.backward()" in article[: article.index("</article>")]
+
+
+@pytest.mark.parametrize(("findings", "is_shown"), [((), False), ((critical(),), True)])
+def test_an_empty_result_has_no_risk_and_no_confidence(findings, is_shown):
+    text = render_html(statement(certificate(findings=findings)))
+    for label in ("<dt>Risk level</dt>", "<dt>Confidence</dt>", "<dt>Implementation risk</dt>"):
+        assert (label in text) is is_shown
+    assert ("Nothing was reported, which does not prove that nothing is wrong." in text) is not is_shown
+
+
 def test_evidence_that_the_page_does_not_show_is_named_without_a_link():
     made = certificate(findings=(critical(),), evidence=tuple(evidence(number) for number in range(60, 0, -1)))
-    assert f"on <code>ev_{1:032x}</code>" in render_html(statement(made))
+    assert f"Reported by pytorch-code-reviewer, <code>ev_{1:032x}</code>." in render_html(statement(made))
 
 
 def test_the_policy_of_the_page_allows_its_own_style_and_nothing_else():
@@ -266,6 +283,17 @@ def test_long_lists_and_large_outputs_are_cut_and_say_so():
         "the rest is in",
     ):
         assert said in text
+
+
+def test_pages_of_earlier_layouts_are_rendered_from_the_files_that_their_name_digests():
+    earlier = sorted((data_folder("certificates") / "layouts").glob("*.html.j2"))
+    assert len(earlier) == 2
+    for template in earlier:
+        named = template.name.removesuffix(".html.j2")
+        parts = b"\0".join((template.read_bytes(), template.with_name(f"{named}.css").read_bytes()))
+        assert named.partition(".")[2] == sha256(parts).hexdigest()[:12]
+        page = Page(render_html(statement(full()), named))
+        assert {"name": "generator", "content": f"esper-agents, layout {named}"} in page.named("meta")
 
 
 def test_bytes_that_are_no_certificate_do_not_render():

@@ -108,6 +108,15 @@ def test_what_cannot_be_is_refused_with_what_can(judged):
     assert "is revoked by" in judged.esper(*OVERRIDE, "--yes").problem(8)[0]
 
 
+def test_lists_name_the_revocation(judged):
+    judged.esper("certificates", "revoke", "latest", "--reason", "wrong data", code=0)
+    for command in (("list",), ("search", "review")):
+        said = judged.esper("certificates", *command, code=0).stdout
+        assert [each.strip() for each in said.splitlines()].count("revoked: wrong data") == 1, command
+        (row,) = judged.esper("certificates", *command, "--json", code=0).json
+        assert (row["ended"]["ending"], row["ended"]["reason"]) == ("revoked", "wrong data")
+
+
 def test_an_export_takes_the_override_along(judged, tmp_path):
     judged.esper(*OVERRIDE, "--yes", code=0)
     judged.esper("certificates", "export", "--output", str(tmp_path / "out"), code=0)

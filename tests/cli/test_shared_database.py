@@ -47,6 +47,7 @@ def test_what_a_project_does_works_in_a_shared_database(project, tmp_path):
     esper("certificates", "revoke", certificate, "--reason", "the data was mislabelled", code=0)
     esper("certificates", "verify", certificate, code=8)
     assert "revoked" in esper("certificates", "verify", "--all", code=0).stdout
+    assert "revoked: the data was mislabelled" in esper("certificates", "list", code=0).stdout
 
 
 def test_projects_that_share_a_database_do_not_see_one_another(project):

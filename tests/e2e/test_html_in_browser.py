@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from browsers import CONTRAST_FUNCTIONS, CONTRASTS, browser  # noqa: F401 - a fixture
-from certificate_samples import every_text, full, of_status
+from certificate_samples import certificate, critical, every_text, full, of_status
 from hostile_texts import ATTACKS, PLACES, hostile_certificate, hostile_texts
 from measured_samples import full_and_measured
 
@@ -77,6 +77,12 @@ def test_the_verdict_is_the_first_thing_that_is_seen(look, status):
         "[...document.querySelectorAll('main *')].map(one => parseFloat(getComputedStyle(one).fontSize))"
     )
     assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('#status span')).fontSize)") == max(sizes)
+
+
+def test_the_verdict_and_three_findings_fit_on_two_screens(look):
+    page = look(certificate(findings=tuple(map(critical, range(1, 4)))), viewport={"width": 1280, "height": 800})
+    assert page.locator("article.finding").count() == 3
+    assert page.locator("article.finding").last.evaluate("each => each.getBoundingClientRect().bottom") <= 2 * 800
 
 
 @pytest.mark.slow
@@ -172,7 +178,7 @@ def test_it_can_be_read_by_keyboard(look):
         target = link.get_attribute("href")
         link.click()
         assert page.locator(target).bounding_box()["y"] < 900
-    assert len(links) == 8
+    assert len(links) == 9
 
 
 def test_it_prints_all_of_it_on_white(look):

@@ -131,6 +131,19 @@ async def test_a_revoked_certificate_says_so_with_the_reason(pages):
     assert "the data was wrong" in shown
 
 
+async def test_the_list_names_revoked_and_superseded_certificates(pages):
+    project = await pages.project()
+    first = (await project.certificates.list())[0]
+    await (await project.tasks.submit(await project.tasks.repeat(first.id))).run()
+    second = (await project.certificates.list())[0]
+    await project.certificates.revoke(second.id, "reviewed the wrong branch")
+    endings = await project.certificates.endings((first, second))
+    assert {name: str(each.ending) for name, each in endings.items()} == {first.id: "superseded", second.id: "revoked"}
+    shown = await text_of(pages, "/")
+    assert f"superseded by {second.id}" in shown
+    assert "revoked: reviewed the wrong branch" in shown
+
+
 async def test_files_without_a_valid_certificate_are_listed_as_the_gate_judges_them(pages):
     (pages.judged.root / "new.py").write_text("import torch\n")
     shown = Document((await pages.get("/files?show=missing")).text).text

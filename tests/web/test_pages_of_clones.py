@@ -77,6 +77,9 @@ async def test_counts_filters_files_and_search_include_published_certificates_of
         for query in ({"signer": key}, {"file": "train.py"}, {"rule": "ESP101"}, {"q": "gradients"}):
             assert judged_project.id[-12:] in await text_of(pages, "/", **query), query
         assert judged_project.id[-12:] not in await text_of(pages, "/", signer="SHA256:none")
+        shown = await text_of(pages, f"/certificates/{judged_project.id}")
+        assert f"Review it esper certificates reproduce {judged_project.id[-12:]}" in shown
+        assert f"Countersign it esper certificates countersign {judged_project.id[-12:]}" in shown
         assert "REQUIRES_REMEDIATION stands against it" in await text_of(pages, "/files")
         assert "The newest certificate has it." in await text_of(pages, TRAIN)
 
@@ -148,6 +151,7 @@ async def test_an_ending_is_found_however_many_envelopes_a_folder_has(clone, sup
         assert (found.currency, found.later) == (by_reading.currency, by_reading.later)
         assert [each.by for each in found.later] == [identifier(4)]
         assert "superseded" in (await pages.get(f"/certificates/{superseded}")).text
+        assert f"superseded by {identifier(4)}" in await text_of(pages, "/")
 
 
 async def test_the_second_visit_derives_nothing_again(clone, superseded, monkeypatch):

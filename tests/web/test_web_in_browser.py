@@ -143,8 +143,31 @@ def test_the_verdict_and_three_findings_fit_on_two_screens(visit):
 
 def test_a_finding_leads_to_its_line(visit):
     page = visit("/certificates/latest")
-    page.get_by_role("link", name="train.py:8").first.click()
+    page.locator("article.finding").get_by_role("link", name="train.py:8").first.click()
     line = page.locator("#L8")
     assert "loss.backward()" in line.inner_text()
     assert line.evaluate("each => each.matches(':target') && each.getBoundingClientRect().top > 0")
     assert not page.said
+
+
+def test_a_question_is_answered_in_the_browser_and_the_session_continues_on_its_page(browser, make_project, home):  # noqa: F811 - the fixture
+    root, request = (
+        make_project({"train.py": FAULTY}),
+        ("review this training code", "train.py", "--ask", "torch-targets"),
+    )
+    Place(root, home).esper("submit", *request, "--agent", "pytorch-code-reviewer")
+    with served(root, home, "--allow-answers") as (_, start):
+        page = browser.new_page()
+        said = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(start)
+        page.get_by_role("link", name="Approvals").click()
+        page.get_by_role("button", name="approve").click()
+        page.wait_for_url("**/sessions/**")
+        # The events arrive on the page, which shows the result once the session has ended.
+        page.locator("dd", has_text="done").wait_for(timeout=60_000)
+        assert "REQUIRES_REMEDIATION" in page.locator("#timeline").inner_text()
+        assert page.locator("table", has_text="approved").count() == 1
+        assert said == []
+        page.close()

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from esper_agents.archive.project_place import ProjectPlace
     from esper_agents.archive.published.scan import RefusedFile
+    from esper_agents.archive.published_notices import NoticeFolders
     from esper_agents.archive.search.search import SearchHit
     from esper_agents.archive.store import CertificateSummary
     from esper_agents.archive.value_counts import ValueCounts
-    from esper_agents.archive.verification.supersession import Override
+    from esper_agents.archive.verification.supersession import Override, SupersedingEntry
     from esper_agents.storage.store import Store
 
 # In a process that asks many times, such as a server, a file that changed in place is noticed after this time, or
@@ -100,6 +101,7 @@ class CombinedArchive:
         self._refused: tuple[RefusedFile, ...] = ()
         self._status: PublishedStatus | None = None
         self._fresh_until = 0.0
+        self._notices: NoticeFolders | None = None
         self._read_for: tuple[tuple[str, int], ...] = ()
         self.on_begin: Callable[[int], None] = lambda _: None
 
@@ -194,16 +196,20 @@ class CombinedArchive:
 
     def envelopes_naming(self, local: Store, certificate_id: str) -> list[Path]:
         """Return the published envelopes that may supersede or revoke a certificate."""
+        from esper_agents.archive.published import index
         from esper_agents.archive.published.scan import own_envelopes_naming
+        from esper_agents.archive.verification.listed_endings import named_by_others
 
         self._refresh(local)
-        found = own_envelopes_naming(local, self._place.project, certificate_id)
+        # Most certificates are named by none: that is known at once.
+        with local.reading() as connection:
+            is_named = bool(named_by_others(connection, (certificate_id,)))
+        found = own_envelopes_naming(local, self._place.project, certificate_id) if is_named else []
         if self._index is None:
             return found
-        from esper_agents.archive.published import index
-
         with self._index.reading() as connection:
-            others = index.envelopes_naming(connection, certificate_id)
+            is_named = bool(named_by_others(connection, (certificate_id,)))
+            others = index.envelopes_naming(connection, certificate_id) if is_named else ()
         return [*found, *(Path(self._place.project.root, path) for path in others)]
 
     def verified_views(self, local: Store) -> frozenset[str]:
@@ -231,18 +237,53 @@ class CombinedArchive:
         if not shown or self._index is None:
             return {}
         from esper_agents.archive.inspection import keyring
-        from esper_agents.archive.published_notices import NoticeFolders
+        from esper_agents.archive.published_notices import notice_files
         from esper_agents.archive.publishing import view_of
         from esper_agents.archive.verification.published_records import published_override
 
-        keys, folders = keyring(self._place.project), NoticeFolders()
+        keys, folders = keyring(self._place.project), self._notice_folders()
         found = {}
         for certificate_id, path in shown.items():
+            if not notice_files(view_of(path), folders):
+                continue
             # Newer or changed notices are reported by verification.
             with suppress(EsperError):
                 data = archive.read(self._index, certificate_id)
                 found[certificate_id] = published_override(data, view_of(path), keys, folders)
         return {certificate_id: each for certificate_id, each in found.items() if each is not None}
+
+    def endings(self, local: Store, entries: Sequence[CertificateSummary]) -> dict[str, SupersedingEntry]:
+        """Return the last published entry that ends each published certificate of a listing, by ID."""
+        shown = {each.id: path for each in entries if (path := self.envelope_path(each)) is not None}
+        if not shown:
+            return {}
+        from esper_agents.archive.inspection import keyring
+        from esper_agents.archive.published_notices import notice_files, sealed_files
+        from esper_agents.archive.publishing import view_of
+        from esper_agents.archive.verification.listed_endings import named_by_others
+        from esper_agents.archive.verification.published_records import published_endings
+
+        named: set[str] = set()
+        for store in filter(None, (local, self._index)):
+            with store.reading() as connection:
+                named |= named_by_others(connection, list(shown))
+        keys, folders, found = keyring(self._place.project), self._notice_folders(), {}
+        for certificate_id, path in shown.items():
+            view = view_of(path)
+            if certificate_id not in named and not notice_files(view, folders):
+                continue
+            naming = self.envelopes_naming(local, certificate_id)
+            with suppress(EsperError):
+                for file in sealed_files((path,), certificate_id):
+                    ended = published_endings(file.envelope, view, keys, (), records=naming, folders=folders)
+                    found[certificate_id] = sorted(ended.later, key=lambda each: each.at)[-1:]
+        return {certificate_id: later[0] for certificate_id, later in found.items() if later}
+
+    def _notice_folders(self) -> NoticeFolders:
+        from esper_agents.archive.published_notices import NoticeFolders
+
+        self._notices = self._notices or NoticeFolders()
+        return self._notices
 
     def counts(self, local: Store, wanted: Filter) -> ValueCounts:
         """Return the counts over the newest certificates that match a filter; see `value_counts`.

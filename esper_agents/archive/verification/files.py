@@ -7,6 +7,7 @@ import re
 import tokenize
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import PurePosixPath
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.finding import Diagnostic
     from esper_agents.git.commit_files import CommitFiles
 
+_MOST_REMEMBERED = 64 * 1024
 _MOST_BYTES = 64 * 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -159,11 +161,20 @@ def _inside(root: Path, name: str) -> Path | None:
 def _citations(claims: Sequence[Diagnostic], content: bytes) -> tuple[Check, ...]:
     if not claims:
         return ()
-    lines = [_words(line) for line in _LINE_END.split(_decoded(content))]
-    places: dict[str, dict[int, None]] = {}
-    for number, line in enumerate(lines, start=1):
-        places.setdefault(line, {})[number] = None
+    # The newest certificates of a file cite the same content.
+    places = _recent_places(content) if len(content) <= _MOST_REMEMBERED else _places(content)
     return tuple(_citation(claim, places) for claim in claims)
+
+
+def _places(content: bytes) -> dict[str, dict[int, None]]:
+    """Return the numbers of the lines with each text."""
+    places: dict[str, dict[int, None]] = {}
+    for number, line in enumerate(_LINE_END.split(_decoded(content)), start=1):
+        places.setdefault(_words(line), {})[number] = None
+    return places
+
+
+_recent_places = lru_cache(maxsize=32)(_places)
 
 
 def _decoded(content: bytes) -> str:

@@ -51,6 +51,14 @@ class SupersedingEntry:
     at: str
     reason: str
 
+    def __str__(self) -> str:
+        """Return the ending in one line."""
+        match self.ending:
+            case EndingKind.SUPERSEDED:
+                return f"superseded by {self.by}"
+            case EndingKind.REVOKED:
+                return f"revoked: {self.reason}" if self.reason else "revoked"
+
 
 @dataclass(frozen=True, slots=True)
 class Override:

@@ -13,7 +13,7 @@ from esper_agents.certificates.views.escaping import EscapedText
 from esper_agents.certificates.views.html_escaping import HtmlInk
 from esper_agents.certificates.views.plots import Plot, plots_of
 from esper_agents.certificates.views.templates import earlier, environment, more_of
-from esper_agents.certificates.views.view_model import CertificateView, Truncated, some, view_of
+from esper_agents.certificates.views.view_model import CertificateView, FindingGroup, Truncated, some, view_of
 from esper_agents.domain.finding import Severity, counted
 from esper_agents.domain.status import STANCES, QuestionType, Stance
 from esper_agents.paths import data_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.domain.verdict import Verdict
 
 TEMPLATE = "certificate.html.j2"
+_SHARED = "shared.html.j2"
 STYLE = "certificate.css"
 # Increased when the same template gives other bytes.
 _LAYOUT_VERSION = 2
@@ -90,6 +91,7 @@ class Page:
         found: Number of findings per severity, as text.
         measurements: Measurements with plots.
         numbers: Number of each displayed evidence on the page, by ID, from 1.
+        anchors: Anchor of the first displayed finding of each place and rule.
         layout: Name of the layout.
         style: Style sheet.
         style_sha256: Digest of the style sheet for the content security policy.
@@ -101,6 +103,7 @@ class Page:
     found: str
     measurements: Truncated[Measurement]
     numbers: dict[str, int]
+    anchors: dict[tuple[str, str], str]
     layout: str
     style: EscapedText
     style_sha256: str
@@ -127,7 +130,7 @@ def render_html(data: bytes, named: str = "") -> str:
 
 def html_layout() -> str:
     """Return the name of the layout that this version renders."""
-    parts = b"\0".join((data_folder("certificates") / name).read_bytes() for name in (TEMPLATE, STYLE))
+    parts = b"\0".join((data_folder("certificates") / name).read_bytes() for name in (TEMPLATE, _SHARED, STYLE))
     return f"{_LAYOUT_VERSION}.{sha256(parts).hexdigest()[:12]}"
 
 
@@ -157,6 +160,7 @@ def _page(view: CertificateView, named: str, style_file: str) -> Page:
         found=_found(certificate),
         measurements=some(_measurements(certificate.evidence)),
         numbers=numbers,
+        anchors=_anchors(view.groups),
         layout=named,
         style=EscapedText(style),
         style_sha256=base64.b64encode(sha256(style.encode()).digest()).decode(),
@@ -190,6 +194,15 @@ def _ladder(verdict: Verdict) -> tuple[VerdictLevel, ...]:
         VerdictLevel(stance.value, stance is verdict.stance, stance is verdict.ceiling.stance, at >= best)
         for at, stance in enumerate(STANCES)
     )
+
+
+def _anchors(groups: Iterable[FindingGroup]) -> dict[tuple[str, str], str]:
+    """Return the anchors of the displayed findings; they are numbered in the order of the page, from 1."""
+    anchors: dict[tuple[str, str], str] = {}
+    shown = [finding for group in groups for finding in group.findings.shown]
+    for number, finding in enumerate(shown, 1):
+        anchors.setdefault((str(finding.claim.location), finding.claim.rule), f"f{number}")
+    return anchors
 
 
 def _found(certificate: Certificate) -> str:
@@ -237,7 +250,19 @@ def html_environment(folder: str = "certificates") -> Environment:
 
     made = environment(_INK, finalize, is_html=True, folder=folder)
     made.filters |= {"block": _INK.block, "listing": _INK.listing, "record": _record, "references": _references}
+    made.filters["rendered"] = _rendered
     return made
+
+
+def _rendered(macro: object) -> EscapedText:
+    """Return the output of a macro of the templates, whose values are escaped already.
+
+    Raises:
+        TypeError: It is a text, and not the output of a macro.
+    """
+    if not hasattr(macro, "__html__"):
+        raise TypeError("only the output of a macro is markup")
+    return EscapedText(str(macro))
 
 
 def _references(identifiers: Sequence[str], numbers: dict[str, int]) -> EscapedText:

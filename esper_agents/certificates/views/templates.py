@@ -32,7 +32,7 @@ def environment(
         is_html: Whether Jinja also escapes values that `finalize` does not mark as escaped.
         folder: Packaged data folder with the templates; see `paths.data_folder`.
     """
-    made = strict_environment(folder, finalize, autoescape=is_html)
+    made = strict_environment(folder, finalize, autoescape=is_html, shared="certificates")
 
     def listed(names: Sequence[str]) -> EscapedText:
         """Return the first fifty names as a list in one line."""

@@ -15,7 +15,7 @@ from esper_agents.domain.finding import UNCONFIRMED, Category, Confidence, Findi
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esper_agents.domain.answer import Answer
+    from esper_agents.domain.answer import Answer, AnswerLine
     from esper_agents.domain.certificate import Certificate
 
 T = TypeVar("T")
@@ -112,6 +112,12 @@ class CertificateView:
     assumption_count: AssumptionCount
     evidence: Truncated[Evidence]
     environment: tuple[str, ...]
+
+    @property
+    def reasons(self) -> tuple[AnswerLine, ...]:
+        """Reasons of the verdict that no condition repeats."""
+        conditions = self.certificate.verdict.conditions
+        return tuple(line for line in self.answer.because if not any(each.endswith(line.text) for each in conditions))
 
 
 def view_of(data: bytes) -> CertificateView:

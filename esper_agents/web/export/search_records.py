@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.errors import EsperError
+from esper_agents.web.pages.certificates import standings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -39,7 +40,7 @@ class SearchScript:
         return len(self._rows)
 
     def add(
-        self, entry: CertificateSummary, issued: Certificate | None, key_id: str, override: str, change: str
+        self, entry: CertificateSummary, issued: Certificate | None, key_id: str, standing: str, change: str
     ) -> None:
         """Add a certificate.
 
@@ -47,7 +48,7 @@ class SearchScript:
             entry: The certificate.
             issued: Its content; None if it was modified.
             key_id: Fingerprint of its key; empty if unknown.
-            override: Override of its status by a user; empty if there is none.
+            standing: What ended it or overrides its status; empty if nothing does.
             change: Change that it is about; empty if it is about files.
         """
         findings = issued.findings if issued else ()
@@ -66,7 +67,7 @@ class SearchScript:
                 self._text(self._key_names.get(key_id, key_id)),
                 int(entry.is_trusted),
                 self._text(str(entry.origin)),
-                self._text(override),
+                self._text(standing),
                 self._text(change),
                 [self._text(rule) for rule in dict.fromkeys(finding.claim.rule for finding in findings)],
                 [self._text(path) for path in dict.fromkeys(file.path for file in (issued.examined if issued else ()))],
@@ -89,13 +90,11 @@ async def search_scripts(project: OpenProject) -> AsyncIterator[tuple[SearchScri
     names = project.browsing.key_names()
     script, entries, number, before = SearchScript(1, names), list[Any](), 1, ""
     while page := await project.certificates.list(before=before, limit=_AT_ONCE):
-        overrides, changes = await project.certificates.overrides(page), await project.certificates.changes(page)
+        standings, changes = await standings_of(project, page), await project.certificates.changes(page)
         keys = await project.browsing.keys_of(page)
         for entry in page:
             issued = await _content(project, entry)
-            script.add(
-                entry, issued, keys.get(entry.id, ""), str(overrides.get(entry.id, "")), changes.get(entry.id, "")
-            )
+            script.add(entry, issued, keys.get(entry.id, ""), standings.get(entry.id, ""), changes.get(entry.id, ""))
             entries.append(entry)
             if len(script) == MOST_IN_SCRIPT:
                 yield script, entries

@@ -119,12 +119,15 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         entry=entry,
         view=presentation.view,
         answer=presentation.view.answer,
-        because=presentation.reasons,
+        because=presentation.view.reasons,
         tone=presentation.tone if entry.is_trusted else "open",
         signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
         signer=site.key_names(project).get(key, key or "unknown"),
         measurements=presentation.measurements,
         numbers={each.id: number for number, each in enumerate(presentation.view.evidence.shown, 1)},
+        anchors={
+            (str(each.claim.location), each.claim.rule): each.id for each in certificate.findings[:_MOST_FINDINGS]
+        },
         findings=await _findings(project, entry, certificate),
         hidden=max(len(certificate.findings) - _MOST_FINDINGS, 0),
         verification=_shown(verification, is_exported=site.exported is not None),

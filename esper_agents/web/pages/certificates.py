@@ -68,13 +68,13 @@ class ListedCertificate:
     Attributes:
         entry: The certificate.
         passage: Passage that matches the searched words; empty without a search.
-        override: Override of its status by a user; empty if there is none.
+        standing: What ended it or overrides its status; empty if nothing does.
         change: Change that it is about; empty if it is about files.
     """
 
     entry: CertificateSummary
     passage: str
-    override: str
+    standing: str
     change: str
 
 
@@ -85,9 +85,9 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
     most = _SEARCH_ROWS if wanted.words else _ROWS
     hits = await _hits(project, wanted, before, most + 1)
     entries = [entry for entry, _ in hits[:most]]
-    overrides, changes = await project.certificates.overrides(entries), await project.certificates.changes(entries)
+    standings, changes = await standings_of(project, entries), await project.certificates.changes(entries)
     rows = [
-        ListedCertificate(entry, passage, str(overrides.get(entry.id, "")), changes.get(entry.id, ""))
+        ListedCertificate(entry, passage, standings.get(entry.id, ""), changes.get(entry.id, ""))
         for entry, passage in hits[:most]
     ]
     counts = await project.browsing.counts(wanted)
@@ -105,6 +105,16 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         newest=address("/", **chosen) if before else "",
         statuses=tuple(map(str, Status)) if site.exported else (),
     )
+
+
+async def standings_of(project: OpenProject, entries: Sequence[CertificateSummary]) -> dict[str, str]:
+    """Return what ended the listed certificates or overrides their status, by ID; the others are omitted."""
+    endings, overrides = await project.certificates.endings(entries), await project.certificates.overrides(entries)
+    return {
+        entry.id: "; ".join(str(each[entry.id]) for each in (endings, overrides) if entry.id in each)
+        for entry in entries
+        if entry.id in endings or entry.id in overrides
+    }
 
 
 async def _hits(project: OpenProject, wanted: Filter, before: str, limit: int) -> list[tuple[CertificateSummary, str]]:

@@ -80,6 +80,26 @@ def test_a_colleague_countersigns_from_a_clone_and_the_author_sees_it_without_a_
     assert asyncio.run(verify_archive(judged_project.root)).exit_code is ExitCode.DONE
 
 
+def test_a_colleague_re_runs_the_evidence_of_a_published_certificate(bob, judged_project):
+    ann_key = bob.become("ann")
+    bob.become("bob")
+    with pytest.raises(EvidenceError, match="not trusted"):
+        asyncio.run(reproduced(bob.clone, judged_project.id))
+    trust_key(ann_key)
+    again = asyncio.run(reproduced(bob.clone, judged_project.id))
+    assert [each.certificate for each in again.relations] == [judged_project.id]
+    outcomes = [each.output["outcome"] for each in again.evidence if each.tool == "reproduce-evidence"]
+    assert "reproduced" in outcomes
+    assert "differs" not in outcomes
+    assert asyncio.run(verify_archive(bob.clone)).exit_code is ExitCode.DONE
+
+
+async def reproduced(root, certificate_id):
+    async with open_project(root) as project:
+        session = await project.tasks.submit(await project.tasks.reproduction(certificate_id))
+        return await project.certificates.read((await session.run()).certificate.id)
+
+
 def overridden_by_bob(bob, judged_project, status, ann_key):
     bob_key = bob.become("bob")
     trust_key(ann_key)

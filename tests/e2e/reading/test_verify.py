@@ -91,6 +91,18 @@ def test_a_clone_is_told_that_no_archive_vouches_for_it_and_gets_none(desk, ids,
     assert not elsewhere.home.exists()
 
 
+def test_a_published_view_of_another_version_is_no_reason_to_trust_a_key(desk, ids, view, tmp_path) -> None:
+    (tmp_path / "author.pub").write_text(desk.esper("keys", "export", code=0).stdout)
+    page = view.with_suffix(".html")
+    page.write_text(
+        page.read_text("utf-8").replace("esper-agents, layout ", "esper-agents, layout 9"), encoding="utf-8"
+    )
+    elsewhere = type(desk)(desk.root, tmp_path / "home")
+    elsewhere.esper("keys", "trust", str(tmp_path / "author.pub"), "--name", "author", code=0)
+    said = elsewhere.esper("certificates", "verify", ids[1], code=4).stdout
+    assert "next: compare its views with what wrote them: pip install esper-agents==" in said
+
+
 def test_a_view_without_its_record_exits_with_4_and_two_lines(desk, ids, view, record) -> None:
     record.unlink()
     problem, remedy = desk.esper("certificates", "verify", str(view)).problem(4)
