@@ -58,12 +58,22 @@ def route_of(services: ProjectServices, task: Task) -> Route:
         if is_able and (reason := reason_of(services, task)):
             return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
     is_unserved = not route.agent or (able is not None and route.agent not in able)
-    if is_unserved and (reason := _usage(services, task) or _question(services, task)):
+    if is_unserved and (reason := _trace(services, task) or _usage(services, task) or _question(services, task)):
         return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=f"because: {reason}")
     if able is None or not route.agent or route.agent in able or not _has_rules(services, task):
         return route
     explanation = f"because: rules of the review concern it; {route.agent} fits better but needs a model"
     return replace(route, outcome=RouteOutcome.ASSIGNED, agent=_REVIEWER, explanation=explanation)
+
+
+def _trace(services: ProjectServices, task: Task) -> str:
+    """Return the reason to explain a stack trace from the code; empty if the request has none."""
+    from esper_agents.domain.request import Material
+    from esper_agents.requests.parsing import parse_request
+
+    can_review = _REVIEWER in services.playbooks and _REVIEWER in services.agents.agents
+    has_trace = can_review and Material.TRACE in parse_request(task.request).materials
+    return "the code explains the stack trace" if has_trace else ""
 
 
 def _usage(services: ProjectServices, task: Task) -> str:

@@ -202,7 +202,9 @@ def _words(seen: Observation) -> str:
 
 
 def _on_symbols(request: ParsedRequest, findings: Sequence[Finding]) -> Iterable[str]:
-    for symbol in request.symbols[:_MOST_NAMED]:
+    # That rules found nothing in a definition answers only whether it is right.
+    judged = request.symbols[:_MOST_NAMED] if request.wish is Wish.JUDGE else ()
+    for symbol in judged:
         inside = [
             finding
             for finding in findings

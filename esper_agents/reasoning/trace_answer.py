@@ -58,8 +58,8 @@ def answer_first(
         reports: tuple[ToolReport, ...] = yield CallTools((ToolCall(_TOOL, {"text": _bounded(brief.task.request)}),))
         evidence = reports[0].evidence
         is_answered = evidence.outcome is CallOutcome.COMPLETED and bool(evidence.output["family"])
-        if is_answered and not evidence.output["location"] and brief.request and brief.request.symbols:
-            # No line of the trace is of this project, but the request says whose code it is.
+        if is_answered and not evidence.output["location"] and brief.request and brief.task.paths:
+            # No line of the trace is of this project: the words of the request say which code it is about.
             conclusion = yield from play(brief)
             return replace(conclusion, summary=f"{conclusion.summary} About the error: {evidence.output['answer']}")
         if is_answered and not _asks_for_a_verdict(brief):

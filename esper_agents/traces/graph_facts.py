@@ -19,7 +19,7 @@ from esper_agents.traces.facts import (
     tree_of,
 )
 from esper_agents.traces.program_index import OriginValue, called_name, made_value, place_of
-from esper_agents.traces.scopes import statement_at
+from esper_agents.traces.scopes import enclosing_function, statement_at
 from esper_agents.traces.value_facts import shown, tracer_of
 
 if TYPE_CHECKING:
@@ -224,6 +224,10 @@ def _read_at(context: FactContext, frame: LocatedFrame, name: str, line: int) ->
     return node, tracer_of(context).index.scope_at(frame.location)
 
 
+# Written in the request or in the source lines of the trace.
+_INFERENCE = re.compile(r"\binference_mode\b(?!\((?:mode=)?False\))")
+
+
 @fact
 def gradient_disabled(context: FactContext) -> TraceFact | None:
     """Return the no_grad block or decorator around the function at a frame."""
@@ -242,6 +246,24 @@ def gradient_disabled(context: FactContext) -> TraceFact | None:
                     place = Location(frame.location.path, node.lineno)
                     return TraceFact({"disabled": f"with {text}", "disabled_at": str(place)}, place)
     return _disabled_forward(context)
+
+
+@fact
+def graph_in_inference_mode(context: FactContext) -> TraceFact | None:
+    """Return the call of autograd that needs a graph in evaluation, if `inference_mode` is around it."""
+    if context.sources is None or not _INFERENCE.search(context.text):
+        return None
+    for frame in context.frames:
+        statement = statement_at(tree_of(context, frame), frame.location.line)
+        if statement is None or "autograd.grad(" not in ast.unparse(statement):
+            continue
+        for other in context.frames:
+            function = enclosing_function(tree_of(context, other), other.location.line)
+            for node in ast.walk(function) if function is not None else ():
+                if isinstance(node, ast.With) and any("enable_grad(" in ast.unparse(each) for each in node.items):
+                    enabled_at = f"{other.location.path}:{node.lineno}"
+                    return TraceFact({"enabled_at": enabled_at}, frame.location)
+    return None
 
 
 def _disabled_forward(context: FactContext) -> TraceFact | None:

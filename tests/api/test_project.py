@@ -159,6 +159,17 @@ async def test_a_plan_says_what_would_happen_and_leaves_nothing(opened, project,
     assert not (project / "docs").exists()
 
 
+async def test_a_stack_trace_goes_to_an_agent_that_can_explain_it_without_a_model(opened):
+    trace = (
+        "Trainer dies before the first batch, same script worked with an older version i think?\n"
+        'Traceback (most recent call last):\n  File "/home/m/train.py", line 3, in <module>\n    trainer.run()\n'
+        "AttributeError: 'NoneType' object has no attribute 'nh'"
+    )
+    plan = await opened.tasks.plan(opened.tasks.create(trace))
+    assert plan.route.agent == "pytorch-code-reviewer"
+    assert plan.declined is None
+
+
 async def test_a_plan_for_an_agent_without_a_playbook_says_that_it_would_be_declined(toybox):
     toybox.agent("dreamer")
     async with toybox.open() as opened:

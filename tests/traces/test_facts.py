@@ -289,3 +289,31 @@ def test_a_call_under_the_test_for_its_class_is_not_said_to_lack_it(tmp_path) ->
     )
     message = "TypeError: Plain.forward() takes from 2 to 4 positional arguments but 5 were given\n"
     assert "apart" not in explained(tmp_path, source, 13, message).answer
+
+
+GRAPH_IN_EVALUATION = """import torch
+
+
+class Block(torch.nn.Module):
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return estimate(self.net(x), x)
+
+
+def estimate(y, x):
+    return torch.autograd.grad(y.sum(), x)[0]
+"""
+
+
+def test_a_graph_that_evaluation_needs_is_not_recorded_in_inference_mode(tmp_path) -> None:
+    (tmp_path / "net.py").write_text(GRAPH_IN_EVALUATION)
+    trace = (
+        'Traceback:\n  File "/srv/net.py", line 8, in forward\n    return estimate(self.net(x), x)\n'
+        f'  File "/srv/net.py", line 12, in estimate\n    return torch.autograd.grad(y.sum(), x)[0]\n{NO_GRAD}'
+    )
+    found = explain_text(f"since we switched from no_grad to torch.inference_mode() it crashes\n{trace}", tmp_path)
+    assert found.cause == "inference-mode"
+    assert "`torch.enable_grad()` at net.py:6" in found.answer
+    assert "torch.no_grad()" in found.fix
+    assert explain_text(f"it crashes\n{trace}", tmp_path).cause != "inference-mode"

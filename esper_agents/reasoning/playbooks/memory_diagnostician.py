@@ -136,8 +136,11 @@ def _summary(brief: Brief, target: ChosenTarget, reports: Sequence[ToolReport]) 
     first = runs[0].evidence.output
     said = " ".join(f"{each.evidence.summary}." for each in runs)
     # The sizes of inputs made by the program are small, and tell nothing of the user's.
-    found = "With these inputs, not yours: " if target.definition else "Kind of trouble: "
-    state = f"{found}{first['status']}, as {first['because']}."
+    if target.definition and first["status"] == "none":
+        state = "That is so for calls with these inputs; other methods and your sizes were not run."
+    else:
+        found = "With these inputs, not yours: " if target.definition else "Kind of trouble: "
+        state = f"{found}{first['status']}, as {first['because']}."
     ran = f"{brief.agent.name} ran {target.ran}."
     return f"{ran} {said} {state}{_holder(first)}{_observed(brief, first)}"
 

@@ -103,7 +103,8 @@ def _answer(clause: Clause, names: Sequence[GroundedWord], others: Sequence[Clau
     absent = list(_absent(clause, names, chosen, known))
     options = [fact for concept, _ in clause.concepts for name in concept.options for fact in default_of(name, known)]
     ways = [way_of(each.name, known, _preferred(names)) for each in _followed(names)]
-    unread = [fact for each in names if clause.is_code(each.words) for fact in unused(each.name, known)]
+    settable = [each for each in names if each.kind in _FOLLOWED and clause.is_code(each.words)]
+    unread = [fact for each in settable for fact in unused(each.name, known)]
     about = [fact for way in ways for fact in way.facts]
     leading = _leading(clause, ranked, chosen, names, own) if chosen else []
     if absent and _weight_of_absent(clause, own, known) < _MOSTLY:

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 _LONGEST_CODE, _LONGEST_CONDITION, _MOST_CONDITIONS = 120, 70, 2
 _LONGEST_WORDS = 220
-_BRACKETS = re.compile(r"(?<=[(\[{]) | (?=[)\]}])|,(?=\s?[)\]])")
+# A comma before a bracket; that of a tuple of one element is part of the code.
+_BRACKETS = re.compile(r"(?<=[(\[{]) | (?=[)\]}])|(?<=\]),(?=\s?[)\]])|(?<=[)\w'\"]),(?=\s?\])")
+_LAST_COMMA = re.compile(r"(\([^()]*,[^()]*),\s?(?=\))")
 _CONDITION = re.compile(r"^(?P<no>not )?(?:el)?if (?P<test>.*)$")
 _CONTINUED = re.compile(r"\\ ")
 
 
 def quoted(text: str, most: int = _LONGEST_CODE) -> str:
     """Return code of a project as it is shown: in one line, cut, in backticks."""
-    line = _BRACKETS.sub("", _BRACKETS.sub("", _CONTINUED.sub("", " ".join(plain(text).split())))).replace("`", "'")
+    line = _CONTINUED.sub("", " ".join(plain(text).split()))
+    line = _LAST_COMMA.sub(r"\1", _BRACKETS.sub("", _BRACKETS.sub("", line))).replace("`", "'")
     return f"`{line if len(line) <= most else line[: most - 3].rstrip() + '...'}`"
 
 

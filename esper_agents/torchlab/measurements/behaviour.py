@@ -121,7 +121,7 @@ def _statements(run: BehaviourRun) -> Iterator[BehaviourStatement]:
     yield from _random(run)
     changed = f"a call changes {_listed(run.changed_inputs)} in place" if run.changed_inputs else ""
     yield BehaviourStatement(topic="inputs", said=changed or "a call leaves its inputs unchanged")
-    yield from map(_position, run.positions)
+    yield from map(_position, sorted(run.positions, key=lambda each: each.is_seen_earlier))
     for mask in run.masks:
         yield BehaviourStatement(topic="mask", said=_MASKS[mask.hides].format(mask=mask.mask, input=mask.input))
     yield from map(_tried, run.tried)
@@ -129,14 +129,13 @@ def _statements(run: BehaviourRun) -> Iterator[BehaviourStatement]:
 
 
 def _position(each: PositionEffect) -> BehaviourStatement:
+    along = f"along dimension {each.axis} of `{each.input}`"
     if not (each.is_seen_earlier or each.is_seen_later):
-        said = f"positions of `{each.input}` do not affect one another in `{each.output}`"
+        said = f"{along}, positions do not affect one another in `{each.output}`"
     elif each.is_seen_earlier:
-        said = (
-            f"the last of {each.size} positions of `{each.input}` changes `{each.output}` at earlier ones: not causal"
-        )
+        said = f"{along}, the last position changes `{each.output}` at earlier ones"
     else:
-        said = f"a later position of `{each.input}` does not change `{each.output}` at earlier ones: causal"
+        said = f"{along}, a later position does not change `{each.output}` at earlier ones: causal"
     return BehaviourStatement(topic="positions", said=said)
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from esper_agents.review.fact_query import InspectionSubject
+from esper_agents.review.grounding.saying import quoted
 from esper_agents.review.inspection import inspect_sources
 
 NORM = '''
@@ -152,3 +153,21 @@ def test_a_definition_that_is_written_is_answered_by_its_own_lines_only():
     assert not [fact for facts in found.values() for fact in facts if fact.startswith("other.py")]
     found = answered("what does Loader do with a batch size of 1?", {"net.py": net, "other.py": loader})
     assert [fact for facts in found.values() for fact in facts if fact.startswith("other.py")]
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("torch.zeros(x.shape + (n,), dtype=d)", "`torch.zeros(x.shape + (n,), dtype=d)`"),
+        ("f(a,\n  b,\n)", "`f(a, b)`"),
+        ("[1, 2, ]", "`[1, 2]`"),
+    ],
+)
+def test_a_quotation_keeps_the_comma_of_a_tuple_of_one_element(code, shown):
+    assert quoted(code) == shown
+
+
+def test_a_method_of_the_project_is_not_called_unused():
+    net = "class Flow:\n    def backward(self, x):\n        return x\n"
+    found = answered("is calling loss.backward() enough for Flow?", {"flow.py": net})
+    assert not [fact for facts in found.values() for fact in facts if "no line" in fact and "`backward`" in fact]

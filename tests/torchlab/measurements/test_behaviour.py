@@ -50,6 +50,10 @@ def running_sum(x):
 def backwards(x):
     return x.flip(1).cumsum(1).flip(1)
 
+def causal_convolution(x):
+    kernel = torch.arange(1.0, 28.0).reshape(3, 3, 3)
+    return torch.nn.functional.conv1d(torch.nn.functional.pad(x, (2, 0)), kernel)
+
 def each_alone(x):
     return torch.relu(x)
 
@@ -141,16 +145,23 @@ def test_outputs_that_sum_to_one_are_probabilities(said):
 
 
 @pytest.mark.parametrize(
-    ("name", "ending"),
+    ("name", "said_so"),
     [
-        ("running_sum", "at earlier ones: causal"),
-        ("backwards", "at earlier ones: not causal"),
-        ("each_alone", "do not affect one another in `output`"),
+        ("running_sum", "along dimension 1 of `x`, a later position does not change `output` at earlier ones: causal"),
+        ("backwards", "along dimension 1 of `x`, the last position changes `output` at earlier ones"),
+        ("each_alone", "along dimension 1 of `x`, positions do not affect one another in `output`"),
     ],
 )
-def test_the_direction_in_which_positions_act_is_observed(said, name, ending):
+def test_the_direction_in_which_positions_act_is_observed(said, name, said_so):
     (positions,) = said(name, topic="positions")
-    assert positions.endswith(ending)
+    assert positions == said_so
+
+
+def test_channels_and_positions_are_told_apart_by_their_dimension(said):
+    assert said("causal_convolution", "randn(2,3,8)", topic="positions") == [
+        "along dimension 2 of `x`, a later position does not change `output` at earlier ones: causal",
+        "along dimension 1 of `x`, the last position changes `output` at earlier ones",
+    ]
 
 
 def test_a_mask_that_hides_and_one_that_nothing_reads_are_told_apart(said):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .calls import TargetCalls
 
 _MOST_TRIED = 8
+# Dimensions 1 and 2 may be positions, as in (batch, length, width) and (batch, channels, length).
+_POSITIONAL = 3
 
 
 def changed_inputs(calls: TargetCalls, mode: str) -> Iterator[str]:
@@ -96,37 +98,43 @@ def _altered(tensor: torch.Tensor, at: Any) -> torch.Tensor:
 
 
 def positions(calls: TargetCalls, mode: str, like: Any) -> Iterator[PositionEffect]:
-    """Yield the effects of the last and the first position of dimension 1 on outputs that have the same dimension."""
+    """Yield the effects of the last and the first position of dimensions 1 and 2, where outputs have them as well."""
     for number, (name, tensor) in enumerate(calls.named(calls.inputs())):
-        if tensor.dim() < 2 or tensor.shape[1] < 2 or tensor.dtype is torch.bool:  # noqa: PLR2004
-            continue
-        last = _moved_positions(calls, mode, like, number, _altered(tensor, (slice(None), -1)))
-        first = _moved_positions(calls, mode, like, number, _altered(tensor, (slice(None), 0)))
-        for at in last.keys() & first.keys():
-            # An output that does not depend on a position at all says nothing about its direction.
-            if last[at][-1] and first[at][0]:
-                output = "output" if len(last) == 1 else f"output[{at}]"
-                yield PositionEffect(
-                    input=name,
-                    output=output,
-                    size=int(tensor.shape[1]),
-                    is_seen_earlier=any(last[at][:-1]),
-                    is_seen_later=any(first[at][1:]),
+        for axis in range(1, min(tensor.dim(), _POSITIONAL)):
+            if tensor.shape[axis] < 2 or tensor.dtype is torch.bool:  # noqa: PLR2004 - two positions
+                continue
+            before = (slice(None),) * axis
+            sizes = int(tensor.shape[0]), int(tensor.shape[axis])
+            last, first = (
+                _moved_positions(
+                    calls, mode, like, _with(calls, number, _altered(tensor, (*before, at))), axis=axis, sizes=sizes
                 )
+                for at in (-1, 0)
+            )
+            for at in sorted(last.keys() & first.keys()):
+                # An output that does not depend on a position at all says nothing about its direction.
+                if last[at][-1] and first[at][0]:
+                    yield PositionEffect(
+                        input=name,
+                        output="output" if len(last) == 1 else f"output[{at}]",
+                        axis=axis,
+                        is_seen_earlier=any(last[at][:-1]),
+                        is_seen_later=any(first[at][1:]),
+                    )
 
 
 def _moved_positions(
-    calls: TargetCalls, mode: str, like: Any, number: int, tensor: torch.Tensor
+    calls: TargetCalls, mode: str, like: Any, changed: Inputs, *, axis: int, sizes: tuple[int, int]
 ) -> dict[int, list[bool]]:
     """Return for each output that has the positions of an input whether it changes at each of them."""
     try:
-        given = tensors_in(calls.run(_with(calls, number, tensor), mode))
+        given = tensors_in(calls.run(changed, mode))
     except Exception:  # noqa: BLE001 - the user's code may refuse other values
         return {}
     return {
-        at: [not is_close(one[:, each], other[:, each]) for each in range(one.shape[1])]
+        at: [not is_close(one.select(axis, each), other.select(axis, each)) for each in range(one.shape[axis])]
         for at, (one, other) in enumerate(zip(given, tensors_in(like), strict=False))
-        if one.dim() > 1 and one.shape == other.shape and one.shape[:2] == tensor.shape[:2]
+        if one.dim() > axis and one.shape == other.shape and (one.shape[0], one.shape[axis]) == sizes
     }
 
 

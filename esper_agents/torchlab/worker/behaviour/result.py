@@ -106,14 +106,14 @@ class PositionEffect:
     Attributes:
         input: Name of the input.
         output: Name of the output.
-        size: Number of positions.
+        axis: Dimension of the positions.
         is_seen_earlier: Whether the last position changes an output at an earlier one.
         is_seen_later: Whether the first position changes an output at a later one.
     """
 
     input: str
     output: str
-    size: int
+    axis: int
     is_seen_earlier: bool
     is_seen_later: bool
 
