@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ _MOST_SHOWN = 2
 _MOST_CHARACTERS = 4_000
 _ANSWERED_BY_DOCUMENTS = frozenset((Wish.FIND_CAUSE, Wish.EXPLAIN, Wish.PLAN))
 _MOST_DOCUMENTED = 4
+# What an allocation that failed asked for, and the size that a fact states.
+_FAILED = re.compile(r"[Tt]ried to allocate (\d+(?:\.\d+)?) ([KMG]iB)")
+_SIZE = re.compile(r"\bis (\d+(?:\.\d+)?) ([kMG]B)\b")
+_UNITS = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+_ROUNDING = 0.01
 # Topics that the code decides, and no run.
 _READ_TOPICS = frozenset(("upgrade", "tests"))
 
@@ -163,6 +169,9 @@ def told(evidence: Iterable[Evidence], request: ParsedRequest | None = None) -> 
     if not facts:
         return _nothing(evidence)
     facts = _by_names(facts, request)
+    if _is_near(_stated_bytes(facts[0].text), _failed_bytes(request)):
+        remedy = f" To shrink it, {facts[0].remedy}." if facts[0].remedy else ""
+        return f"{facts[0].place} {facts[0].text}: the allocation that failed.{remedy}"
     sentences = []
     for label, assessment in (("Must change", Assessment.MUST_CHANGE), ("To check", Assessment.SHOULD_CHECK)):
         if lines := [fact for fact in facts if fact.assessment == assessment]:
@@ -202,7 +211,26 @@ def _by_names(facts: Sequence[RecordedFact], request: ParsedRequest | None) -> l
         stem = set(terms_of(path.rpartition("/")[2].removesuffix(".py")))
         return sum(each.path == path or set(terms_of(each.name)) <= stem for each in names)
 
-    return sorted(facts, key=lambda fact: -agreement(fact))
+    failed = _failed_bytes(request)
+    return sorted(facts, key=lambda fact: (not _is_near(_stated_bytes(fact.text), failed), -agreement(fact)))
+
+
+def _failed_bytes(request: ParsedRequest | None) -> float:
+    """Return the bytes that an error message could not allocate; 0 if it names none."""
+    for error in request.errors if request is not None else ():
+        if found := _FAILED.search(error.message):
+            return float(found[1]) * _UNITS[found[2]]
+    return 0.0
+
+
+def _stated_bytes(text: str) -> float:
+    found = _SIZE.search(text)
+    return float(found[1]) * _UNITS[found[2]] if found else 0.0
+
+
+def _is_near(stated: float, failed: float) -> bool:
+    """Return whether a stated size is what could not be allocated, as far as its digits tell."""
+    return bool(stated and failed) and abs(stated - failed) <= _ROUNDING * failed
 
 
 def _nothing(evidence: Sequence[Evidence]) -> str:

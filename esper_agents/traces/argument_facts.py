@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esper_agents.domain.finding import Location
 from esper_agents.traces.facts import TraceFact, fact, tree_of
 from esper_agents.traces.program_index import called_name, made_value, own_nodes, place_of
-from esper_agents.traces.scopes import FunctionNode, enclosing_class, statement_at
+from esper_agents.traces.scopes import FunctionNode, enclosing_class, is_self, statement_at
 from esper_agents.traces.value_facts import call_argument, failing_node, origin_text, shown, tracer_of, values_of
 from esper_agents.traces.written_numbers import number_of
 
@@ -224,6 +224,46 @@ def none_origin(context: FactContext) -> TraceFact | None:
         called = f", and {calls[0][0]}:{calls[0][1].lineno} does not pass it" if len(calls) == 1 else ""
         text = f"the default of an argument of `{callee}`{called}"
     return TraceFact({"none": name, "none_text": text, "none_at": str(place_of(end))}, place_of(end))
+
+
+@fact
+def set_by_other_method(context: FactContext) -> TraceFact | None:
+    """Return the attribute that is None from the constructor until one other method of its class sets it."""
+    attribute = context.groups.get("attribute", "")
+    if not context.frames or not attribute:
+        return None
+    frame = context.frames[0]
+    tree = tree_of(context, frame)
+    owner, failing = enclosing_class(tree, frame.location.line), statement_at(tree, frame.location.line)
+    read = {
+        each.value.attr
+        for each in (ast.walk(failing) if failing is not None else ())
+        if isinstance(each, ast.Attribute) and each.attr == attribute
+        if isinstance(each.value, ast.Attribute) and is_self(each.value.value)
+    }
+    if owner is None or len(read) != 1:
+        return None
+    (name,) = read
+    none_lines, setters = [], {}
+    for method in (each for each in owner.body if isinstance(each, FunctionNode)):
+        for node in own_nodes(method):
+            if not isinstance(node, ast.Assign) or not any(_is_own(target, name) for target in node.targets):
+                continue
+            if isinstance(node.value, ast.Constant) and node.value.value is None:
+                none_lines += [node.lineno] * (method.name == "__init__")
+            else:
+                setters[method.name] = node.lineno
+    if len(none_lines) != 1 or len(setters) != 1 or "__init__" in setters:
+        return None
+    path, (setter, line) = frame.location.path, next(iter(setters.items()))
+    runs = "a loop over the object begins" if setter == "__iter__" else f"`{setter}` runs"
+    caller = f", and {context.frames[1].location} comes before that" if len(context.frames) > 1 else ""
+    values = {"owner": f"self.{name}", "none_at": f"{path}:{none_lines[0]}", "set_at": f"{path}:{line}"}
+    return TraceFact({**values, "runs": runs, "before": caller}, frame.location)
+
+
+def _is_own(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == name and is_self(target.value)
 
 
 @fact

@@ -317,3 +317,39 @@ def test_a_graph_that_evaluation_needs_is_not_recorded_in_inference_mode(tmp_pat
     assert "`torch.enable_grad()` at net.py:6" in found.answer
     assert "torch.no_grad()" in found.fix
     assert explain_text(f"it crashes\n{trace}", tmp_path).cause != "inference-mode"
+
+
+LATER = """class Loader:
+    def __init__(self):
+        self.iterator = None
+
+    def __iter__(self):
+        self.iterator = iter(range(3))
+        return self.iterator
+
+    def counts(self):
+        return self.iterator.total
+
+
+def run(loader):
+    counts = loader.counts()
+    for batch in loader:
+        print(batch, counts)
+"""
+
+
+def test_an_attribute_that_a_later_method_sets_is_named_with_what_comes_before(tmp_path) -> None:
+    (tmp_path / "net.py").write_text(LATER)
+    trace = (
+        'Traceback:\n  File "/srv/net.py", line 14, in run\n    counts = loader.counts()\n'
+        '  File "/srv/net.py", line 10, in counts\n    return self.iterator.total\n'
+        "AttributeError: 'NoneType' object has no attribute 'total'"
+    )
+    found = explain_text(trace, tmp_path)
+    assert found.answer == (
+        "net.py:10: `self.iterator` is None from net.py:3 until a loop over the object begins, which sets it at "
+        "net.py:6, and net.py:14 comes before that."
+    )
+    assert found.fix.startswith("Move the call behind the point where a loop over the object begins")
+    (tmp_path / "net.py").write_text(LATER.replace("self.iterator = None", "self.iterator = make()"))
+    assert explain_text(trace, tmp_path).cause != "set-later"

@@ -128,7 +128,7 @@ def _stated(sizes: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 def _dims(call: Call, *, is_made: bool) -> list[ast.expr]:
     """Return the sizes that a call gives, of a single tuple or list its elements."""
-    given = list(call.node.args)
+    given = list(call.node.args) or [each.value for each in call.node.keywords if is_made and each.arg == "size"]
     if given and isinstance(given[0], ast.Tuple | ast.List) and (is_made or len(given) == 1):
         given = list(given[0].elts)
     return [each for each in given if not isinstance(each, ast.Starred)]
