@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
-from esper_agents.domain.certificate import findings_asked_about
+from esper_agents.domain.certificate import findings_asked_about, findings_beside
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
     QUESTION_ANSWERS,
@@ -100,6 +100,7 @@ def answer_of(certificate: Certificate) -> Answer:
     """Return the answer of a certificate; a pure function of its record."""
     ordered = tuple(sorted(findings_asked_about(certificate), key=_weight))
     deciding = _deciding(certificate, ordered)
+    others = (*_others(ordered, deciding), *sorted(findings_beside(certificate), key=_weight))
     model = _model(certificate)
     return Answer(
         certificate=certificate.id,
@@ -109,7 +110,7 @@ def answer_of(certificate: Certificate) -> Answer:
         text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
         model=model,
         because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
-        also=tuple(_lines(each for each in _others(ordered, deciding) if not _is_usage(each.claim.rule))),
+        also=tuple(_lines(each for each in others if not _is_usage(each.claim.rule))),
         facts=tuple(_facts(certificate)),
         changed=_changed(certificate),
         ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),

@@ -217,6 +217,12 @@ def test_where_a_cause_was_looked_for_only_findings_at_its_places_are_in_the_ans
     assert len((*read.because, *read.also)) == 2
 
 
+def test_if_no_cause_was_found_faults_about_something_else_are_named_last():
+    minor = finding(severity=Severity.SUGGESTION)
+    looked = answer_of(advice("It grows.", findings=(minor, critical()), evidence=(inspected(),)))
+    assert (looked.because, [each.place for each in looked.also]) == ((), [str(critical().claim.location)])
+
+
 def test_what_two_agents_say_alike_is_said_once():
     assert answer_of(advice("It grows. It grows. It leaks.")).text == "It grows. It leaks."
 
