@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.model_remarks import remarks_on
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
 from esper_agents.domain.certificate import findings_asked_about, findings_beside
@@ -26,7 +27,7 @@ from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import STANCES, QuestionType, Stance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from esper_agents.domain.certificate import Certificate
     from esper_agents.domain.finding import EarlierFinding, Finding
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_SENTENCES, _LONGEST_SENTENCE = 3, 400
 _MOST_EARLIER, _LONGEST_EARLIER = 3, 120
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
+_LONGEST_REMARK = 300
 _DOCUMENTED = "documented"
 _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 # The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
@@ -64,6 +66,8 @@ _OBJECTS = re.compile(
 )
 # Beginning of a model's reason for a verdict below the ceiling, as recorded.
 MODELS_REASON = "the model's reason: "
+# Beginning of a model's condition, as recorded.
+MODELS_CONDITION = "the model's condition: "
 # What the standing of a model's finding means.
 STANDINGS = {
     Standing.CONFIRMED: "said by a model, confirmed by a rule, a run or a test",
@@ -102,6 +106,9 @@ def answer_of(certificate: Certificate) -> Answer:
     deciding = _deciding(certificate, ordered)
     others = (*_others(ordered, deciding), *sorted(findings_beside(certificate), key=_weight))
     model = _model(certificate)
+    own = {name: _models_lines(certificate, texts) for name, texts in _models_parts(certificate)} if model else {}
+    remarks = remarks_on((*ordered, *others), own.get("caveats", ()))
+    beside = {text for texts in remarks.values() for text in texts}
     return Answer(
         certificate=certificate.id,
         kind=certificate.verdict.kind,
@@ -109,8 +116,8 @@ def answer_of(certificate: Certificate) -> Answer:
         subject=_subject(certificate),
         text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
         model=model,
-        because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
-        also=tuple(_lines(each for each in others if not _is_usage(each.claim.rule))),
+        because=(*_lines(deciding, remarks), *_reasons(certificate, bool(deciding))),
+        also=tuple(_lines((each for each in others if not _is_usage(each.claim.rule)), remarks)),
         facts=tuple(_facts(certificate)),
         changed=_changed(certificate),
         ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
@@ -120,7 +127,23 @@ def answer_of(certificate: Certificate) -> Answer:
         next_command=next_command(certificate),
         model_text=_model_text(certificate) if model else "",
         draft=_draft(certificate),
+        conditions=own.get("conditions", ()),
+        caveats=tuple(each for each in own.get("caveats", ()) if each not in beside),
+        follow_ups=own.get("follow_ups", ()),
     )
+
+
+def _models_parts(certificate: Certificate) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what a model says beside its summary."""
+    yield "conditions", tuple(each.removeprefix(MODELS_CONDITION) for each in certificate.verdict.conditions)
+    yield "caveats", certificate.caveats
+    yield "follow_ups", certificate.next_steps
+
+
+def _models_lines(certificate: Certificate, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts of a model for the screen, without those that contradict a verdict."""
+    is_advice, stance = certificate.verdict.kind is QuestionType.ADVICE, certificate.verdict.stance
+    return tuple(_cut(each, _LONGEST_REMARK) for each in texts if is_advice or not contradicts(each, stance))
 
 
 def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
@@ -132,16 +155,17 @@ def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
     return is_unverified, severity, is_model, not is_first, confidence
 
 
-def _lines(findings: Iterable[Finding]) -> Iterator[AnswerLine]:
+def _lines(findings: Iterable[Finding], remarks: Mapping[str, tuple[str, ...]]) -> Iterator[AnswerLine]:
     """Yield a line for each statement, with all places of which it is true."""
-    places: dict[tuple[str, ...], list[str]] = {}
+    places: dict[tuple[str, str, str, str, str, tuple[str, ...]], list[str]] = {}
     for finding in findings:
         claim = finding.claim
         standing = finding.standing.value if finding.standing in UNCONFIRMED else ""
-        said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing)
+        about = remarks.get(claim.fingerprint, ())
+        said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing, about)
         places.setdefault(said, []).append(str(claim.location))
-    for (message, rule, severity, remedy, standing), (first, *others) in places.items():
-        yield AnswerLine(message, first, rule, severity, remedy, tuple(others), standing)
+    for (message, rule, severity, remedy, standing, about), (first, *others) in places.items():
+        yield AnswerLine(message, first, rule, severity, remedy, tuple(others), standing, about)
 
 
 def _others(ordered: tuple[Finding, ...], deciding: tuple[Finding, ...]) -> Iterator[Finding]:

@@ -107,6 +107,23 @@ def test_words_of_a_model_with_an_unverified_number_are_not_in_the_head():
     assert not answer_of(replace(full(), summary="It is 3.4x faster.", caveats=(doubt,))).model_text
 
 
+def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disputes_beside_the_findings():
+    disputed = f"The finding {critical(1).claim.rule} is about a line that never runs."
+    issued = replace(full(), caveats=(disputed, "Only the CPU was tried."), next_steps=("Add a test.",))
+    met = replace(issued.verdict, conditions=("the model's condition: train.py is not resumed",))
+    answer = answer_of(replace(issued, verdict=met))
+    assert answer.because[0].remarks == (disputed,)
+    assert answer.caveats == ("Only the CPU was tried.",)
+    assert answer.conditions == ("train.py is not resumed",)
+    assert answer.follow_ups == ("Add a test.",)
+    approving = answer_of(replace(issued, caveats=("Everything is fine, ship it.",)))
+    assert approving.caveats == ()
+
+
+def test_caveats_of_playbooks_are_not_on_the_first_screen():
+    assert answer_of(replace(advice("It grows."), caveats=("From static analysis only.",))).caveats == ()
+
+
 def test_a_models_reason_for_a_lower_verdict_stands_under_its_name():
     issued = full()
     stated = replace(issued.verdict, below_ceiling="the model's reason: it needs a GPU")
