@@ -17,6 +17,7 @@ from esper_agents.domain.evidence import (
     documents_told,
     facts_of,
     is_measurement,
+    is_run_of_model,
     is_test_run,
     tests_told,
     was_inspected,
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import EarlierFinding, Finding
     from esper_agents.domain.verdict import AppliedPolicyRule
 
 _MOST_SENTENCES, _LONGEST_SENTENCE = 3, 400
 _MOST_EARLIER, _LONGEST_EARLIER = 3, 120
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
-_LONGEST_REMARK = 300
+_LONGEST_REMARK, _MOST_CITED = 300, 3
 _DOCUMENTED = "documented"
 _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 # The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
@@ -120,7 +122,10 @@ def answer_of(certificate: Certificate) -> Answer:
         also=tuple(_lines((each for each in others if not _is_usage(each.claim.rule)), remarks)),
         facts=tuple(_facts(certificate)),
         changed=_changed(certificate),
-        ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
+        ran=(
+            *(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
+            *(_run_of_model(certificate, each) for each in _cited_runs(certificate)),
+        ),
         measured=tuple(_measured(certificate)),
         before=tuple(_before(certificate)),
         unknown=tuple(_unknown(certificate))[:_MOST_UNKNOWN],
@@ -337,13 +342,10 @@ def _kept(certificate: Certificate) -> str:
 
 
 def _opening_of_reading(certificate: Certificate) -> str:
-    """Return the opening of a conditional verdict for which nothing was run."""
+    """Return the opening of a conditional verdict for which no test and no measurement ran."""
+    basis = "reading and runs of a model's code" if _cited_runs(certificate) else "reading alone"
     has_conditions = any(each.claim.severity is not Severity.SUGGESTION for each in certificate.findings)
-    return (
-        "From reading alone, only once the findings are settled"
-        if has_conditions
-        else "No objection from reading alone"
-    )
+    return f"From {basis}, only once the findings are settled" if has_conditions else f"No objection from {basis}"
 
 
 def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
@@ -436,6 +438,19 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
     for place, text in documents_told(certificate.evidence):
         yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))
+
+
+def _cited_runs(certificate: Certificate) -> tuple[Evidence, ...]:
+    """Return the completed runs of a model's code that findings rest on."""
+    cited = {name for finding in certificate.findings for name in finding.evidence}
+    return tuple(each for each in certificate.evidence if each.id in cited and is_run_of_model(each))
+
+
+def _run_of_model(certificate: Certificate, evidence: Evidence) -> str:
+    """Return what a run of a model's code ended with, and where the findings are that rest on it."""
+    places = [str(each.claim.location) for each in certificate.findings if evidence.id in each.evidence]
+    shown = ", ".join(list(dict.fromkeys(places))[:_MOST_CITED])
+    return f"{_cut(evidence.summary, _LONGEST_FACT)} (code of a model, for {shown})"
 
 
 def _measured(certificate: Certificate) -> Iterator[str]:

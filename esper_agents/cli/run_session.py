@@ -185,17 +185,7 @@ def show_answer(answer: Answer, certificate: str) -> None:
     if answer.status is not Status.ADVISORY_ONLY:
         say("verdict", f"{answer.status} for {answer.subject}")
     say("answer", answer.text)
-    labelled = [("because", each) for each in answer.because] + [("also", each) for each in answer.also]
-    last = ""
-    for label, line in labelled[:_MOST_LINES]:
-        say("" if label == last else label, _line(line))
-        if line.remedy and (label == "because" or _is_stated(line)):
-            say("", f"fix: {line.remedy}")
-        for remark in line.remarks:
-            say("", f"{answer.model}: {remark}")
-        last = label
-    if len(labelled) > _MOST_LINES:
-        say("", f"and {len(labelled) - _MOST_LINES} more: esper certificates show {certificate}")
+    _show_lines(answer, certificate)
     _show_facts(answer, certificate)
     for at, text in enumerate(answer.changed[:_MOST_LINES]):
         say("" if at else "changed", text)
@@ -209,6 +199,21 @@ def show_answer(answer: Answer, certificate: str) -> None:
     if answer.model_text:
         say("model", f"{answer.model}: {answer.model_text}")
     _show_remarks(answer, certificate)
+
+
+def _show_lines(answer: Answer, certificate: str) -> None:
+    """Print at most five findings, each with what the model says about it, then the number of the others."""
+    labelled = [("because", each) for each in answer.because] + [("also", each) for each in answer.also]
+    last = ""
+    for label, line in labelled[:_MOST_LINES]:
+        say("" if label == last else label, _line(line))
+        if line.remedy and (label == "because" or _is_stated(line)):
+            say("", f"fix: {line.remedy}")
+        for remark in line.remarks:
+            say("", f"{answer.model}: {remark}")
+        last = label
+    if len(labelled) > _MOST_LINES:
+        say("", f"and {len(labelled) - _MOST_LINES} more: esper certificates show {certificate}")
 
 
 def _show_remarks(answer: Answer, certificate: str) -> None:

@@ -120,6 +120,16 @@ def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disp
     assert approving.caveats == ()
 
 
+def test_runs_of_a_models_code_that_a_finding_cites_are_shown_as_run():
+    code = evidence(7, tool="run-python", summary="the code exited with 0: as written equals no clipping: True")
+    other = evidence(8, tool="run-python", summary="the code exited with 0: 1")
+    cited = replace(finding(severity=Severity.WARNING), evidence=(code.id,))
+    answer = answer_of(certificate(findings=(cited,), evidence=(evidence(), code, other)))
+    (ran,) = answer.ran
+    assert ran.startswith("the code exited with 0: as written equals no clipping: True (code of a model, for examples/")
+    assert answer.text.startswith("From reading and runs of a model's code, only once the findings are settled")
+
+
 def test_caveats_of_playbooks_are_not_on_the_first_screen():
     assert answer_of(replace(advice("It grows."), caveats=("From static analysis only.",))).caveats == ()
 
