@@ -377,9 +377,11 @@ def _sentences(certificate: Certificate) -> str:
 
 def _model_text(certificate: Certificate) -> str:
     """Return the model's summary; empty if it contradicts the verdict or states what could not be verified."""
-    text = _sentences(certificate)
+    text, omitted = _sentences(certificate), len(_split(certificate)) - _MOST_SENTENCES
     is_doubtful = any(caveat.startswith("Unverified: the summary ") for caveat in certificate.caveats)
-    return "" if is_doubtful or contradicts(text, certificate.verdict.stance) else text
+    if is_doubtful or contradicts(text, certificate.verdict.stance):
+        return ""
+    return f"{text} ({number_of(omitted, 'more sentence')} in the certificate)" if omitted > 0 else text
 
 
 def program_summary(certificate: Certificate) -> str:

@@ -245,7 +245,12 @@ class _Conclude:
 
     __pydantic_config__ = _STRICT
 
-    summary: str = field(metadata=_about("What was found, in a sentence or two; when you were consulted, the answer."))
+    summary: str = field(
+        metadata=_about(
+            "What was found, in a sentence or two; when you were consulted, the answer."
+            " Users see its first three sentences, each up to 400 characters."
+        )
+    )
     rationale: str = field(default="", metadata=_about("Why the verdict stands where it stands."))
     stance: Stance | None = field(
         default=None, metadata=_about("Where you stand; leave out to take the best that the evidence allows.")

@@ -84,6 +84,11 @@ def test_the_answer_is_in_the_programs_words_and_the_models_follow_under_its_nam
     assert answer.model_text == "The loader does not shuffle. Clip the gradients."
 
 
+def test_the_sentences_of_a_model_that_are_not_shown_are_counted():
+    issued = replace(full(), summary="One grows. Two is at net.py:3. Three is 0.5. Four. Five.")
+    assert answer_of(issued).model_text.endswith("Three is 0.5. (2 more sentences in the certificate)")
+
+
 @pytest.mark.parametrize(
     ("stance", "summary", "is_shown"),
     [
