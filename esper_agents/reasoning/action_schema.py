@@ -119,7 +119,9 @@ class _Finding:
 class _Assumption:
     __pydantic_config__ = _STRICT
 
-    text: str = field(metadata=_about("What is assumed, as a claim."))
+    text: str = field(
+        metadata=_about("What is assumed, as a claim; or a gap on record, in its words, that a run settled.")
+    )
     is_critical: bool = field(metadata=_about("Whether the verdict would change if it were false."))
     state: AssumptionState
     evidence: tuple[str, ...] = field(default=(), metadata=_about("Identifiers of the evidence that settled it."))
