@@ -140,7 +140,8 @@ def answer_of(certificate: Certificate) -> Answer:
 
 def _models_parts(certificate: Certificate) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what a model says beside its summary."""
-    yield "conditions", tuple(each.removeprefix(MODELS_CONDITION) for each in certificate.verdict.conditions)
+    conditions = (each for each in certificate.verdict.conditions if each.startswith(MODELS_CONDITION))
+    yield "conditions", tuple(each.removeprefix(MODELS_CONDITION) for each in conditions)
     yield "caveats", certificate.caveats
     yield "follow_ups", certificate.next_steps
 

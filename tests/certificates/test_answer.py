@@ -115,7 +115,7 @@ def test_words_of_a_model_with_an_unverified_number_are_not_in_the_head():
 def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disputes_beside_the_findings():
     disputed = f"The finding {critical(1).claim.rule} is about a line that never runs."
     issued = replace(full(), caveats=(disputed, "Only the CPU was tried."), next_steps=("Add a test.",))
-    met = replace(issued.verdict, conditions=("the model's condition: train.py is not resumed",))
+    met = replace(issued.verdict, conditions=("fix ESP101", "the model's condition: train.py is not resumed"))
     answer = answer_of(replace(issued, verdict=met))
     assert answer.because[0].remarks == (disputed,)
     assert answer.caveats == ("Only the CPU was tried.",)

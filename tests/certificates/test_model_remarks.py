@@ -24,11 +24,12 @@ COST = finding(2, location=Location("a.py", 20), rule="ESP305", name="item", mes
         ("The warning on `.item()` is about a GPU.", COST),
         ("The remedy for line 14 fails: the count is an integer.", MIXED),
         ("a.py:20 runs once.", COST),
+        ("Nothing at a.py:9 is wrapped: see a.py:20.", None),
         ("Only the CPU was tried.", None),
     ],
 )
 def test_a_caveat_belongs_to_the_finding_that_it_names_or_quotes(caveat, meant):
-    assert remarks_on((MIXED, COST), (caveat,)) == ({meant.claim.fingerprint: (caveat,)} if meant else {})
+    assert remarks_on((MIXED, COST, COST), (caveat,)) == ({meant.claim.fingerprint: (caveat,)} if meant else {})
 
 
 def test_a_caveat_is_no_remark_on_what_the_model_found_itself():
