@@ -45,6 +45,8 @@ _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
 # A statement about what a change removed or what a test refuted outranks one of the same severity.
 _FIRST_RULES = ("ESP702", "ESP703", "TEST")
+# Queries that answer a direct question.
+_DIRECT = frozenset((USAGE_QUESTIONS, QUESTION_ANSWERS))
 _DRAFTS_TEST = "torch-test"
 _CHANGE_NOT_EXECUTED = "change-not-executed"
 # Policy rules about evidence that is missing, and not about evidence that there is.
@@ -119,7 +121,7 @@ def answer_of(certificate: Certificate) -> Answer:
         text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
         model=model,
         because=(*_lines(deciding, remarks), *_reasons(certificate, bool(deciding))),
-        also=tuple(_lines((each for each in others if not _is_usage(each.claim.rule)), remarks)),
+        also=tuple(_lines((each for each in others if not _is_in_text(certificate, each.claim.rule)), remarks)),
         facts=tuple(_facts(certificate)),
         changed=_changed(certificate),
         ran=(
@@ -221,15 +223,15 @@ def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[F
     if certificate.verdict.kind is QuestionType.ADVICE:
         if _is_beside(certificate):
             return ()
-        shown = (each for each in ordered if not _is_usage(each.claim.rule))
+        shown = (each for each in ordered if not _is_in_text(certificate, each.claim.rule))
         return tuple(each for each in shown if each.claim.severity is not Severity.SUGGESTION)
     named = {name for rule in _deciding_rules(certificate) for name in rule.findings}
     return tuple(each for each in ordered if each.claim.fingerprint in named)
 
 
-def _is_usage(rule: str) -> bool:
-    """Return whether a finding or fact answers a direct question: then the answer says it."""
-    return rule in {USAGE_QUESTIONS, QUESTION_ANSWERS}
+def _is_in_text(certificate: Certificate, rule: str) -> bool:
+    """Return whether a finding or fact answers a direct question: then the text of a playbook says it."""
+    return rule in _DIRECT and not _model(certificate)
 
 
 def _is_beside(certificate: Certificate) -> bool:
@@ -354,6 +356,8 @@ def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -
     if certificate.verdict.kind in _DECIDED:
         return _decision(certificate)
     recorded = [each for each in ordered if each.standing not in UNCONFIRMED]
+    # A direct answer precedes findings about something else.
+    recorded.sort(key=lambda each: each.claim.rule not in _DIRECT)
     measured = list(_measured(certificate))[:1]
     parts = [*map(_lead, [*recorded, *ordered][:1]), *(f"{each.rstrip('.')}." for each in measured)]
     return " ".join(parts) or f"{_capitalised(_extent(certificate))}."
@@ -437,15 +441,15 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
     found = facts_of(certificate.evidence)
     for assessment in _STATED:
         for each in found:
-            if each.assessment == assessment and not _is_usage(each.query):
+            if each.assessment == assessment and not _is_in_text(certificate, each.query):
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
     for place, text in documents_told(certificate.evidence):
         yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))
 
 
 def _cited_runs(certificate: Certificate) -> tuple[Evidence, ...]:
-    """Return the completed runs of a model's code that findings rest on."""
-    cited = {name for finding in certificate.findings for name in finding.evidence}
+    """Return the completed runs of a model's code that findings and settled assumptions rest on."""
+    cited = {name for each in (*certificate.findings, *certificate.assumptions) for name in each.evidence}
     return tuple(each for each in certificate.evidence if each.id in cited and is_run_of_model(each))
 
 
@@ -453,7 +457,7 @@ def _run_of_model(certificate: Certificate, evidence: Evidence) -> str:
     """Return what a run of a model's code ended with, and where the findings are that rest on it."""
     places = [str(each.claim.location) for each in certificate.findings if evidence.id in each.evidence]
     shown = ", ".join(list(dict.fromkeys(places))[:_MOST_CITED])
-    return f"{_cut(evidence.summary, _LONGEST_FACT)} (code of a model, for {shown})"
+    return f"{_cut(evidence.summary, _LONGEST_FACT)} (code of a model{f', for {shown}' if shown else ''})"
 
 
 def _measured(certificate: Certificate) -> Iterator[str]:

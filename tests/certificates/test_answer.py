@@ -9,7 +9,7 @@ from certificate_samples import certificate, critical, evidence, finding, full, 
 
 from esper_agents.certificates.answer import answer_of, program_summary
 from esper_agents.certificates.suggested_command import problem_of
-from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.change import TaskChange
 from esper_agents.domain.finding import Location, Severity, Standing
 from esper_agents.domain.reproduction import REPRODUCE
@@ -133,6 +133,26 @@ def test_runs_of_a_models_code_that_a_finding_cites_are_shown_as_run():
     (ran,) = answer.ran
     assert ran.startswith("the code exited with 0: as written equals no clipping: True (code of a model, for examples/")
     assert answer.text.startswith("From reading and runs of a model's code, only once the findings are settled")
+
+
+def test_a_run_of_a_models_code_that_settled_an_assumption_is_shown_as_run():
+    code = evidence(7, tool="run-python", summary="the code exited with 0: weights agree: True")
+    settled = Assumption("the weights agree", Tier.WORK, False, AssumptionState.CONFIRMED, (code.id,), "")
+    answer = answer_of(replace(certificate(findings=(), evidence=(evidence(), code)), assumptions=(settled,)))
+    assert answer.ran == ("the code exited with 0: weights agree: True (code of a model)",)
+    assert answer.text.startswith("No objection from reading and runs of a model's code")
+
+
+def test_the_direct_answer_of_the_program_stands_beside_the_words_of_a_model():
+    fact = {"assessment": "fine", "path": "a.py", "line": 9, "text": "it is not needed", "remedy": "", "rule": ""}
+    output = {"queries": [{"name": "usage-questions", "facts": [{**fact, "name": "usage-questions"}]}]}
+    inspection = evidence(9, tool="inspect-code", output=output)
+    told = [each.text for each in answer_of(replace(full(), evidence=(inspection,))).facts]
+    assert told == ["it is not needed"]
+    direct = finding(severity=Severity.SUGGESTION, rule="usage-questions", message="it is not needed")
+    asked = replace(advice(findings=(critical(), direct)), definitions=full().definitions)
+    assert answer_of(asked).text.startswith(f"{direct.claim.location}: it is not needed.")
+    assert answer_of(certificate(findings=(), evidence=(inspection,))).facts == ()
 
 
 def test_caveats_of_playbooks_are_not_on_the_first_screen():
