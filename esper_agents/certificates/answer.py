@@ -449,7 +449,8 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
 
 def _cited_runs(certificate: Certificate) -> tuple[Evidence, ...]:
     """Return the completed runs of a model's code that findings and settled assumptions rest on."""
-    cited = {name for each in (*certificate.findings, *certificate.assumptions) for name in each.evidence}
+    cited = {name for finding in certificate.findings for name in finding.evidence}
+    cited |= {name for assumption in certificate.assumptions for name in assumption.evidence}
     return tuple(each for each in certificate.evidence if each.id in cited and is_run_of_model(each))
 
 

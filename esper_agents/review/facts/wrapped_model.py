@@ -284,9 +284,10 @@ def _unwrapping(file: FileTables) -> ast.Attribute | None:
     """Return the first place that takes a model out of its wrapper, such as `model.module`."""
     for call in file.calls:
         for node in walk(call.node):
-            is_read = isinstance(node, ast.Attribute) and node.attr == "module" and isinstance(node.ctx, ast.Load)
-            if is_read and dotted(node.value) not in {"", "self", "cls"} and not _is_guarded(call):
-                return node
+            match node:
+                case ast.Attribute(value, "module", ast.Load()) if dotted(value) not in {"", "self", "cls"}:
+                    if not _is_guarded(call):
+                        return node
     return None
 
 
