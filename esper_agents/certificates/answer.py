@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.model_remarks import remarks_on
 from esper_agents.certificates.next_command import next_command
 from esper_agents.domain.answer import Answer, AnswerFact, AnswerLine
-from esper_agents.domain.certificate import findings_asked_about
+from esper_agents.domain.certificate import findings_asked_about, findings_beside
 from esper_agents.domain.evidence import (
     FINDS_INPUTS,
     OBSERVES_CALLS,
@@ -18,6 +19,7 @@ from esper_agents.domain.evidence import (
     documents_told,
     facts_of,
     is_measurement,
+    is_run_of_model,
     is_test_run,
     tests_told,
     was_inspected,
@@ -28,21 +30,25 @@ from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import STANCES, QuestionType, Stance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from esper_agents.domain.certificate import Certificate
+    from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.finding import EarlierFinding, Finding
     from esper_agents.domain.verdict import AppliedPolicyRule
 
 _MOST_SENTENCES, _LONGEST_SENTENCE = 3, 400
 _MOST_EARLIER, _LONGEST_EARLIER = 3, 120
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
+_LONGEST_REMARK, _MOST_CITED = 300, 3
 _DOCUMENTED = "documented"
 _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 # The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
 # A statement about what a change removed or what a test refuted outranks one of the same severity.
 _FIRST_RULES = ("ESP702", "ESP703", "TEST")
+# Queries that answer a direct question.
+_DIRECT = frozenset((USAGE_QUESTIONS, QUESTION_ANSWERS))
 _DRAFTS_TEST = "torch-test"
 _CHANGE_NOT_EXECUTED = "change-not-executed"
 # Policy rules about evidence that is missing, and not about evidence that there is.
@@ -66,6 +72,8 @@ _OBJECTS = re.compile(
 )
 # Beginning of a model's reason for a verdict below the ceiling, as recorded.
 MODELS_REASON = "the model's reason: "
+# Beginning of a model's condition, as recorded.
+MODELS_CONDITION = "the model's condition: "
 # What the standing of a model's finding means.
 STANDINGS = {
     Standing.CONFIRMED: "said by a model, confirmed by a rule, a run or a test",
@@ -102,7 +110,11 @@ def answer_of(certificate: Certificate) -> Answer:
     """Return the answer of a certificate; a pure function of its record."""
     ordered = tuple(sorted(findings_asked_about(certificate), key=_weight))
     deciding = _deciding(certificate, ordered)
+    others = (*_others(ordered, deciding), *sorted(findings_beside(certificate), key=_weight))
     model = _model(certificate)
+    own = {name: _models_lines(certificate, texts) for name, texts in _models_parts(certificate)} if model else {}
+    remarks = remarks_on((*ordered, *others), own.get("caveats", ()))
+    beside = {text for texts in remarks.values() for text in texts}
     return Answer(
         certificate=certificate.id,
         kind=certificate.verdict.kind,
@@ -110,18 +122,38 @@ def answer_of(certificate: Certificate) -> Answer:
         subject=_subject(certificate),
         text=_text_beside_model(certificate, ordered) if model else _text(certificate, ordered),
         model=model,
-        because=(*_lines(deciding), *_reasons(certificate, bool(deciding))),
-        also=tuple(_lines(each for each in _others(ordered, deciding) if not _is_usage(each.claim.rule))),
+        because=(*_lines(deciding, remarks), *_reasons(certificate, bool(deciding))),
+        also=tuple(_lines((each for each in others if not _is_in_text(certificate, each.claim.rule)), remarks)),
         facts=tuple(_facts(certificate)),
         changed=_changed(certificate),
-        ran=tuple(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
+        ran=(
+            *(tests_told([each]) for each in certificate.evidence if is_test_run(each)),
+            *(_run_of_model(certificate, each) for each in _cited_runs(certificate)),
+        ),
         measured=tuple(_measured(certificate)),
         before=tuple(_before(certificate)),
         unknown=tuple(_unknown(certificate))[:_MOST_UNKNOWN],
         next_command=next_command(certificate),
         model_text=_model_text(certificate) if model else "",
         draft=_draft(certificate),
+        conditions=own.get("conditions", ()),
+        caveats=tuple(each for each in own.get("caveats", ()) if each not in beside),
+        follow_ups=own.get("follow_ups", ()),
     )
+
+
+def _models_parts(certificate: Certificate) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what a model says beside its summary."""
+    conditions = (each for each in certificate.verdict.conditions if each.startswith(MODELS_CONDITION))
+    yield "conditions", tuple(each.removeprefix(MODELS_CONDITION) for each in conditions)
+    yield "caveats", certificate.caveats
+    yield "follow_ups", certificate.next_steps
+
+
+def _models_lines(certificate: Certificate, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts of a model for the screen, without those that contradict a verdict."""
+    is_advice, stance = certificate.verdict.kind is QuestionType.ADVICE, certificate.verdict.stance
+    return tuple(_cut(each, _LONGEST_REMARK) for each in texts if is_advice or not contradicts(each, stance))
 
 
 def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
@@ -133,16 +165,17 @@ def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:
     return is_unverified, severity, is_model, not is_first, confidence
 
 
-def _lines(findings: Iterable[Finding]) -> Iterator[AnswerLine]:
+def _lines(findings: Iterable[Finding], remarks: Mapping[str, tuple[str, ...]]) -> Iterator[AnswerLine]:
     """Yield a line for each statement, with all places of which it is true."""
-    places: dict[tuple[str, ...], list[str]] = {}
+    places: dict[tuple[str, str, str, str, str, tuple[str, ...]], list[str]] = {}
     for finding in findings:
         claim = finding.claim
         standing = finding.standing.value if finding.standing in UNCONFIRMED else ""
-        said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing)
+        about = remarks.get(claim.fingerprint, ())
+        said = (claim.message, claim.rule, claim.severity.value, claim.remedy, standing, about)
         places.setdefault(said, []).append(str(claim.location))
-    for (message, rule, severity, remedy, standing), (first, *others) in places.items():
-        yield AnswerLine(message, first, rule, severity, remedy, tuple(others), standing)
+    for (message, rule, severity, remedy, standing, about), (first, *others) in places.items():
+        yield AnswerLine(message, first, rule, severity, remedy, tuple(others), standing, about)
 
 
 def _others(ordered: tuple[Finding, ...], deciding: tuple[Finding, ...]) -> Iterator[Finding]:
@@ -192,15 +225,15 @@ def _deciding(certificate: Certificate, ordered: tuple[Finding, ...]) -> tuple[F
     if certificate.verdict.kind is QuestionType.ADVICE:
         if _is_beside(certificate):
             return ()
-        shown = (each for each in ordered if not _is_usage(each.claim.rule))
+        shown = (each for each in ordered if not _is_in_text(certificate, each.claim.rule))
         return tuple(each for each in shown if each.claim.severity is not Severity.SUGGESTION)
     named = {name for rule in _deciding_rules(certificate) for name in rule.findings}
     return tuple(each for each in ordered if each.claim.fingerprint in named)
 
 
-def _is_usage(rule: str) -> bool:
-    """Return whether a finding or fact answers a direct question: then the answer says it."""
-    return rule in {USAGE_QUESTIONS, QUESTION_ANSWERS}
+def _is_in_text(certificate: Certificate, rule: str) -> bool:
+    """Return whether a finding or fact answers a direct question: then the text of a playbook says it."""
+    return rule in _DIRECT and not _model(certificate)
 
 
 def _is_beside(certificate: Certificate) -> bool:
@@ -314,13 +347,10 @@ def _kept(certificate: Certificate) -> str:
 
 
 def _opening_of_reading(certificate: Certificate) -> str:
-    """Return the opening of a conditional verdict for which nothing was run."""
+    """Return the opening of a conditional verdict for which no test and no measurement ran."""
+    basis = "reading and runs of a model's code" if _cited_runs(certificate) else "reading alone"
     has_conditions = any(each.claim.severity is not Severity.SUGGESTION for each in certificate.findings)
-    return (
-        "From reading alone, only once the findings are settled"
-        if has_conditions
-        else "No objection from reading alone"
-    )
+    return f"From {basis}, only once the findings are settled" if has_conditions else f"No objection from {basis}"
 
 
 def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -> str:
@@ -328,6 +358,8 @@ def _text_beside_model(certificate: Certificate, ordered: tuple[Finding, ...]) -
     if certificate.verdict.kind in _DECIDED:
         return _decision(certificate)
     recorded = [each for each in ordered if each.standing not in UNCONFIRMED]
+    # A direct answer precedes findings about something else.
+    recorded.sort(key=lambda each: each.claim.rule not in _DIRECT)
     measured = list(_measured(certificate))[:1]
     parts = [*map(_lead, [*recorded, *ordered][:1]), *(f"{each.rstrip('.')}." for each in measured)]
     return " ".join(parts) or f"{_capitalised(_extent(certificate))}."
@@ -352,9 +384,11 @@ def _sentences(certificate: Certificate) -> str:
 
 def _model_text(certificate: Certificate) -> str:
     """Return the model's summary; empty if it contradicts the verdict or states what could not be verified."""
-    text = _sentences(certificate)
+    text, omitted = _sentences(certificate), len(_split(certificate)) - _MOST_SENTENCES
     is_doubtful = any(caveat.startswith("Unverified: the summary ") for caveat in certificate.caveats)
-    return "" if is_doubtful or contradicts(text, certificate.verdict.stance) else text
+    if is_doubtful or contradicts(text, certificate.verdict.stance):
+        return ""
+    return f"{text} ({number_of(omitted, 'more sentence')} in the certificate)" if omitted > 0 else text
 
 
 def program_summary(certificate: Certificate) -> str:
@@ -414,10 +448,24 @@ def _facts(certificate: Certificate) -> Iterator[AnswerFact]:
     for assessment in _STATED:
         for each in found:
             is_beside = is_observed and each.query == QUESTION_DETAILS
-            if each.assessment == assessment and not (is_beside or _is_usage(each.query)):
+            if each.assessment == assessment and not (is_beside or _is_in_text(certificate, each.query)):
                 yield AnswerFact(assessment, each.place, _cut(each.text, _LONGEST_FACT))
     for place, text in documents_told(certificate.evidence):
         yield AnswerFact(_DOCUMENTED, place, _cut(text, _LONGEST_FACT))
+
+
+def _cited_runs(certificate: Certificate) -> tuple[Evidence, ...]:
+    """Return the completed runs of a model's code that findings and settled assumptions rest on."""
+    cited = {name for finding in certificate.findings for name in finding.evidence}
+    cited |= {name for assumption in certificate.assumptions for name in assumption.evidence}
+    return tuple(each for each in certificate.evidence if each.id in cited and is_run_of_model(each))
+
+
+def _run_of_model(certificate: Certificate, evidence: Evidence) -> str:
+    """Return what a run of a model's code ended with, and where the findings are that rest on it."""
+    places = [str(each.claim.location) for each in certificate.findings if evidence.id in each.evidence]
+    shown = ", ".join(list(dict.fromkeys(places))[:_MOST_CITED])
+    return f"{_cut(evidence.summary, _LONGEST_FACT)} (code of a model{f', for {shown}' if shown else ''})"
 
 
 def _measured(certificate: Certificate) -> Iterator[str]:

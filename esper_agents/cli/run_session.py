@@ -185,15 +185,7 @@ def show_answer(answer: Answer, certificate: str) -> None:
     if answer.status is not Status.ADVISORY_ONLY:
         say("verdict", f"{answer.status} for {answer.subject}")
     say("answer", answer.text)
-    labelled = [("because", each) for each in answer.because] + [("also", each) for each in answer.also]
-    last = ""
-    for label, line in labelled[:_MOST_LINES]:
-        say("" if label == last else label, _line(line))
-        if line.remedy and (label == "because" or _is_stated(line)):
-            say("", f"fix: {line.remedy}")
-        last = label
-    if len(labelled) > _MOST_LINES:
-        say("", f"and {len(labelled) - _MOST_LINES} more: esper certificates show {certificate}")
+    _show_lines(answer, certificate)
     _show_facts(answer, certificate)
     for at, text in enumerate(answer.changed[:_MOST_LINES]):
         say("" if at else "changed", text)
@@ -206,6 +198,35 @@ def show_answer(answer: Answer, certificate: str) -> None:
     _show_draft(answer)
     if answer.model_text:
         say("model", f"{answer.model}: {answer.model_text}")
+    _show_remarks(answer, certificate)
+
+
+def _show_lines(answer: Answer, certificate: str) -> None:
+    """Print at most five findings, each with what the model says about it, then the number of the others."""
+    labelled = [("because", each) for each in answer.because] + [("also", each) for each in answer.also]
+    last = ""
+    for label, line in labelled[:_MOST_LINES]:
+        say("" if label == last else label, _line(line))
+        if line.remedy and (label == "because" or _is_stated(line)):
+            say("", f"fix: {line.remedy}")
+        for remark in line.remarks:
+            say("", f"{answer.model}: {remark}")
+        last = label
+    if len(labelled) > _MOST_LINES:
+        say("", f"and {len(labelled) - _MOST_LINES} more: esper certificates show {certificate}")
+
+
+def _show_remarks(answer: Answer, certificate: str) -> None:
+    """Print what the model says beside its summary: at most three lines of each kind, then the number of the others."""
+    for label, texts in (
+        ("condition", answer.conditions),
+        ("caveat", answer.caveats),
+        ("follow-up", answer.follow_ups),
+    ):
+        for at, text in enumerate(texts[:_SHOWN]):
+            say("" if at else label, text)
+        if len(texts) > _SHOWN:
+            say("", f"and {len(texts) - _SHOWN} more: esper certificates show {certificate}")
 
 
 def _show_draft(answer: Answer) -> None:

@@ -22,6 +22,7 @@ class AnswerLine:
         remedy: A fix; empty if none is known.
         more_places: Further places of which the same is true, in order.
         standing: `located` or `unverified` for a model's finding that no rule, run or test confirmed; else empty.
+        remarks: What a model says about a finding that it did not make, such as that it disputes it.
     """
 
     text: str
@@ -31,6 +32,7 @@ class AnswerLine:
     remedy: str = ""
     more_places: tuple[str, ...] = ()
     standing: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def place_text(self) -> str:
@@ -79,6 +81,9 @@ class Answer:
         next_command: The command that would settle the rest, relative to the project; empty if nothing is open.
         draft: Definitions of a drafted test that ran, as source text; empty if none was drafted.
         model_text: The model's own words; empty if there are none, or if they contradict the verdict.
+        conditions: Conditions that the model states.
+        caveats: What the model says to verify, without remarks on findings that stand beside these.
+        follow_ups: What the model says to do next.
     """
 
     certificate: str
@@ -98,3 +103,6 @@ class Answer:
     next_command: str = ""
     model_text: str = ""
     draft: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    follow_ups: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from esper_agents.domain.agent_action import RiskAssessment
 from esper_agents.domain.assumption import Assumption, InformationGap
 from esper_agents.domain.evidence import Evidence, SourceFile, faults_asked_about, is_measurement
-from esper_agents.domain.finding import EarlierFinding, Finding, Standing
+from esper_agents.domain.finding import EarlierFinding, Finding, Severity, Standing
 from esper_agents.domain.handoff import ConsultAnswer, Handoff
 from esper_agents.domain.project import GitRevision
 from esper_agents.domain.reasoner_names import PLAYBOOK, UNATTENDED
@@ -180,3 +180,15 @@ def findings_asked_about(certificate: Certificate) -> tuple[Finding, ...]:
         or each.standing is not Standing.RECORDED
         or measured & set(each.evidence)
     )
+
+
+def findings_beside(certificate: Certificate) -> tuple[Finding, ...]:
+    """Return other findings that are more than suggestions, if an inspection for a cause found no fault.
+
+    Then the words of the request may mean something else than was inspected.
+    """
+    if certificate.verdict.kind is not QuestionType.ADVICE or faults_asked_about(certificate.evidence) != frozenset():
+        return ()
+    asked = {each.claim.fingerprint for each in findings_asked_about(certificate)}
+    others = (each for each in certificate.findings if each.claim.fingerprint not in asked)
+    return tuple(each for each in others if each.claim.severity is not Severity.SUGGESTION)

@@ -29,6 +29,7 @@ OBSERVES_CALLS = "torch-behaviour"
 QUESTION_ANSWERS, QUESTION_DETAILS = "question-answers", "question-details"
 # Runs what a change edits before and after it.
 VERSIONS = "torch-versions"
+_RUNS_OF_MODELS = frozenset(("run-python", "check-draft"))
 _SCAFFOLD = "torch-scaffold"
 # Ends of a search for arguments that ran a harness of the project as it is.
 OWN_HARNESS_ENDS = frozenset(("edited", "captured"))
@@ -309,6 +310,11 @@ def is_measurement(evidence: Evidence) -> bool:
     is_of_lab = evidence.tool.startswith(_MEASURES) and evidence.tool != _FINDS_TARGETS
     is_run = evidence.tool != FINDS_INPUTS or bool(evidence.output.get("runnable"))
     return is_of_lab and is_run and evidence.outcome is CallOutcome.COMPLETED
+
+
+def is_run_of_model(evidence: Evidence) -> bool:
+    """Return whether a completed call ran code that a model wrote; it confirms nothing about a verdict."""
+    return evidence.tool in _RUNS_OF_MODELS and evidence.outcome is CallOutcome.COMPLETED
 
 
 def own_harness(evidence: Evidence) -> str:

@@ -8,7 +8,7 @@ from esper_agents.mcp_server.results import CertificateRow, clipped
 from esper_agents.mcp_server.suggested_calls import call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from esper_agents.api import CertificateSummary
     from esper_agents.domain.answer import Answer, AnswerLine
@@ -28,7 +28,7 @@ def answer_parts(answer: Answer, project: ServerProject) -> dict[str, Any]:
         "because": _lines(map(_line, answer.because), _MOST_BECAUSE),
         "also": _lines((*map(_line, answer.also), *facts, *answer.changed), _MOST_ALSO),
         "measured": _lines((*answer.ran, *answer.measured), _MOST_FACTS),
-        "unknown": _lines(answer.unknown, _MOST_UNKNOWN),
+        "unknown": _lines((*answer.unknown, *_remarks(answer)), _MOST_UNKNOWN),
         "certificate": answer.certificate,
         "resource": CERTIFICATE + answer.certificate,
         "next": call_of(answer.next_command, project.root, project.allowed),
@@ -58,4 +58,11 @@ def _lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
 def _line(line: AnswerLine) -> str:
     fix = f" (fix: {line.remedy})" if line.remedy else ""
     mark = f" ({line.standing}, not confirmed)" if line.standing else ""
-    return " ".join(filter(None, (line.place_text, line.rule, line.text))) + mark + fix
+    remarks = "".join(f" (the model: {each})" for each in line.remarks)
+    return " ".join(filter(None, (line.place_text, line.rule, line.text))) + mark + fix + remarks
+
+
+def _remarks(answer: Answer) -> Iterator[str]:
+    """Yield the model's conditions and caveats, marked as its words."""
+    yield from (f"the model's condition: {each}" for each in answer.conditions)
+    yield from (f"the model's caveat: {each}" for each in answer.caveats)

@@ -253,7 +253,7 @@ class SessionAnswer:
         because: Statements that decided the status.
         also: Further findings.
         measured: Results of measurements and tests.
-        unknown: Missing information that limits the answer.
+        unknown: Missing information that limits the answer, then conditions and caveats of a model.
         certificate: `crt_` identifier.
         resource: Resource with the whole certificate.
         questions: Questions that must be answered before the session continues.
@@ -362,7 +362,7 @@ class CertificateAnswer:
         because: Statements that decided the status.
         also: Further findings.
         measured: Results of measurements and tests.
-        unknown: Missing information that limits the answer.
+        unknown: Missing information that limits the answer, then conditions and caveats of a model.
         rules: Policy rules that set the status.
         next: Call that would settle the rest; None if no tool of this server does it.
         next_command: The same as a command for the user's terminal.

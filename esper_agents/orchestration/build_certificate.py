@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from esper_agents.certificates.views.file_names import component_of, slugify
 from esper_agents.domain.agent_action import Conclude, HandOff
 from esper_agents.domain.assumption import AssumptionState, InformationGap
 from esper_agents.domain.certificate import Certificate, ModelTurn
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, is_measurement, is_run_of_model, is_test_run
 from esper_agents.domain.finding import Severity
 from esper_agents.domain.reproduction import REPRODUCE
 from esper_agents.domain.status import QuestionType
@@ -39,6 +40,8 @@ _ORDER = tuple(Severity)
 _TAKEN_FOR_GRANTED = "it was taken for granted, and no evidence confirmed or refuted it"
 # Shortest prefix that identifies a session.
 _SHORT = 12
+# In a command that users must complete.
+_PLACEHOLDER = re.compile(r"\b(?:FILE|FUNCTION)\b")
 
 
 def certificate(history: SessionProjection, frame: FrameState) -> Certificate:
@@ -124,12 +127,13 @@ def _component(begun: Submission) -> str:
     return component_of([path if path != "." else begun.project for path in begun.task.paths])
 
 
-def _endings(history: SessionProjection) -> Iterator[HandOff | Conclude]:
-    """Yield the actions that end frames, including the current one; those of models first.
+def _endings(history: SessionProjection, *, of_models: bool = False) -> Iterator[HandOff | Conclude]:
+    """Yield the actions that end frames, including the current one; those of models first, or only these.
 
     The last statement on an assumption applies, so a model cannot override that of a playbook.
     """
-    for frame in sorted(history.frames, key=lambda each: not each.opened.definition.is_model):
+    frames = [each for each in history.frames if each.opened.definition.is_model or not of_models]
+    for frame in sorted(frames, key=lambda each: not each.opened.definition.is_model):
         moved = frame.turns[-1].moved if frame.turns else None
         if moved is not None and isinstance(moved.move, HandOff | Conclude):
             yield moved.move
@@ -156,7 +160,32 @@ def gaps(history: SessionProjection) -> tuple[InformationGap, ...]:
             command = assumption.command or history.begun.task.command(request=f"is it true that {assumption.text}?")
             gap = InformationGap(f"whether it holds that {assumption.text}", _TAKEN_FOR_GRANTED, command)
             said.setdefault(gap.what, gap)
-    return tuple(replace(each, command=suggested_command(each.command)) for each in said.values())
+    still_open = [each for each in said.values() if each.blocks_approval or not _is_closed(each, history)]
+    return tuple(replace(each, command=suggested_command(each.command)) for each in still_open)
+
+
+def _is_closed(gap: InformationGap, history: SessionProjection) -> bool:
+    """Return whether a later run of the session closed a gap that blocks nothing.
+
+    A model ran its command, or states its words as an assumption that a run settled; the latter only if the gap has
+    no command that can be run as it is.
+    """
+    completed = [
+        (frame, report.evidence)
+        for frame, report in history.reports()
+        if report.evidence.outcome is CallOutcome.COMPLETED
+    ]
+    if gap.command and not _PLACEHOLDER.search(gap.command):
+        is_own = any(gap in move.gaps for move in _endings(history, of_models=True))
+        return not is_own and any(
+            evidence.rerun == gap.command for frame, evidence in completed if frame.opened.definition.is_model
+        )
+    runs = {each.id for _, each in completed if is_run_of_model(each) or is_measurement(each) or is_test_run(each)}
+    return any(
+        gap.what.casefold() in each.text.casefold() and each.state is not AssumptionState.OPEN
+        for each in assumptions(history)
+        if runs.intersection(each.evidence)
+    )
 
 
 def _unanswered(history: SessionProjection) -> Iterator[InformationGap]:

@@ -49,6 +49,7 @@ _CELL_LINE = re.compile(r'^\s*("(?:[^"\\]|\\.)*"),?\s*$')
 _NUMBERED = re.compile(r"^\s*\d{1,7}\s?[:|\u2502\t]\s?")
 _DIFFED = re.compile(r"^[+\-]")
 _ELLIPSIS = re.compile(r"\.\.\.|\u2026|# ?\[?\.\.\.\]?")
+_SIGNATURE = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
 _CODE = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
@@ -346,6 +347,17 @@ def _places(quote: str, text: CitedText) -> tuple[QuoteMatch | None, list[CitedL
     return None, []
 
 
+def _statements(places: list[CitedLines], quote: str, text: CitedText, notes: list[str]) -> list[CitedLines]:
+    """Return the places that are no signature, unless the quote begins with one or nothing else is left."""
+    if _SIGNATURE.match(quote):
+        return places
+    signatures = [place for place in places if _SIGNATURE.match(text.lines[place.first - 1])]
+    others = [place for place in places if place not in signatures]
+    if signatures and others:
+        notes.append(f"the quote also stands in a signature (line {', '.join(map(str, signatures[:_MOST_PLACES]))})")
+    return others or places
+
+
 def _elsewhere(quote: str, sources: CitedSources, read: Collection[str], *, except_for: str) -> Iterator[str]:
     if len("".join(quote.split())) < _UNMISTAKABLE:
         return
@@ -360,6 +372,8 @@ def _within(path: str, text: CitedText, reading: _Reading, notes: list[str]) -> 
     symbol = _symbol(reading.symbol, text)
     cited = tuple(each for each in reading.ranges if text.has(each))
     match, places = _places(reading.quote, text)
+    if not (cited or symbol):
+        places = _statements(places, reading.quote, text, notes)
     problem = ""
     if reading.quote and not places:
         places = text.alike(reading.quote)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class _Kind(StrEnum):
     NONE = ""
     TEXT = "text"
+    PRINTED = "printed"
     TIME = "time"
     BYTES = "bytes"
     COUNT = "count"
@@ -47,6 +48,15 @@ _NAMED = re.compile(
 )
 # Unit of a number in a text that names none, such as a version: it is no measurement.
 _BARE = "~"
+# Unit of a number in a printed line that names none: it can be any, in the form in which it was printed.
+_PRINTED = "?"
+# Units as words of their own before a number, such as `bytes held: 6029312`; a letter alone is no unit there.
+_UNIT_BEFORE = re.compile(
+    r"(?<![\w.%])(?<!\d )(%|per ?cent|milliseconds?|microseconds?|nanoseconds?|seconds?|minutes?|hours?"
+    r"|ms|[u\u00b5\u03bc]s|ns|sec|[KMGT]i?B|kB|bytes?|speed-?up|ratio|factor|share|fraction)(?!\w)",
+    re.IGNORECASE,
+)
+_LARGE = 10_000
 _HUNDRED = Decimal(100)
 _KIB, _KB = Decimal(1024), Decimal(1000)
 _TIMES = tuple(Decimal(10) ** each for each in (-9, -6, -3, 0, 3, 6, 9))
@@ -63,6 +73,7 @@ def _units() -> Iterator[tuple[str, _Unit]]:
     """Yield units by the names that follow a number or end a member name."""
     yield "", _Unit(_Kind.NONE)
     yield _BARE, _Unit(_Kind.TEXT)
+    yield _PRINTED, _Unit(_Kind.PRINTED)
     times = {
         "ns nanosecond nanoseconds": _TIMES[0],
         "us \u03bcs microsecond microseconds": _TIMES[1],
@@ -103,14 +114,15 @@ def decimal(text: str) -> Decimal | None:
 class Quantities:
     """Recorded numbers, matched in any unit that fits."""
 
-    def __init__(self, *parts: Any, is_code: bool = False) -> None:
+    def __init__(self, *parts: Any, printed: Iterable[str] = (), is_code: bool = False) -> None:
         """Read strings and JSON values.
 
         Args:
             parts: The values.
+            printed: Output of programs, whose lines can name the unit before the number or not at all.
             is_code: Whether texts are source, whose numbers can have any unit.
         """
-        read = (each for part in parts for each in _read(part, ""))
+        read = (*(each for part in parts for each in _read(part, "")), *_read_lines(printed))
         self._known = frozenset((value, "" if is_code and unit == _BARE else unit) for value, unit in read)
         self._made: dict[tuple[str, Direction | None], list[Decimal]] = {}
 
@@ -157,6 +169,25 @@ def _read(part: Any, unit: str) -> Iterator[tuple[Decimal, str]]:
             return
 
 
+def _read_lines(texts: Iterable[str]) -> Iterator[tuple[Decimal, str]]:
+    """Yield the numbers of printed lines that no unit follows, with each unit before them in the line."""
+    for line in (line for text in texts for line in text.splitlines()):
+        units = [(found.end(), _name_of(found[1])) for found in _UNIT_BEFORE.finditer(line)]
+        for found in _QUANTITY.finditer(line):
+            value = decimal(found[1])
+            if value is None or found[2]:
+                continue
+            before = [unit for end, unit in units if end <= found.start()]
+            yield from ((value, unit) for unit in before)
+            exponent = value.as_tuple().exponent
+            if not units and isinstance(exponent, int) and exponent < 0:
+                yield value, _PRINTED
+
+
+def _name_of(unit: str) -> str:
+    return unit.casefold().replace("-", "")
+
+
 def _named(parts: Mapping[str, Any], unit: str) -> Iterator[tuple[Decimal, str]]:
     for name, each in parts.items():
         yield from _read(name, "")
@@ -166,8 +197,11 @@ def _named(parts: Mapping[str, Any], unit: str) -> Iterator[tuple[Decimal, str]]
 
 def _forms(one: Decimal, of: _Unit, wanted: _Unit) -> Iterable[Decimal]:
     """Return a number converted to a unit; empty if it has another dimension."""
-    if wanted.kind is _Kind.NONE:
+    if wanted.kind is _Kind.NONE or of.kind is _Kind.PRINTED:
         return (one,)
+    if of.kind is _Kind.TEXT and wanted.kind in {_Kind.TIME, _Kind.BYTES}:
+        # So many digits are the same number, whatever the word for its unit.
+        return (one,) if one >= _LARGE and not _is_broken(one) else ()
     if of.kind is wanted.kind and wanted.kind in {_Kind.TIME, _Kind.BYTES}:
         return (one * own / scale for own in of.scales for scale in wanted.scales)
     make = _FORMS.get((of.kind, wanted.kind))

@@ -6,6 +6,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from esper_agents.certificates.answer import MODELS_CONDITION
 from esper_agents.certificates.policy.verdict_ceiling import apply_ceiling, ceiling
 from esper_agents.certificates.redaction import redacted
 from esper_agents.certificates.statement import digest_of_packet
@@ -184,7 +185,7 @@ def _verdict(
     is_model = frame.opened.definition.is_model
     own = "" if is_model else move.rationale.strip()
     conditions = (
-        tuple(f"the model's condition: {condition}" for condition in move.conditions) if is_model else move.conditions
+        tuple(f"{MODELS_CONDITION}{condition}" for condition in move.conditions) if is_model else move.conditions
     )
     stance, reason = cap_by_guardrail(history, task.kind, move, allowed, least, is_model=is_model)
     return apply_ceiling(

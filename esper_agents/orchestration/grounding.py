@@ -45,6 +45,8 @@ _CITED = tuple(
         rf"\blines? (?P<line>\d+(?:(?:-| to )\d+)?) (?:of|in) [`'\"]?{_FILE}",
     )
 )
+_NOT_MEASURED = "which no measurement of this session has"
+_OTHER_UNIT = " with this unit"
 _WORD = re.compile(r"[a-z]{4,}")
 _SAME_WORDS = 2
 _PATCH = re.compile(r"^(?:---|\+\+\+|@@) ", re.MULTILINE)
@@ -83,7 +85,17 @@ def ground(history: SessionProjection, frame: FrameState, move: Move, sources: C
     caveats = tuple(desk.of_words(move))
     unverified = [claim for claim in claims if claim.standing is Standing.UNVERIFIED]
     problems = tuple(f"the finding {each.claim.name!r}: {each.checks[-1]}" for each in unverified)
-    return Grounding(replace(move, claims=claims, assumptions=settled), (*problems, *caveats), caveats)
+    sent_back = tuple(map(_with_change, (*problems, *caveats)))
+    return Grounding(replace(move, claims=claims, assumptions=settled), sent_back, caveats)
+
+
+def _with_change(problem: str) -> str:
+    """Return a problem with what to change, if it is a number without evidence."""
+    if problem.endswith(_OTHER_UNIT):
+        return f"{problem}: print it with its unit in a run, or write it without one"
+    if problem.endswith(_NOT_MEASURED):
+        return f"{problem}: measure it, print it with its unit in a run, or omit it"
+    return problem
 
 
 def retries_exhausted(frame: FrameState, move: Conclude | HandOff) -> bool:
@@ -187,11 +199,10 @@ class _Desk:
         for form in _CITED:
             plain = form.sub(" ", plain)
         for each in self._numbers.doubtful(plain, code, is_proposed=is_proposed):
-            why = (
-                "a measurement says the opposite"
-                if each.is_contradicted
-                else "which no measurement of this session has"
-            )
+            if each.is_contradicted:
+                why = "a measurement says the opposite"
+            else:
+                why = f"{_NOT_MEASURED}{_OTHER_UNIT if each.has_other_unit else ''}"
             yield f"says {each.text}, {why}"
 
     def _unknown_places(self, text: str) -> Iterator[str]:

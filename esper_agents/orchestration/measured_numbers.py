@@ -9,6 +9,7 @@ from itertools import permutations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from esper_agents.domain.evidence import is_run_of_model
 from esper_agents.orchestration.evidence_numbers import UNIT, Direction, Quantities, decimal
 
 if TYPE_CHECKING:
@@ -80,10 +81,12 @@ class DoubtfulNumber:
     Attributes:
         text: The number as written.
         is_contradicted: Whether a measurement says the opposite.
+        has_other_unit: Whether the session has the number with another unit or with none.
     """
 
     text: str
     is_contradicted: bool = False
+    has_other_unit: bool = False
 
 
 class _Sentence(NamedTuple):
@@ -111,7 +114,9 @@ class RecordedNumbers:
     def measured(self) -> Quantities:
         """Numbers of everything but text of the project."""
         parts = [part for each in self._evidence if each.tool not in _READERS for part in (each.summary, each.output)]
-        return Quantities(*self._others, *parts, *(each.arguments for each in self._evidence))
+        printed = (each.output.get("printed") for each in self._evidence if is_run_of_model(each))
+        lines = [text for text in printed if isinstance(text, str)]
+        return Quantities(*self._others, *parts, *(each.arguments for each in self._evidence), printed=lines)
 
     @cached_property
     def code(self) -> Quantities:
@@ -148,7 +153,11 @@ class RecordedNumbers:
                     doubts.append((value, unit, way, found.group().strip()))
         for value, unit, way, shown in doubts:
             if not _is_derived(value, unit, stated):
-                yield DoubtfulNumber(shown, is_contradicted=way is not None and self.measured.has(value, unit))
+                yield DoubtfulNumber(
+                    shown,
+                    is_contradicted=way is not None and self.measured.has(value, unit),
+                    has_other_unit=self.measured.has(value, ""),
+                )
 
 
 def _is_exempt(found: re.Match[str], value: Decimal, sentence: _Sentence) -> bool:

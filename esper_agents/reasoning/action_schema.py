@@ -119,7 +119,9 @@ class _Finding:
 class _Assumption:
     __pydantic_config__ = _STRICT
 
-    text: str = field(metadata=_about("What is assumed, as a claim."))
+    text: str = field(
+        metadata=_about("What is assumed, as a claim; or a gap on record, in its words, that a run settled.")
+    )
     is_critical: bool = field(metadata=_about("Whether the verdict would change if it were false."))
     state: AssumptionState
     evidence: tuple[str, ...] = field(default=(), metadata=_about("Identifiers of the evidence that settled it."))
@@ -245,7 +247,12 @@ class _Conclude:
 
     __pydantic_config__ = _STRICT
 
-    summary: str = field(metadata=_about("What was found, in a sentence or two; when you were consulted, the answer."))
+    summary: str = field(
+        metadata=_about(
+            "What was found, in a sentence or two; when you were consulted, the answer."
+            " Users see its first three sentences, each up to 400 characters."
+        )
+    )
     rationale: str = field(default="", metadata=_about("Why the verdict stands where it stands."))
     stance: Stance | None = field(
         default=None, metadata=_about("Where you stand; leave out to take the best that the evidence allows.")

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esper_agents.domain.agent_action import Conclude, Move
 from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.certificate import FLOOR_QUESTION
 from esper_agents.domain.codec import encode
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.reasoner_names import PLAYBOOK, UNATTENDED
@@ -49,7 +50,7 @@ class PlaybookReasoner:
 
     def __init__(self, play: Play, brief: Brief) -> None:
         """Prepare the playbook; nothing runs before the first action is requested."""
-        self._generator = answer_first(partial(usage_first, partial(question_first, play)), brief)
+        self._generator = _prepared(play, brief) if brief.question == FLOOR_QUESTION else _answered(play, brief)
         self._name = brief.agent.name
         self._pending: Move | None = None
         self._conclusion: Conclude | None = None
@@ -91,6 +92,28 @@ class PlaybookReasoner:
                 raise
             self._conclusion = _in_vain(self._name, result)
             return self._conclusion
+
+
+def _answered(play: Play, brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Answer the request directly if that is possible; otherwise, or after that, play the playbook."""
+    return answer_first(partial(usage_first, partial(question_first, play)), brief)
+
+
+def _prepared(play: Play, brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Play the playbook before a model decides, and put the direct answer to the request before its summary."""
+
+    # The direct answers distinguish playbooks of other packages by the module.
+    @wraps(play)
+    def nothing(_brief: Brief) -> Generator[Move, Any, Conclude]:
+        yield from ()
+        return Conclude("")
+
+    direct = yield from _answered(nothing, replace(brief, question=""))
+    conclusion = yield from play(brief)
+    if not direct.summary:
+        return conclusion
+    summary = f"{direct.summary} {conclusion.summary}".strip()
+    return replace(conclusion, summary=summary, gaps=(*direct.gaps, *conclusion.gaps))
 
 
 def _in_vain(agent: str, refused: Refusal) -> Conclude:

@@ -174,7 +174,7 @@ class Conversation:
         if not self._messages or left_out != self._left_out or len(turns) < self._told:
             self._messages, self._told, self._left_out, self._digest = [], 0, left_out, self._fixed.copy()
             before = [turn for turn in turns if "content" not in turn.record]
-            first = "\n\n".join((opening_text(self._brief), *map(_floor, before)))
+            first = "\n\n".join((opening_text(self._brief), *(_floor(turn, self._brief) for turn in before)))
             self._add("user", [{"type": "text", "text": self.names.shortened(first)}])
         for number in range(self._told, len(turns)):
             self._tell(turns[number], number)
@@ -212,10 +212,14 @@ def _shortened(block: dict[str, Any], names: EvidenceNames) -> dict[str, Any]:
     return {**block, "content": [{**each, "text": names.shortened(each["text"])} for each in block["content"]]}
 
 
-def _floor(turn: Turn) -> str:
-    """Return the results of the guardrail and of the program's own calls that preceded the model's first turn."""
+def _floor(turn: Turn, brief: Brief) -> str:
+    """Return the results of the guardrail and of the program's own calls that preceded the model's first turn.
+
+    Findings that the brief shows are named by their identifiers.
+    """
+    shown = frozenset(finding.id for finding in brief.findings)
     answers = turn.result if isinstance(turn.result, tuple) else (turn.result,)
-    told = (text for answer in answers for text in _texts(answer, is_short=False))
+    told = (text for answer in answers for text in _texts(answer, is_short=False, shown=shown))
     return "\n".join(("Before you were asked, the program did this itself:", *told))
 
 
@@ -248,16 +252,22 @@ def _is_error(result: object) -> bool:
     return failed or isinstance(result, Refusal)
 
 
-def _texts(result: object, *, is_short: bool) -> tuple[str, ...]:
-    """Return the texts of a result: a tool's record, and its findings separately."""
+def _texts(result: object, *, is_short: bool, shown: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Return the texts of a result: a tool's record, and its findings separately.
+
+    Args:
+        result: The result.
+        is_short: Whether evidence is named without its content.
+        shown: Findings that the message shows elsewhere.
+    """
     if not isinstance(result, ToolReport) or is_short:
-        return (cut(inert(_told(result)), MOST_SHOWN),)
+        return (cut(inert(_told(result, shown)), MOST_SHOWN),)
     found = [finding_text(finding) for finding in result.findings]
     told = (cut(inert({"findings": found}), MOST_SHOWN, whole_of(result.evidence)),) if found else ()
     return (model_view(result.evidence), *told)
 
 
-def _told(result: object) -> JsonObject:
+def _told(result: object, shown: frozenset[str]) -> JsonObject:
     match result:
         case ToolReport(evidence):
             told = {"evidence": evidence.id, "outcome": str(evidence.outcome), "summary": evidence.summary}
@@ -266,7 +276,8 @@ def _told(result: object) -> JsonObject:
             return {
                 "agent": result.agent,
                 "answer": result.problem or result.answer,
-                "findings": [finding_text(each) for each in result.reported] or list(result.findings),
+                "findings": [each.id if each.id in shown else finding_text(each) for each in result.reported]
+                or list(result.findings),
                 "evidence": list(result.evidence),
                 "gaps": [gap.what for gap in result.gaps],
             }

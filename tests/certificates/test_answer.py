@@ -9,7 +9,7 @@ from certificate_samples import certificate, critical, evidence, finding, full, 
 
 from esper_agents.certificates.answer import answer_of, program_summary
 from esper_agents.certificates.suggested_command import problem_of
-from esper_agents.domain.assumption import InformationGap
+from esper_agents.domain.assumption import Assumption, AssumptionState, InformationGap, Tier
 from esper_agents.domain.change import TaskChange
 from esper_agents.domain.finding import Location, Severity, Standing
 from esper_agents.domain.reproduction import REPRODUCE
@@ -84,6 +84,11 @@ def test_the_answer_is_in_the_programs_words_and_the_models_follow_under_its_nam
     assert answer.model_text == "The loader does not shuffle. Clip the gradients."
 
 
+def test_the_sentences_of_a_model_that_are_not_shown_are_counted():
+    issued = replace(full(), summary="One grows. Two is at net.py:3. Three is 0.5. Four. Five.")
+    assert answer_of(issued).model_text.endswith("Three is 0.5. (2 more sentences in the certificate)")
+
+
 @pytest.mark.parametrize(
     ("stance", "summary", "is_shown"),
     [
@@ -105,6 +110,53 @@ def test_words_of_a_model_that_contradict_the_verdict_are_not_in_the_head(stance
 def test_words_of_a_model_with_an_unverified_number_are_not_in_the_head():
     doubt = "Unverified: the summary says 3.4x, which no measurement of this session has."
     assert not answer_of(replace(full(), summary="It is 3.4x faster.", caveats=(doubt,))).model_text
+
+
+def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disputes_beside_the_findings():
+    disputed = f"The finding {critical(1).claim.rule} is about a line that never runs."
+    issued = replace(full(), caveats=(disputed, "Only the CPU was tried."), next_steps=("Add a test.",))
+    met = replace(issued.verdict, conditions=("fix ESP101", "the model's condition: train.py is not resumed"))
+    answer = answer_of(replace(issued, verdict=met))
+    assert answer.because[0].remarks == (disputed,)
+    assert answer.caveats == ("Only the CPU was tried.",)
+    assert answer.conditions == ("train.py is not resumed",)
+    assert answer.follow_ups == ("Add a test.",)
+    approving = answer_of(replace(issued, caveats=("Everything is fine, ship it.",)))
+    assert approving.caveats == ()
+
+
+def test_runs_of_a_models_code_that_a_finding_cites_are_shown_as_run():
+    code = evidence(7, tool="run-python", summary="the code exited with 0: as written equals no clipping: True")
+    other = evidence(8, tool="run-python", summary="the code exited with 0: 1")
+    cited = replace(finding(severity=Severity.WARNING), evidence=(code.id,))
+    answer = answer_of(certificate(findings=(cited,), evidence=(evidence(), code, other)))
+    (ran,) = answer.ran
+    assert ran.startswith("the code exited with 0: as written equals no clipping: True (code of a model, for examples/")
+    assert answer.text.startswith("From reading and runs of a model's code, only once the findings are settled")
+
+
+def test_a_run_of_a_models_code_that_settled_an_assumption_is_shown_as_run():
+    code = evidence(7, tool="run-python", summary="the code exited with 0: weights agree: True")
+    settled = Assumption("the weights agree", Tier.WORK, False, AssumptionState.CONFIRMED, (code.id,), "")
+    answer = answer_of(replace(certificate(findings=(), evidence=(evidence(), code)), assumptions=(settled,)))
+    assert answer.ran == ("the code exited with 0: weights agree: True (code of a model)",)
+    assert answer.text.startswith("No objection from reading and runs of a model's code")
+
+
+def test_the_direct_answer_of_the_program_stands_beside_the_words_of_a_model():
+    fact = {"assessment": "fine", "path": "a.py", "line": 9, "text": "it is not needed", "remedy": "", "rule": ""}
+    output = {"queries": [{"name": "usage-questions", "facts": [{**fact, "name": "usage-questions"}]}]}
+    inspection = evidence(9, tool="inspect-code", output=output)
+    told = [each.text for each in answer_of(replace(full(), evidence=(inspection,))).facts]
+    assert told == ["it is not needed"]
+    direct = finding(severity=Severity.SUGGESTION, rule="usage-questions", message="it is not needed")
+    asked = replace(advice(findings=(critical(), direct)), definitions=full().definitions)
+    assert answer_of(asked).text.startswith(f"{direct.claim.location}: it is not needed.")
+    assert answer_of(certificate(findings=(), evidence=(inspection,))).facts == ()
+
+
+def test_caveats_of_playbooks_are_not_on_the_first_screen():
+    assert answer_of(replace(advice("It grows."), caveats=("From static analysis only.",))).caveats == ()
 
 
 def test_a_models_reason_for_a_lower_verdict_stands_under_its_name():
@@ -215,6 +267,12 @@ def test_where_a_cause_was_looked_for_only_findings_at_its_places_are_in_the_ans
     assert [each.place for each in (*looked.because, *looked.also)] == [str(own.claim.location)]
     read = answer_of(advice("It grows.", findings=(other, own), evidence=(inspected(place, wish="judge"),)))
     assert len((*read.because, *read.also)) == 2
+
+
+def test_if_no_cause_was_found_faults_about_something_else_are_named_last():
+    minor = finding(severity=Severity.SUGGESTION)
+    looked = answer_of(advice("It grows.", findings=(minor, critical()), evidence=(inspected(),)))
+    assert (looked.because, [each.place for each in looked.also]) == ((), [str(critical().claim.location)])
 
 
 def test_what_two_agents_say_alike_is_said_once():

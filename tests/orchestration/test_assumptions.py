@@ -74,3 +74,29 @@ async def test_an_assumption_that_was_handed_on_open_is_settled_by_the_last_word
     issued = (await toybox.run("first")).certificate
     assert issued.verdict.status is Status.CONDITIONALLY_APPROVED
     assert [gap.what for gap in issued.gaps] == ["whether it holds that left open"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "gap", "is_closed"),
+    [
+        ("run-python", {}, True),
+        ("run-python", {"command": "esper torch nan net.py --inputs FILE:FUNCTION"}, True),
+        ("run-python", {"command": "esper torch profile net.py"}, False),
+        ("run-python", {"blocks_approval": True}, False),
+        ("look", {}, False),
+    ],
+)
+async def test_a_gap_whose_words_are_settled_by_a_run_is_closed_if_it_blocks_nothing(toybox, tool, gap, is_closed):
+    missing = InformationGap(**{"what": "a batch with a NaN", "why": "none was seen", "command": "", **gap})
+
+    def play(_brief):
+        given = {"code": "print(1)"} if tool == "run-python" else {}
+        (report,) = yield calls(tool, **given)
+        settled = assumed("A batch with a NaN: equal points", AssumptionState.CONFIRMED, (report.evidence.id,))
+        return Conclude("looked", assumptions=(settled,), gaps=(missing,))
+
+    if tool == "look":
+        toybox.tool(tool)
+    toybox.agent("looker", play)
+    issued = (await toybox.run("looker")).certificate
+    assert [each.what for each in issued.gaps] == ([] if is_closed else ["a batch with a NaN"])

@@ -248,6 +248,16 @@ def test_a_quote_of_a_notebook_is_found_as_code_and_as_it_is_stored(tmp_path, qu
     assert place(sources, path="explore.ipynb", quote=quote) == ("explore.ipynb", lines)
 
 
+def test_a_quote_that_stands_in_a_signature_and_in_a_statement_means_the_statement(tmp_path):
+    sources = CitedSources(ToolContext(tmp_path))
+    (tmp_path / "one.py").write_text("def keep(model, path):\n    ...\n\n\nkeep(model, path)\n")
+    for cited, line in (({}, 5), ({"lines": "1"}, 1), ({"symbol": "keep"}, 1)):
+        found = locate(ModelCitation("one.py", quote="keep(model, path)", **cited), "", sources, ())
+        assert (found.lines.first, found.problem) == (line, "")
+    assert "signature (line 1)" in locate(ModelCitation("one.py", quote="keep(model, path)"), "", sources, ()).notes[0]
+    assert locate(ModelCitation("one.py", quote="def keep(model, path):"), "", sources, ()).lines.first == 1
+
+
 def test_a_quote_that_stands_in_ten_places_says_so(tmp_path):
     (tmp_path / "ten.py").write_text("".join(f"def f{i}(m, x):\n    m(x).backward()\n\n" for i in range(10)))
     sources = CitedSources(ToolContext(tmp_path))

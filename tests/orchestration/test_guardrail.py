@@ -6,7 +6,7 @@ import pytest
 from briefs import history, opened, submission
 from modelling import EVIDENCE, ask, conclude, finding, opening, served, told
 from places import FAULTY, SOUND
-from toys import calling
+from toys import calling, calls
 
 from esper_agents.domain.agent_action import Conclude, Consult, RiskAssessment, RiskRow
 from esper_agents.domain.assumption import InformationGap
@@ -128,6 +128,21 @@ async def test_what_the_playbook_could_not_find_out_and_holds_risky_stays(worker
     assert gap in ran.certificate.gaps
     assert (ran.certificate.risks.implementation_risk, ran.certificate.risks.reversibility) == ("High", "Difficult")
     assert ran.certificate.risks.rows == risks.rows
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_a_gap_of_the_playbook_is_closed_by_a_later_run_of_its_command(worker, monkeypatch, blocks):
+    def play(_brief):
+        (report,) = yield calls("look")
+        return Conclude("looked", gaps=(InformationGap("the speed", "", report.evidence.rerun, blocks),))
+
+    worker.agent("worker", play)
+    with served([conclude()], monkeypatch) as server:
+        before = await ask(worker, server)
+    assert [each.what for each in before.certificate.gaps] == ["the speed"]
+    with served([ToolUseBlock("look"), conclude()], monkeypatch) as server:
+        after = await ask(worker, server)
+    assert [each.what for each in after.certificate.gaps] == (["the speed"] if blocks else [])
 
 
 async def test_findings_of_the_floor_stand_whatever_a_model_says_of_them(toybox, monkeypatch):

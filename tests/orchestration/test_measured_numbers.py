@@ -145,3 +145,33 @@ def test_a_time_that_was_invented_is_doubtful(seconds, invented):
 @given(st.text(max_size=200) | st.from_regex(r"[\d.,:%x kMGib\-/a-z]{0,60}"))
 def test_any_words_can_be_looked_up(text):
     assert all(doubt in text or "-" in text for doubt in doubts(text))
+
+
+PRINTED = """
+as written: bytes saved for backward still held at step(): 6029312 ; after: 0
+peak
+123456
+forward in ms: 4.5 backward: 9.25
+12 ms in 300 steps
+gradient over gradient: 8.50
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It held 6029312 bytes, or 5.75 MiB, of memory.",
+        "The peak is 123456 bytes.",
+        "Backward takes 9.25 ms, or 0.00925 s.",
+        "It is 8.50x larger.",
+    ],
+)
+def test_a_printed_number_has_the_unit_that_its_line_names_before_it_or_any(text):
+    assert not doubts(text, {"printed": PRINTED}, tool="run-python")
+
+
+@pytest.mark.parametrize(
+    "text", ["It takes 300 ms.", "It held 300 bytes of memory.", "It takes 8.51 ms.", "It took 6 s."]
+)
+def test_a_printed_number_has_no_unit_that_its_line_contradicts(text):
+    assert doubts(text, {"printed": PRINTED}, tool="run-python")

@@ -112,6 +112,18 @@ def test_a_conversation_begins_with_the_brief_and_what_was_done_before():
     assert "two faults" in texts(first)
 
 
+def test_findings_on_record_are_not_repeated_in_what_was_done_before():
+    known = finding()
+    floor = Turn(
+        Consult("reviewer", "?", "playbook"), {}, ConsultAnswer("reviewer", "one fault", (), (), reported=(known,))
+    )
+    (first,) = messages(conversation(brief(findings=(known,))), [floor])
+    assert texts(first).count(known.claim.message) == 1
+    assert known.id in texts(first).partition("did this itself")[2]
+    (first,) = messages(conversation(), [floor])
+    assert known.claim.message in texts(first)
+
+
 def test_a_models_message_goes_back_as_it_came_and_every_use_is_answered_after_it():
     (_, said, told) = messages(conversation(), [looked(1, finding())])
     assert said == {"role": "assistant", "content": looked().record["content"]}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from briefs import LOOK, brief, evidence
 
 from esper_agents.domain.agent_action import CallTools, Conclude, ToolReport, ToolUse
+from esper_agents.domain.certificate import FLOOR_QUESTION
 from esper_agents.domain.evidence import Risk
+from esper_agents.domain.frame import Turn
 from esper_agents.domain.request import ParsedRequest, Statement, UsageReference
 from esper_agents.domain.status import QuestionType
 from esper_agents.domain.task import Task
+from esper_agents.reasoning.playbook import PlaybookReasoner
 from esper_agents.reasoning.usage_answer import usage_first
 
 INSPECT = ToolUse("inspect-code", "Inspect.", {"type": "object"}, Risk.LOW, is_repeatable=True)
@@ -77,3 +81,19 @@ def test_a_question_about_a_merge_is_not_taken_over() -> None:
     )
     assert first == CallTools(())
     assert conclusion is None
+
+
+@pytest.mark.anyio
+async def test_what_prepares_a_model_answers_directly_and_plays_the_playbook() -> None:
+    given = brief(task=Task("needed?", ("net.py",), QuestionType.ADVICE, ""), tools=(LOOK, INSPECT))
+    given = replace(given, request=REQUEST, question=FLOOR_QUESTION)
+    output = {"queries": [{"name": "usage-questions", "facts": [fact(3)]}], "files": 1}
+    inspected = (ToolReport(replace(evidence(output=output), tool="inspect-code"), ()),)
+    turns: list[Turn] = []
+    for result in (inspected, ()):
+        made = await PlaybookReasoner(play, given).next_move(turns, lambda _: None)
+        turns.append(Turn(made.move, {}, result))
+    concluded = (await PlaybookReasoner(play, given).next_move(turns, lambda _: None)).move
+    assert turns[0].move.calls[0].arguments["usages"] == ["retain-graph"]
+    assert concluded.summary.startswith("net.py:3 it is not needed.")
+    assert concluded.summary.endswith(" played")

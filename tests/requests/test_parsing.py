@@ -107,6 +107,23 @@ def test_a_word_with_another_meaning_in_a_phrase_names_no_topic(words, topics):
     assert {topic.name for topic in parse_request(words).topics} == topics
 
 
+@pytest.mark.parametrize(
+    ("words", "topic"),
+    [
+        ("do we leak between train and validation?", "data leakage"),
+        ("does the test set leak into training?", "data leakage"),
+        ("is there data leakage?", "data leakage"),
+        ("labels leak into the input", "data leakage"),
+        ("is there a leak between epochs?", "memory growth"),
+        ("memory leakage in the loader", "memory growth"),
+        ("something leaks in features.py", "memory growth"),
+    ],
+)
+def test_a_leak_is_one_of_data_or_of_memory(words, topic):
+    topics = {each.name for each in parse_request(words).topics}
+    assert topics & {"data leakage", "memory growth"} == {topic}
+
+
 def test_words_of_paths_links_and_code_name_no_topic():
     text = "look at eval/memory.py and https://example.org/nan\n```\ntorch.compile(model)\n```"
     assert parse_request(text).topics == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.review.conftest import reviewed
+
 HEAD = """
 import math
 import numpy as np
@@ -118,6 +120,11 @@ class Rows:
 @pytest.mark.parametrize("code", DIVIDED.values(), ids=DIVIDED)
 def test_a_division_by_what_may_count_nothing_is_found(found, code):
     assert len(found("ESP211", HEAD + code)) == 1
+
+
+def test_the_remedy_of_a_division_by_a_count_works_for_integers():
+    (claim,) = reviewed(HEAD + DIVIDED["a mask in a name"], "ESP211").claims
+    assert claim.remedy.startswith("put `.clamp_min(1)` behind a divisor that counts")
 
 
 @pytest.mark.parametrize("code", FLOORED.values(), ids=FLOORED)

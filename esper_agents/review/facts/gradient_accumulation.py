@@ -160,7 +160,8 @@ class GradientAccumulation(FactQuery):
         counter, done, loader = _position(loop)
         is_own = is_periodic(test) and counter in {dotted(each) for each in walk(test) if isinstance(each, ast.Name)}
         if is_own and not _LAST.search(ast.unparse(test)) and not later and not isinstance(loop.node, ast.While):
-            text = "batches after an epoch's last full window do not step; their gradients mix into the next epoch"
+            fate = "are lost" if _is_cleared_outside(loop) else "mix into the next epoch"
+            text = f"batches after an epoch's last full window do not step; their gradients {fate}"
             remedy = f"write `if {ast.unparse(test)[:60]} or {done} == len({loader}):`"
             yield self.fact(file, test, Assessment.SHOULD_CHECK, text, remedy)
         if counter := _starts_early(test, loop):
@@ -199,6 +200,13 @@ def _periodic_step(loop: Block, index: ProjectIndex) -> Step | None:
 def _tests(step: Step, loop: Block) -> list[ast.expr]:
     """Return the tests around a step in a loop, those that look at the loss or at the scaler omitted."""
     return [each for each in tests_around(step.block, loop) if not _ASIDE.search(ast.unparse(each))]
+
+
+def _is_cleared_outside(loop: Block) -> bool:
+    """Return whether gradients are cleared each time that a loop begins or has ended."""
+    around = loop.parent.loop if loop.parent else None
+    clears = [call for call in loop.function.calls if clears_gradients(call) and not call.block.within(loop)]
+    return any(call.block.loop is around and loop.within(call.block) for call in clears)
 
 
 def _is_window(test: ast.expr) -> bool:

@@ -103,7 +103,10 @@ class WrappedModel(FactQuery):
         asked = [each for each in files if not leaves_it_to_engine(each)]
         if not is_distributed(index):
             for file in asked:
-                if file in training:
+                if (unwrapped := _unwrapping(file)) is not None:
+                    text = f"`{ast.unparse(unwrapped)}` is the module in a wrapper, which no file that was read makes"
+                    yield self.fact(file, unwrapped, Assessment.DESCRIPTION, text)
+                elif file in training:
                     yield from self._to_wrap(file, index)
             return
         for file in asked:
@@ -275,6 +278,17 @@ class WrappedModel(FactQuery):
                         remedy = "write `torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)` before DDP"
                         yield self.fact(part.file, norm.node, Assessment.SHOULD_CHECK, text, remedy)
                         return
+
+
+def _unwrapping(file: FileTables) -> ast.Attribute | None:
+    """Return the first place that takes a model out of its wrapper, such as `model.module`."""
+    for call in file.calls:
+        for node in walk(call.node):
+            match node:
+                case ast.Attribute(value, "module", ast.Load()) if dotted(value) not in {"", "self", "cls"}:
+                    if not _is_guarded(call):
+                        return node
+    return None
 
 
 def _is_example(call: Call) -> bool:

@@ -112,7 +112,7 @@ class DivisionWithoutFloor(Rule):
         return self.hit(
             division,
             f"the result is NaN or infinite where {what}",
-            remedy="put `.clamp_min(torch.finfo(x.dtype).eps)` behind the divisor, or add that to it",
+            remedy=_FLOOR,
             confidence=Confidence.MODERATE if is_sure else Confidence.LOW,
             basis=f"{INFERRED}: nothing in sight keeps the divisor from 0",
             severity=Severity.WARNING if is_sure else Severity.SUGGESTION,
@@ -187,6 +187,8 @@ def _is_cared_for(division: ast.AST, call: Call | Division) -> bool:
     )
 
 
+# `torch.finfo` refuses the type of a count.
+_FLOOR = "put `.clamp_min(1)` behind a divisor that counts, or add `torch.finfo(x.dtype).eps` to one of floats"
 _WORD = {"norm": "norm", "vector_norm": "norm", "std": "standard deviation", "sum": "sum"}
 _BETTER = {"norm": "; `F.normalize` does it for you", "vector_norm": "; `F.normalize` does it for you"}
 

@@ -175,6 +175,18 @@ def test_single_process_code_is_told_where_to_wrap_its_model():
     assert any("not wrapped" in each.text and "torchrun" in each.remedy for each in found)
 
 
+def test_a_model_that_is_taken_out_of_its_wrapper_is_not_said_to_have_none():
+    body = (
+        "def save(model, path):\n    torch.save({saved}.state_dict(), path)\n\n\n"
+        "def train(model, loader, optimizer):\n    for x in loader:\n        model(x).backward()\n"
+        "        optimizer.step()\n    save(model, 'a.pt')\n"
+    )
+    assert any("nothing wraps" in text for text in texts("wrapped-model", body.format(saved="model")))
+    assert not texts("wrapped-model", body.format(saved="model.module"))
+    (fact,) = facts("wrapped-model", body.format(saved="model.module"))
+    assert fact.text.startswith("`model.module` is the module in a wrapper")
+
+
 def test_code_of_a_framework_is_left_to_it():
     start = START + "from accelerate import Accelerator\n"
     body = training("    loader = DataLoader(data, shuffle=True)\n    model.to('cuda:0')")

@@ -56,6 +56,42 @@ def test_a_window_that_the_epoch_cuts_off_should_be_checked():
     assert not found(loop(last="") + "    optimizer.step()\n", SHOULD)
 
 
+EPOCHS = """
+def fit(model, loader, optimizer, n):
+    {before}
+    for epoch in range(3):
+        {inside}
+        for i, x in enumerate(loader):
+            loss = model(x) / n
+            loss.backward()
+            if (i + 1) % n == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        {after}
+"""
+CLEAR = "optimizer.zero_grad()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fate"),
+    [
+        ({}, "mix into the next epoch"),
+        ({"before": CLEAR}, "mix into the next epoch"),
+        ({"inside": CLEAR}, "are lost"),
+        ({"after": CLEAR}, "are lost"),
+        ({"inside": f"if epoch: {CLEAR}"}, "mix into the next epoch"),
+    ],
+)
+def test_gradients_left_over_are_lost_if_they_are_cleared_before_the_next_epoch(lines, fate):
+    (fact,) = found(EPOCHS.format(**{"before": "pass", "inside": "pass", "after": "pass", **lines}), SHOULD)
+    assert fact.text.endswith(f"their gradients {fate}")
+
+
+def test_gradients_left_over_are_lost_if_each_call_begins_by_clearing():
+    cleared = loop(last="").replace("    for i", "    optimizer.zero_grad()\n    for i", 1)
+    assert found(cleared, SHOULD)[0].text.endswith("their gradients are lost")
+
+
 @pytest.mark.parametrize("counted", ["enumerate(loader, start=1)", "enumerate(loader, 1)"])
 def test_a_counter_from_one_steps_after_a_whole_window(counted):
     source = loop().replace("enumerate(loader)", counted)
