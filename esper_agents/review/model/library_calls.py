@@ -10,7 +10,15 @@ from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
 from esper_agents.review.model.knowledge import CallFacts, Effect, GradEffect, GraphEffect, InitialMode, ResultKind
-from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, owners_of, parts_of
+from esper_agents.review.model.modules import (
+    ACTS,
+    GIVERS,
+    UNKNOWN_PART,
+    givers_of,
+    has_trainable,
+    owners_of,
+    parts_of,
+)
 from esper_agents.review.model.values import (
     NONE,
     NUMBER,
@@ -202,7 +210,7 @@ def _object(run: Interpreter, name: str, facts: CallFacts, site: CallSite, *, is
             if value is not None:
                 made.fields[key] = value
     if kind is ResultKind.OPTIMIZER:
-        made.fields["#parameters"] = args[0] if args else keywords.get("params", UNKNOWN)
+        made.fields[GIVERS] = givers_of(run.heap, args[0] if args else keywords.get("params", UNKNOWN))
     return ref
 
 
