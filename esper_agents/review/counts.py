@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import FileTables
 
-_COUNTS = frozenset({"bincount", "histc", "scatter_add", "scatter_add_", "index_add", "index_add_", "degree"})
+_COUNTS = frozenset({"bincount", "histc", "scatter_add", "scatter_add_", "index_add", "index_add_"})
 # Code that asks for infinite values, or gives each node an edge to itself.
 _HANDLED = pattern(r"isinf|isfinite|\binf\b|nan_to_num|self_loop|\beye\(|\barange\(|fill_diagonal")
 _PICKING = frozenset({"diag", "diagonal", "trace"})
@@ -41,8 +41,26 @@ def divisions_by_counts(file: FileTables, index: ProjectIndex) -> Iterator[Quoti
             yield found
     for division in inverse_powers(file):
         found = _by_count(division, index)
-        if found is not None and not _HANDLED.search(ast.unparse(division.function.node)):
-            yield found
+        if found is None or _is_only_picked_from(division) or _HANDLED.search(ast.unparse(division.function.node)):
+            continue
+        yield found
+
+
+def _is_only_picked_from(division: Division) -> bool:
+    """Return whether the result is read by places alone: those that occur have counts above zero."""
+    statement = division.statement
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else ""
+    if not name:
+        return False
+    nodes = list(walk(division.function.node))
+    picked = {id(node.value) for node in nodes if isinstance(node, ast.Subscript)}
+    picked |= {
+        id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in {"index_select", "gather"}
+    }
+    reads = [
+        node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return all(id(node) in picked for node in reads)
 
 
 def _made(node: ast.expr, division: Division, index: ProjectIndex) -> Origin:

@@ -60,7 +60,7 @@ DEGREES = """
         {more}
         inverse = {power}
         {after}
-        return inverse[row] * weight * inverse[col]
+        return {result}
     """
 
 
@@ -68,7 +68,9 @@ DEGREES = """
     "power", ["degree.pow(-0.5)", "degree ** -0.5", "degree.rsqrt()", "torch.rsqrt(degree)", "torch.pow(degree, -0.5)"]
 )
 def test_a_negative_power_of_a_count_is_reported(found, power):
-    assert found("ESP211", DEGREES.format(more="pass", power=power, after="pass")) == [f"inverse = {power}"]
+    assert found("ESP211", DEGREES.format(more="pass", power=power, after="pass", result="inverse * weight")) == [
+        f"inverse = {power}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,13 @@ def test_a_negative_power_of_a_count_is_reported(found, power):
     ],
 )
 def test_counts_above_zero_and_handled_infinities_are_not_reported(found, more, power, after):
-    assert found("ESP211", DEGREES.format(more=more, power=power, after=after)) == []
+    source = DEGREES.format(more=more, power=power, after=after, result="inverse * weight")
+    assert found("ESP211", source) == []
+
+
+def test_powers_of_counts_that_are_read_where_something_was_counted_are_not_reported(found):
+    source = DEGREES.format(more="pass", power="degree.pow(-0.5)", after="pass", result="inverse[row] * weight")
+    assert found("ESP211", source) == []
 
 
 KEPT = """
