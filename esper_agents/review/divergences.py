@@ -42,22 +42,22 @@ def is_negative(value: ast.expr) -> bool:
 
 def _is_term(value: ast.BinOp, *, turned: bool = False) -> bool:
     """Return whether a sum is `1 + a - b**2 - exp(a)` in any order, or, if turned, minus that."""
-    terms = [(-side if turned else side, part) for side, part in parts(value, 1)]
+    terms = [(-side if turned else side, part) for side, part in signed_terms(value)]
     if len(terms) != 4:  # noqa: PLR2004 - the terms of the formula
         return False
     kinds = {(side, _kind(part)) for side, part in terms}
     return kinds == {(1, "one"), (1, "plain"), (-1, "square"), (-1, "exponential")}
 
 
-def parts(value: ast.expr, side: int) -> Iterator[tuple[int, ast.expr]]:
+def signed_terms(value: ast.expr, side: int = 1) -> Iterator[tuple[int, ast.expr]]:
     """Yield the terms of a sum, each with its sign."""
     match value:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from (*parts(left, side), *parts(right, side))
+            yield from (*signed_terms(left, side), *signed_terms(right, side))
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            yield from (*parts(left, side), *parts(right, -side))
+            yield from (*signed_terms(left, side), *signed_terms(right, -side))
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            yield from parts(inner, -side)
+            yield from signed_terms(inner, -side)
         case _:
             yield side, value
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.divergences import REDUCING, is_negative, parts, sign
+from esper_agents.review.divergences import REDUCING, is_negative, sign, signed_terms
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.rule import SEEN, FileRule
 
@@ -70,7 +70,7 @@ def _is_added(path: str, function: Function) -> bool:
     is_added = False
     for node in walk(function.node):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            for side, part in parts(node, 1):
+            for side, part in signed_terms(node):
                 if _weighs(part, path):
                     if side < 0:
                         return False

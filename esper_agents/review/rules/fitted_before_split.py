@@ -23,7 +23,6 @@ _FITTED = frozenset(
     {"StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PowerTransformer", "QuantileTransformer", "PCA"}
     | {"SimpleImputer", "KNNImputer", "IterativeImputer", "TruncatedSVD", "SelectKBest", "KernelPCA", "FastICA"}
 )
-_FITTING = frozenset({"fit", "fit_transform"})
 _CENTERS, _SPREADS = frozenset({"mean", "min", "nanmean", "amin"}), frozenset({"std", "max", "var", "nanstd", "amax"})
 _ROWS = ("0", "(0,)", "(0, 1)", "None", "[0]", "(0, 2)", "(0, 2, 3)", "(0, 1, 2)", "[0, 2, 3]")
 # What splits rows at random or by folds.
