@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     MOVE = "move"
     LOSS = "loss"
     EFFECT = "effect"
+    # A log-probability is multiplied by something that holds a graph.
+    WEIGHT = "weight"
     # A tensor is written in place that autograd keeps for the next backward.
     OVERWRITE = "overwrite"
     PARAMETER = "parameter"

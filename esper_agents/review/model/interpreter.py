@@ -68,6 +68,8 @@ class Interpreter:
         # What operators keep for the next backward, by storage; numbers of storages and backwards so far.
         self.saved: dict[str, Any] = {}
         self.storages = self.backwards = 0
+        # Events of log-probabilities, as a bit set.
+        self.log_probabilities = 0
         self.attributes = Attributes(self)
         self.calls = Calls(self)
         self._dispatch = {

@@ -81,8 +81,9 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
     if Effect.FORWARD in facts.effects and args and isinstance(args[0], Ref):
         return run.calls.forward(args[0], site.given(args[1:], site.keywords))
     effect_events(run, name, facts, site, inputs)
-    if Effect.LOSS in facts.effects:
+    if {Effect.LOSS, Effect.LOG_PROBABILITY} & facts.effects:
         inputs = replace(inputs, sources=inputs.sources | run.events[-1].bit)
+        run.log_probabilities |= run.events[-1].bit if Effect.LOG_PROBABILITY in facts.effects else 0
     result = _result(run, name, facts, inputs, site, is_method=is_method)
     return saved_tensors.called(run, name, facts, site, result, is_method=is_method)
 
