@@ -149,7 +149,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="list missed faults and diagnostics that meet none")
     options = parser.parse_args()
     for folder in options.folders or sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        measure(folder, shows=options.show)
+        measure(folder.resolve(), shows=options.show)
     return 0
 
 
