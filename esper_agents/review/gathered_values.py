@@ -52,8 +52,8 @@ def _is_row(at: Origin, index: ProjectIndex, steps: int) -> bool:
     value, function, line = at.value, at.function, at.line
     parts: list[Origin] = []
     match value if steps else None:
-        case ast.Name():
-            made = function.last_assignment(value.id, line)
+        case ast.Name(id=name):
+            made = function.last_assignment(name, line)
             if made is not None and not made.is_unpacked and not made.is_augmented:
                 parts = [Origin(made.value, function, made.line)]
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):

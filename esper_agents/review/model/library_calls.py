@@ -80,12 +80,30 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
             forget(run, each)
     if Effect.FORWARD in facts.effects and args and isinstance(args[0], Ref):
         return run.calls.forward(args[0], site.given(args[1:], site.keywords))
+    if Effect.LOSS in facts.effects and not is_method and len(args) > 1:
+        _note_target(run, site)
     effect_events(run, name, facts, site, inputs)
     if {Effect.LOSS, Effect.LOG_PROBABILITY} & facts.effects:
         inputs = replace(inputs, sources=inputs.sources | run.events[-1].bit)
         run.log_probabilities |= run.events[-1].bit if Effect.LOG_PROBABILITY in facts.effects else 0
     result = _result(run, name, facts, inputs, site, is_method=is_method)
     return saved_tensors.called(run, name, facts, site, result, is_method=is_method)
+
+
+def _note_target(run: Interpreter, site: CallSite) -> None:
+    """Log the target of a loss, if it holds a graph as the prediction does."""
+    prediction, target = (run.data_of(each) for each in site.args[:2])
+    if prediction.graph and target.graph:
+        run.event(
+            EventKind.TARGET,
+            site.at,
+            site.frame,
+            inputs=prediction.graph,
+            sources=target.sources,
+            graph=target.graph,
+            maybe=target.maybe,
+            text=site.text,
+        )
 
 
 def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite, inputs: Data) -> None:

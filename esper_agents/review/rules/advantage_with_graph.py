@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.bootstrapping import last_names, undetached
+from esper_agents.review.bootstrapping import is_environment_step, last_names, undetached
 from esper_agents.review.model.query import EventKind, runs
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.network_outputs import carries_graph
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from esper_agents.review.index import ProjectIndex
     from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Assignment, Call, FileTables, Function
+    from esper_agents.review.tables import Assignment, FileTables, Function
 
 _LOG_PROBABILITY = pattern(r"(?i)(?:\w*_)?(?:log_?p(?:rob|i)?s?|logprobs?|ratios?)(?:_\w+)?")
 _REGRESSION = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "MSELoss", "SmoothL1Loss"})
@@ -80,7 +80,7 @@ class AdvantageWithGraph(Rule):
 
     def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
         """Yield the factors of log-probabilities that hold the graph of a network, in trainings on an environment."""
-        if not any(map(_is_environment_step, index.calls_ending("step"))):
+        if not any(map(is_environment_step, index.calls_ending("step"))):
             return
         for run in runs(index):
             for weight in run.of_kind(EventKind.WEIGHT):
@@ -105,12 +105,6 @@ class AdvantageWithGraph(Rule):
             confidence=Confidence.HIGH if isinstance(value, ast.Name) else Confidence.MODERATE,
             basis=SEEN if isinstance(value, ast.Name) else INFERRED,
         )
-
-
-def _is_environment_step(call: Call) -> bool:
-    """Return whether a call steps an environment: it returns observation, reward, flags and information."""
-    target = call.statement.targets[0] if isinstance(call.statement, ast.Assign) else None
-    return isinstance(target, ast.Tuple) and len(target.elts) in {4, 5}
 
 
 def _products(function: Function) -> Iterator[tuple[ast.BinOp, int]]:

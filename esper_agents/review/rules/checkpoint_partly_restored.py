@@ -171,7 +171,7 @@ def _is_read(key: str, files: set[FileTables]) -> bool:
         if isinstance(node, ast.Call) and any(isinstance(arg, ast.Constant) and arg.value == key for arg in node.args):
             return True
         is_loop = isinstance(node, ast.For | ast.comprehension)
-        goes_over_all = goes_over_all or (is_loop and ".items" in ast.unparse(node.iter))  # type: ignore[attr-defined]
+        goes_over_all = goes_over_all or (is_loop and ".items" in ast.unparse(node.iter))
     # Code that goes over all entries of some dictionary may load this one as well.
     return goes_over_all and any("load_state_dict" in each.text and "getattr" in each.text for each in files)
 

@@ -90,8 +90,9 @@ def _is_along_batch(value: ast.expr, function: Function) -> bool:
 
 def _product(path: str, made: Assignment, function: Function) -> ast.expr | None:
     """Return a product after a line whose second factor is a value, transposed."""
-    for node in walk(function.node):
-        if not isinstance(node, ast.expr) or node.lineno <= made.line:
+    nodes: list[ast.expr] = [node for node in walk(function.node) if isinstance(node, ast.BinOp | ast.Call)]
+    for node in nodes:
+        if node.lineno <= made.line:
             continue
         match node:
             case ast.BinOp(op=ast.MatMult(), right=right):

@@ -98,11 +98,12 @@ def _steps(function: Function) -> Iterator[tuple[str, str, int]]:
     """Yield the names of both flags of each step of an environment, with its line."""
     for call in function.calls:
         statement = call.statement
-        target = statement.targets[0] if isinstance(statement, ast.Assign) and call.tail == "step" else None
-        if isinstance(target, ast.Tuple) and len(target.elts) == _RESULTS and statement.value is call.node:  # type: ignore[union-attr]
-            names = [dotted(each) for each in target.elts]
-            if names[_TERMINATED].isidentifier() and names[_TRUNCATED].isidentifier():
-                yield names[_TERMINATED], names[_TRUNCATED], call.line
+        if call.tail != "step" or not isinstance(statement, ast.Assign) or statement.value is not call.node:
+            continue
+        target = statement.targets[0]
+        names = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+        if len(names) == _RESULTS and names[_TERMINATED].isidentifier() and names[_TRUNCATED].isidentifier():
+            yield names[_TERMINATED], names[_TRUNCATED], call.line
 
 
 def _joins(node: ast.AST, term: str, trunc: str) -> bool:
