@@ -95,13 +95,11 @@ class SeedSetAgain(Rule):
                 continue
             callers = index.callers(call.function)
             is_step = _is_hot(call, index) or (bool(callers) and all(_is_hot(each, index) for each in callers))
-            is_sample = call.function.owner is not None and call.function.name in {"__getitem__", "training_step"}
-            if is_step or is_sample:
-                often = f"call of `{call.function.name}`" if is_sample else "training step"
+            if is_step:
                 yield self.hit(
                     call.node,
-                    f"every {often} makes a generator with the seed `{ast.unparse(seed)}`: each draws the same random "
-                    "numbers",
+                    f"every training step makes a generator with the seed `{ast.unparse(seed)}`: each draws the same "
+                    "random numbers",
                     remedy="make the generator once and pass it, or let the seed depend on the step",
                     confidence=Confidence.MODERATE,
                     basis=FOLLOWED,

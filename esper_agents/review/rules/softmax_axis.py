@@ -154,9 +154,11 @@ class SoftmaxAxis(Rule):
         if read is not None and _differ(found.axis, read[1], scores):
             what = f"along axis {found.axis}, while line {read[0].line} takes the best along axis {read[1]}"
             yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={read[1]}`")
-        elif read is not None and found.axis != read[1] and scores.rank is None:
+        elif scores.rank is not None:
+            return
+        elif read is not None and _may_differ(found.axis, read[1]):
             yield self._unlike(found, f"line {read[0].line} takes the best", read[1])
-        elif chosen is not None and chosen[1] != found.axis and scores.rank is None:
+        elif chosen is not None and _may_differ(found.axis, chosen[1]):
             yield self._unlike(found, f"line {chosen[0].lineno} chooses the scores", chosen[1])
 
     def _wrong(self, node: ast.expr, name: str, what: str, remedy: str) -> RuleMatch:
@@ -272,6 +274,11 @@ def _chosen_along(found: Softmax) -> tuple[ast.Call, int] | None:
         next((each.value for each in node.keywords if each.arg == "dim"), node.args[0] if node.args else None)
     )
     return (node, axis) if axis is not None else None
+
+
+def _may_differ(one: int, two: int) -> bool:
+    """Return whether two axes are not the same by name, nor the only one of a vector."""
+    return one != two and {one, two} != {0, -1}
 
 
 def _differ(one: int, two: int, scores: Tensor) -> bool:
