@@ -68,7 +68,7 @@ docs: $(SETUP)
 	$(BIN)/python checks/error_patterns.py
 
 bench: $(SETUP)
-	for each in log archive web routing review_speed review_cases review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker cluster wild first_request reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
+	for each in log archive web routing review_speed review_cases review_blind review_corpus review_fixes changes startup crash freeze races overhead sessions memory looks flops compile_cases peak_memory bottlenecks hostile escapes adversarial decisions certificates issuing loops worker cluster wild first_request reasoning injections; do echo "== $$each"; $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

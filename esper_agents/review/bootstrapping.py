@@ -12,7 +12,7 @@ from esper_agents.review.patterns import pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from esper_agents.review.tables import Assignment
+    from esper_agents.review.tables import Assignment, Call
 
 _GAMMA = pattern(r"gamma|gammas|discount|discount_factor|discount_rate", re.IGNORECASE)
 _REWARD = pattern(r"(?:\w+_)?(?:rewards?|rews?)(?:_\w+)?|r|rs", re.IGNORECASE)
@@ -62,3 +62,9 @@ def undetached(value: ast.expr) -> Iterator[ast.AST]:
             continue
         yield node
         queue += list(ast.iter_child_nodes(node))
+
+
+def is_environment_step(call: Call) -> bool:
+    """Return whether a call steps an environment: it returns observation, reward, flags and information."""
+    target = call.statement.targets[0] if isinstance(call.statement, ast.Assign) else None
+    return isinstance(target, ast.Tuple) and len(target.elts) in {4, 5}

@@ -11,7 +11,7 @@ from esper_agents.review.index import Origin
 from esper_agents.review.magnitudes import cut_at_zero, later_arguments, operand
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.patterns import pattern
-from esper_agents.review.quotients import Division, Quotient, call_of, divisions
+from esper_agents.review.quotients import Division, Quotient, call_of, divisions, inverse_powers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import FileTables
 
 _COUNTS = frozenset({"bincount", "histc", "scatter_add", "scatter_add_", "index_add", "index_add_"})
+# Code that asks for infinite values, or gives each node an edge to itself.
+_HANDLED = pattern(r"isinf|isfinite|\binf\b|nan_to_num|self_loop|\beye\(|\barange\(|fill_diagonal")
 _PICKING = frozenset({"diag", "diagonal", "trace"})
 _OF_TENSORS = frozenset({"sum", "select", "float", "abs", "relu", "sigmoid", "count_nonzero"})
 _PADDING = pattern(r"mask|pad|attention|attn|weight|length", re.IGNORECASE)
@@ -37,6 +39,28 @@ def divisions_by_counts(file: FileTables, index: ProjectIndex) -> Iterator[Quoti
         )
         if found is not None:
             yield found
+    for division in inverse_powers(file):
+        found = _by_count(division, index)
+        if found is None or _is_only_picked_from(division) or _HANDLED.search(ast.unparse(division.function.node)):
+            continue
+        yield found
+
+
+def _is_only_picked_from(division: Division) -> bool:
+    """Return whether the result is read by places alone: those that occur have counts above zero."""
+    statement = division.statement
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else ""
+    if not name:
+        return False
+    nodes = list(walk(division.function.node))
+    picked = {id(node.value) for node in nodes if isinstance(node, ast.Subscript)}
+    picked |= {
+        id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in {"index_select", "gather"}
+    }
+    reads = [
+        node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return all(id(node) in picked for node in reads)
 
 
 def _made(node: ast.expr, division: Division, index: ProjectIndex) -> Origin:
@@ -159,6 +183,9 @@ def _by_kept(division: Division, index: ProjectIndex) -> Quotient | None:
     for origin in index.origins(division.divisor, division.function, division.line):
         value = origin.value
         if not isinstance(value, ast.Call) or tail_of(dotted(value.func)) not in _SPREADS:
+            return None
+        if not later_arguments(value, origin.function) and not value.keywords:
+            # The spread of all values together, which are seldom all the same.
             return None
         return Quotient(
             division.node, division, division.divided.left, "a feature is the same everywhere", is_likely=True

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from esper_agents.review.index import Origin
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.softmaxes import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.index import ProjectIndex
     from esper_agents.review.tables import Call, Function
 
 _STEPS = 5
@@ -32,8 +34,10 @@ def is_column_of_actions(node: ast.expr, call: Call) -> bool:
     return False
 
 
-def is_row_of_best(node: ast.expr, call: Call) -> bool:
-    """Return whether a value is computed from `q.max(1)[0]` and nothing gives it an axis back."""
+def is_row_of_best(node: ast.expr, call: Call, index: ProjectIndex) -> bool:
+    """Return whether a value is computed from `q.max(1)[0]`, or from a squeezed column, and has one axis."""
+    if _is_row(Origin(node, call.function, call.line), index, 2 * _STEPS):
+        return True
     nodes = list(_all(node, call.function, call.line, _STEPS))
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     if any(tail_of(dotted(each.func)) in _WIDENING or _keeps(each) for each in calls):
@@ -41,6 +45,44 @@ def is_row_of_best(node: ast.expr, call: Call) -> bool:
     if any(isinstance(each, ast.Subscript) and _has_new_axis(each) for each in nodes):
         return False
     return any(_is_best(each) for each in nodes)
+
+
+def _is_row(at: Origin, index: ProjectIndex, steps: int) -> bool:
+    """Return whether a value is a gathered or best value of each row, with the axis of one taken off."""
+    value, function, line = at.value, at.function, at.line
+    parts: list[Origin] = []
+    match value if steps else None:
+        case ast.Name(id=name):
+            made = function.last_assignment(name, line)
+            if made is not None and not made.is_unpacked and not made.is_augmented:
+                parts = [Origin(made.value, function, made.line)]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
+            sides = [Origin(each, function, line) for each in (left, right)]
+            return any(_is_row(each, index, steps - 1) for each in sides) and not any(
+                _is_column(one) for one in (left, right)
+            )
+        case ast.Call(func=ast.Attribute(value=inner, attr="detach" | "clamp" | "float")):
+            parts = [Origin(inner, function, line)]
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze"), args=[axis]) if written(axis) in {1, -1}:
+            return any(_is_gathered_column(each, function, line) for each in _made(inner, function, line))
+        case ast.Call():
+            called = index.function_named(value, function)
+            ends = [each.value for each, _ in called.returns if each.value is not None] if called is not None else []
+            if called is not None and len(ends) == 1:
+                parts = [Origin(ends[0], called, ends[0].lineno)]
+        case _:
+            pass
+    return any(_is_row(each, index, steps - 1) for each in parts)
+
+
+def _is_gathered_column(node: ast.expr, function: Function, line: int) -> bool:
+    """Return whether a value is `q.gather(1, best)` where `best` is a column."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="gather"), args=[axis, chosen]) if written(axis) in {1, -1}:
+            made = list(_made(chosen, function, line))
+            return any(_is_column(each) or (isinstance(each, ast.Call) and _keeps(each)) for each in made)
+        case _:
+            return False
 
 
 def _made(node: ast.expr, function: Function, line: int) -> Iterator[ast.expr]:

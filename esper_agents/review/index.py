@@ -222,7 +222,24 @@ class ProjectIndex(HeldFunctions):
             return tuple(call for call in self.calls_of_objects(function.owner) if function in self.callees(call))
         names = dict.fromkeys((function.name, *self.names_given(function)))
         known = [self.once(("callers", name), partial(self._callers_of_name, name)) for name in names]
-        return (*(call for each in known for call in each.get(function, ())), *self._calls_of_parameters(function))
+        found = (*(call for each in known for call in each.get(function, ())), *self._calls_of_parameters(function))
+        if function.name == "forward" and function.owner is not None:
+            return (*found, *self.once("calls of modules", self._calls_of_modules).get(function, ()))
+        return found
+
+    def _calls_of_modules(self) -> dict[Function, list[Call]]:
+        """Return the calls of objects whose class has a `forward`, by that method."""
+        found: dict[Function, list[Call]] = {}
+        if "forward" not in self.functions:
+            return found
+        for call in (call for file in self.files.values() for call in file.calls):
+            if "(" in call.path or call.tail in self.functions or self.is_foreign(call):
+                continue
+            owner = self.class_in_sight(call.node.func, call.function, call.line)
+            method = self.method(owner, "forward") if owner is not None else None
+            if method is not None:
+                found.setdefault(method, []).append(call)
+        return found
 
     def _calls_of_parameters(self, function: Function) -> Iterator[Call]:
         """Yield the calls of parameters to which a function is handed."""

@@ -24,6 +24,8 @@ _WRAPPERS = frozenset({"compile", "DataParallel", "DistributedDataParallel", "DD
 _FLUENT = frozenset(
     {"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloat16", "double", "requires_grad_", "apply"}
 )
+# Modules and builtins that hold what they are given, or what their only argument holds.
+_CONTAINERS = frozenset({"ModuleList", "Sequential", "list", "tuple", "enumerate", "reversed"})
 _ANYWHERE = 1 << 30
 
 
@@ -101,6 +103,8 @@ class Objects(Definitions):
         """Return the class that an expression makes an object of, parameters aside: `Net(8).to(device)`."""
         if isinstance(value, ast.Name | ast.Attribute):
             return self._class_held(dotted(value), function, before, steps)
+        if isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Slice):
+            return self._class_of_elements(value.value, function, before, steps)
         inner = wrapped(value)
         if inner is not None:
             return self.class_in_sight(inner, function, before, steps)
@@ -112,9 +116,51 @@ class Objects(Definitions):
         found = self.binding(path, function, before) if steps else None
         if found is None or found.is_augmented:
             return None
+        if isinstance(found.statement, ast.For):
+            return self._class_drawn(found, steps - 1)
         if found.is_unpacked:
             return self._class_handed_back(found.value, found.block.function, *position_of(found))
         return self.class_in_sight(found.value, found.block.function, found.line, steps - 1)
+
+    def _class_drawn(self, drawn: Assignment, steps: int) -> Class | None:
+        """Return the class of all elements that a loop binds to a name: of the container itself, or beside a number."""
+        loop, source = drawn.statement, drawn.value
+        target = loop.target if isinstance(loop, ast.For) else None
+        if target is not drawn.node:
+            places = target.elts if isinstance(target, ast.Tuple) else []
+            place = next((number for number, each in enumerate(places) if each is drawn.node), None)
+            name = dotted(source.func) if isinstance(source, ast.Call) else ""
+            if place is None or not isinstance(source, ast.Call) or name not in {"enumerate", "zip"}:
+                return None
+            place -= name == "enumerate"
+            if not 0 <= place < len(source.args):
+                return None
+            source = source.args[place]
+        return self._class_of_elements(source, drawn.block.function, drawn.line, steps)
+
+    def _class_of_elements(self, value: ast.expr, function: Function, line: int, steps: int) -> Class | None:
+        """Return the class of all elements of a container."""
+        if isinstance(value, ast.Name | ast.Attribute):
+            found = self.binding(dotted(value), function, line) if steps else None
+            if found is None or found.is_augmented or found.is_unpacked:
+                return None
+            function, line, value = found.block.function, found.line, found.value
+        parts = [value]
+        while len(parts) == 1 and isinstance(parts[0], ast.Call) and _holds_its_arguments(parts[0]):
+            parts = [each.value if isinstance(each, ast.Starred) else each for each in parts[0].args]
+        match parts:
+            case [ast.ListComp(elt=part) | ast.GeneratorExp(elt=part)]:
+                parts = [part]
+            case [ast.List(elts=parts) | ast.Tuple(elts=parts)]:
+                pass
+            case [ast.Name() | ast.Attribute() as inner] if inner is not value and steps:
+                return self._class_of_elements(inner, function, line, steps - 1)
+            case [only] if only is value:
+                return None
+            case _:
+                pass
+        classes = {self.class_in_sight(each, function, line, steps) for each in parts}
+        return classes.pop() if len(classes) == 1 else None
 
     def _class_handed_back(self, value: ast.expr, function: Function, at: int = 0, count: int = 0) -> Class | None:
         """Return the class of what a function of these files makes and hands back, in a tuple of a count if not 0."""
@@ -152,6 +198,11 @@ class Objects(Definitions):
         if not isinstance(value, ast.Call):
             return None
         return self.class_named(resolve(dotted(value.func), function), function.file)
+
+
+def _holds_its_arguments(value: ast.Call) -> bool:
+    """Return whether a call makes a container of its arguments, or of what its only argument holds."""
+    return tail_of(dotted(value.func)) in _CONTAINERS and bool(value.args)
 
 
 def position_of(found: Assignment) -> tuple[int, int]:

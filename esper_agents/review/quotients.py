@@ -90,6 +90,36 @@ def divisions(file: FileTables) -> tuple[Division, ...]:
     return file.once("divisions", lambda: tuple(_find_divisions(file)))
 
 
+def inverse_powers(file: FileTables) -> Iterator[Division]:
+    """Yield the negative powers in a file's plain statements as divisions: `x.pow(-0.5)`, `x ** -1`, `x.rsqrt()`."""
+    if not any("pow(" in text or "** -" in text or "rsqrt" in text or "reciprocal" in text for text in file.lines):
+        return
+    for statement, block in statements(file):
+        for node in walk(statement):
+            base = _inverted(node)
+            if base is not None:
+                yield Division(node, ast.Constant(1.0), base, block, statement)
+
+
+def _inverted(node: ast.AST) -> ast.expr | None:
+    """Return what a negative power is taken of."""
+    match node:
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.UnaryOp(op=ast.USub())):
+            return base
+        case ast.Call(func=ast.Attribute(value=base, attr="pow" | "pow_"), args=[ast.UnaryOp(op=ast.USub())]):
+            return base
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="rsqrt" | "reciprocal"), args=[base]):
+            return base
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch"), attr="pow"), args=[base, ast.UnaryOp(op=ast.USub())]
+        ):
+            return base
+        case ast.Call(func=ast.Attribute(value=base, attr="rsqrt" | "rsqrt_" | "reciprocal" | "reciprocal_"), args=[]):
+            return base
+        case _:
+            return None
+
+
 def _find_divisions(file: FileTables) -> Iterator[Division]:
     lines = [number for number, text in enumerate(file.lines, 1) if "/" in text or "div" in text]
     places = {place: number for number, place in enumerate(lines)}

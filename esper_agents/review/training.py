@@ -359,7 +359,7 @@ def steps_in(block: Block, index: ProjectIndex) -> bool:
 def discarded_by(step: Step, loop: Block) -> list[Call]:
     """Return what clears gradients in every round of a loop whose optimizer steps only every so many rounds."""
     tests = tests_around(step.block, loop) if step.call is not None else []
-    if not any(_counts_rounds(test, loop.function, step.line) for test in tests):
+    if not any(counts_rounds(test, loop.function, step.line) for test in tests):
         return []
     inside = [call for call in loop.function.calls if call.block.within(loop)]
     sent = [call for call in inside if is_backward(call)]
@@ -368,7 +368,7 @@ def discarded_by(step: Step, loop: Block) -> list[Call]:
     return clears if clears and sent and len(whole) == len(sent) + len(clears) else []
 
 
-def _counts_rounds(test: ast.expr, function: Function, line: int) -> bool:
+def counts_rounds(test: ast.expr, function: Function, line: int) -> bool:
     """Return whether a test takes a remainder itself, or reads the name of one that does: `if is_update:`."""
     named = [function.last_assignment(dotted(each), line) for each in walk(test) if isinstance(each, ast.Name)]
     return is_periodic(test) or any(

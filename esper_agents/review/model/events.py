@@ -37,6 +37,10 @@ class EventKind(StrEnum):
     MOVE = "move"
     LOSS = "loss"
     EFFECT = "effect"
+    # A log-probability is multiplied by something that holds a graph.
+    WEIGHT = "weight"
+    # Both inputs of a loss hold graphs: that of the target, with the events of the prediction as inputs.
+    TARGET = "target"
     # A tensor is written in place that autograd keeps for the next backward.
     OVERWRITE = "overwrite"
     PARAMETER = "parameter"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import ir
@@ -14,7 +15,9 @@ from esper_agents.review.model.operations import decided, operate, subscripted, 
 from esper_agents.review.model.values import (
     NONE,
     UNKNOWN,
+    BoundMethod,
     ClassValue,
+    Constant,
     Data,
     FunctionValue,
     Library,
@@ -65,6 +68,8 @@ class Interpreter:
         # What operators keep for the next backward, by storage; numbers of storages and backwards so far.
         self.saved: dict[str, Any] = {}
         self.storages = self.backwards = 0
+        # Events of log-probabilities, as a bit set.
+        self.log_probabilities = 0
         self.attributes = Attributes(self)
         self.calls = Calls(self)
         self._dispatch = {
@@ -160,18 +165,23 @@ class Interpreter:
             return Data(kind, held.sources, held.graph)
         if isinstance(value, (FunctionValue, Library, ClassValue)):
             return UNKNOWN
+        if isinstance(value, BoundMethod) and not isinstance(value.receiver, Ref | Constant):
+            # A field rather than a method, since it is used as a value: `model(x).loss`.
+            whole = self.data_of(value.receiver)
+            return replace(whole, kind=ResultKind.UNKNOWN, graph_certain=not whole.graph)
         members = alternatives(value)
-        if len(members) > 1:
-            parts = [self.data_of(each) for each in members]
-            sources = graph = 0
-            for each in parts:
-                sources, graph = sources | each.sources, graph | each.graph
-            certain = all(each.graph and each.graph_certain for each in parts)
-            surely = graph
-            for each in parts:
-                surely &= each.surely
-            return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph, graph & ~surely)
-        return Data(ResultKind.NUMBER)
+        return self._data_of_any(members) if len(members) > 1 else Data(ResultKind.NUMBER)
+
+    def _data_of_any(self, members: Sequence[Value]) -> Data:
+        parts = [self.data_of(each) for each in members]
+        sources = graph = 0
+        for each in parts:
+            sources, graph = sources | each.sources, graph | each.graph
+        certain = all(each.graph and each.graph_certain for each in parts)
+        surely = graph
+        for each in parts:
+            surely &= each.surely
+        return Data(ResultKind.UNKNOWN, sources, graph, certain or not graph, graph & ~surely)
 
     @staticmethod
     def is_container(held: HeapObject) -> bool:

@@ -89,6 +89,7 @@ class Effect(StrEnum):
     MOVE = "move"
     LOSS = "loss"
     SOFTMAX = "softmax"
+    LOG_PROBABILITY = "log probability"
     COMPILE = "compile"
     EXPORT = "export"
     SEED = "seed"

@@ -10,7 +10,15 @@ from esper_agents.review.model.events import EventKind, GradMode
 from esper_agents.review.model.generators import mapped
 from esper_agents.review.model.heap import INITIAL_EVALUATION, INITIAL_TRAINING, MODE, UNKNOWN_MODE
 from esper_agents.review.model.knowledge import CallFacts, Effect, GradEffect, GraphEffect, InitialMode, ResultKind
-from esper_agents.review.model.modules import ACTS, UNKNOWN_PART, has_trainable, owners_of, parts_of
+from esper_agents.review.model.modules import (
+    ACTS,
+    GIVERS,
+    UNKNOWN_PART,
+    givers_of,
+    has_trainable,
+    owners_of,
+    parts_of,
+)
 from esper_agents.review.model.values import (
     NONE,
     NUMBER,
@@ -72,11 +80,30 @@ def library_result(run: Interpreter, name: str, facts: CallFacts, site: CallSite
             forget(run, each)
     if Effect.FORWARD in facts.effects and args and isinstance(args[0], Ref):
         return run.calls.forward(args[0], site.given(args[1:], site.keywords))
+    if Effect.LOSS in facts.effects and not is_method and len(args) > 1:
+        _note_target(run, site)
     effect_events(run, name, facts, site, inputs)
-    if Effect.LOSS in facts.effects:
+    if {Effect.LOSS, Effect.LOG_PROBABILITY} & facts.effects:
         inputs = replace(inputs, sources=inputs.sources | run.events[-1].bit)
+        run.log_probabilities |= run.events[-1].bit if Effect.LOG_PROBABILITY in facts.effects else 0
     result = _result(run, name, facts, inputs, site, is_method=is_method)
     return saved_tensors.called(run, name, facts, site, result, is_method=is_method)
+
+
+def _note_target(run: Interpreter, site: CallSite) -> None:
+    """Log the target of a loss, if it holds a graph as the prediction does."""
+    prediction, target = (run.data_of(each) for each in site.args[:2])
+    if prediction.graph and target.graph:
+        run.event(
+            EventKind.TARGET,
+            site.at,
+            site.frame,
+            inputs=prediction.graph,
+            sources=target.sources,
+            graph=target.graph,
+            maybe=target.maybe,
+            text=site.text,
+        )
 
 
 def effect_events(run: Interpreter, name: str, facts: CallFacts, site: CallSite, inputs: Data) -> None:
@@ -202,7 +229,7 @@ def _object(run: Interpreter, name: str, facts: CallFacts, site: CallSite, *, is
             if value is not None:
                 made.fields[key] = value
     if kind is ResultKind.OPTIMIZER:
-        made.fields["#parameters"] = args[0] if args else keywords.get("params", UNKNOWN)
+        made.fields[GIVERS] = givers_of(run.heap, args[0] if args else keywords.get("params", UNKNOWN))
     return ref
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from esper_agents.review.model.heap import MODE, UNKNOWN_MODE, Heap, HeapObject, Modes, ModeSetting
+from esper_agents.review.model.heap import ELEMENTS, ITEMS, MODE, UNKNOWN_MODE, Heap, HeapObject, Modes, ModeSetting
 from esper_agents.review.model.knowledge import ResultKind
-from esper_agents.review.model.values import Ref, alternatives
+from esper_agents.review.model.values import Ref, Union, Value, alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _MODULE_LIKE = frozenset({ResultKind.MODULE, ResultKind.LAYERS})
 FROZEN = "#frozen"
 ACTS = "#acts"
+# Modules whose parameters an optimizer was given.
+GIVERS = "#givers"
 UNKNOWN_PART = "#unknown"
 
 
@@ -57,14 +59,42 @@ def _is_part(held: HeapObject, *, with_unknown: bool) -> bool:
     return with_unknown and held.kind is ResultKind.UNKNOWN and held.cls is None and not held.container
 
 
+def givers_of(heap: Heap, given: Value) -> tuple[Ref, ...]:
+    """Return the modules that give their parameters as they are, in a list, or in groups; none if one is unknown."""
+    found: dict[Ref, None] = {}
+    edge, seen = [given], set[Value]()
+    for value in edge:
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, Union):
+            edge += value.values
+            continue
+        fields = heap[value].fields if isinstance(value, Ref) else {}
+        owner = fields.get("#owner")
+        if isinstance(owner, Ref):
+            found[owner] = None
+            continue
+        inner = [
+            *(fields.get(ITEMS) or ()),
+            *(fields[key] for key in (ELEMENTS, "#over", "['params']") if key in fields),
+        ]
+        if not inner:
+            return ()
+        edge += inner
+    return tuple(found)
+
+
 def owners_of(heap: Heap, ref: Ref) -> frozenset[int]:
     """Return the modules whose parameters an optimizer has, or a module itself, with their parts; empty if unknown."""
-    given = heap[ref].fields.get("#parameters")
-    owner = heap[given].fields.get("#owner") if isinstance(given, Ref) else None
-    root = owner if isinstance(owner, Ref) else ref
-    held = heap[root]
-    is_module = held.kind in _MODULE_LIKE or ResultKind.MODULE in held.evidence
-    return frozenset(each.ident for each in parts_of(heap, root)) if is_module else frozenset()
+    roots = heap[ref].fields.get(GIVERS) or (ref,)
+    found: set[int] = set()
+    for root in roots:
+        held = heap[root]
+        if held.kind not in _MODULE_LIKE and ResultKind.MODULE not in held.evidence:
+            return frozenset()
+        found.update(each.ident for each in parts_of(heap, root))
+    return frozenset(found)
 
 
 def set_mode(heap: Heap, ref: Ref, setting: ModeSetting) -> None:

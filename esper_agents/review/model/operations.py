@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.review.model import saved_tensors
@@ -152,7 +153,23 @@ def _arithmetic(interpreter: Interpreter, frame: Frame, ins: Op, operands: Seque
             interpreter.attributes.extend(left, right, CallSite(frame, ins.at))
             return left
         return interpreter.attributes.concatenated(frame, left, right, ins.at)
-    return saved_tensors.computed(interpreter, frame, ins, operands, _computed(interpreter, operands))
+    result = _computed(interpreter, operands)
+    if ins.name == "Mult" and interpreter.log_probabilities & result.sources and result.graph:
+        result = _weighed(interpreter, frame, ins, operands, result)
+    return saved_tensors.computed(interpreter, frame, ins, operands, result)
+
+
+def _weighed(interpreter: Interpreter, frame: Frame, ins: Op, operands: Sequence[Value], result: Data) -> Data:
+    """Log what a log-probability is multiplied by, if that holds a graph; return the product with the event."""
+    first, second = (interpreter.data_of(each) for each in operands[:2])
+    is_first, is_second = (bool(each.sources & interpreter.log_probabilities) for each in (first, second))
+    weight = second if is_first else first
+    if is_first is is_second or not weight.graph:
+        return result
+    event = interpreter.event(
+        EventKind.WEIGHT, ins.at, frame, sources=weight.sources, graph=weight.graph, maybe=weight.maybe
+    )
+    return replace(result, sources=result.sources | event.bit)
 
 
 def _folded(name: str, left: Constant, right: Constant) -> Constant | None:

@@ -163,7 +163,7 @@ class _EntryPoints:
 
     def _fresh(self) -> list[ModelEvent]:
         run = self.run
-        run.events = []
+        run.events, run.log_probabilities = [], 0
         run.loops, run.grad, run.depth = [], GradMode.ON, 0
         run.limit = min(run.used + self.budget.instructions, max(self.total, run.used))
         return run.events

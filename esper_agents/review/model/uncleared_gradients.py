@@ -46,6 +46,43 @@ def uncleared_steps(index: ProjectIndex) -> Iterator[UnclearedStep]:
             yield UnclearedStep(run, found[0], step)
 
 
+def discarded_gradients(index: ProjectIndex) -> Iterator[UnclearedStep]:
+    """Yield steps in loops that clear the gradients before the backward of each round.
+
+    The `backward` of what is yielded is the event that clears. Branches around the calls that lead to the step or to
+    the clearing are not looked at.
+    """
+    seen: set[tuple[str, object]] = set()
+    for run in runs(index):
+        for step in run.of_kind(EventKind.STEP):
+            if not _is_of_optimizer(run, step) or (step.path, step.at) in seen:
+                continue
+            clear = _cleared_each_round(run, step)
+            if clear is not None:
+                seen.add((step.path, step.at))
+                yield UnclearedStep(run, clear, step)
+
+
+def _cleared_each_round(run: Run, step: ModelEvent) -> ModelEvent | None:
+    """Return what clears the gradients in each round before the backward of the round, if nothing else steps."""
+    for loop, number in run.turns(step):
+        round_ = [event for event in run.events if (loop, number) in event.loops]
+        sent = [event for event in round_ if event.kind is EventKind.BACKWARD]
+        if not sent:
+            continue
+        if len({(event.path, event.at) for event in round_ if event.kind is EventKind.STEP and event.owners}) > 1:
+            return None
+        clears = [
+            event
+            for event in round_
+            if event.kind is EventKind.CLEAR_GRADIENTS and event.loops == step.loops and _is_shared(event, step)
+        ]
+        is_each = bool(clears) and not any(event.is_conditional for event in (*clears, *sent))
+        is_plain = all(event.loops == step.loops for event in sent) and len(sent) == 1
+        return clears[0] if is_each and is_plain and clears[0].number < sent[0].number else None
+    return None
+
+
 def cleared_backwards(index: ProjectIndex) -> set[tuple[str, int]]:
     """Return the files and lines of what is sent backward in loops that clear the gradients, in whatever function."""
     return index.once("backwards in loops that clear", lambda: set(_cleared_backwards(index)))

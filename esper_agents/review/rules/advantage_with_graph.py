@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.bootstrapping import last_names, undetached
+from esper_agents.review.bootstrapping import is_environment_step, last_names, undetached
+from esper_agents.review.model.query import EventKind, runs
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.network_outputs import carries_graph
 from esper_agents.review.patterns import pattern
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
+    from esper_agents.review.model.query import ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, FileTables, Function
 
@@ -75,6 +77,24 @@ class AdvantageWithGraph(Rule):
                     if found is not None:
                         done.add(ast.unparse(factor))
                         yield self._found(product, factor, found)
+
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield the factors of log-probabilities that hold the graph of a network, in trainings on an environment."""
+        if not any(map(is_environment_step, index.calls_ending("step"))):
+            return
+        for run in runs(index):
+            for weight in run.of_kind(EventKind.WEIGHT):
+                forwards = [each for each in run.forwards if weight.graph & each.bit]
+                if not forwards or not run.flows_backward(weight) or not run.is_recorded(weight):
+                    continue
+                yield self.model_match(
+                    run.place(weight, None),
+                    f"the log-probability is multiplied by what carries the graph of {forwards[-1].text!r} (line "
+                    f"{forwards[-1].at.line}), so the policy loss also trains the value network",
+                    remedy="detach the advantage: `log_probability * advantage.detach()`",
+                    confidence=Confidence.MODERATE,
+                    regions=run.regions(weight),
+                )
 
     def _found(self, product: ast.BinOp, factor: ast.expr, value: ast.expr) -> RuleMatch:
         shown, name = ast.unparse(factor), ast.unparse(value)

@@ -164,18 +164,16 @@ def _saved(files: set[FileTables]) -> list[_Saved]:
 
 def _is_read(key: str, files: set[FileTables]) -> bool:
     """Return whether some code mentions a key other than where it writes it."""
-    for file in files:
-        for node in walk(file.tree):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == key:
-                return True
-            if isinstance(node, ast.Call) and any(
-                isinstance(arg, ast.Constant) and arg.value == key for arg in node.args
-            ):
-                return True
-            if isinstance(node, ast.For | ast.comprehension) and ".items" in ast.unparse(node.iter):
-                # Code that goes over all entries of some dictionary may load this one as well.
-                return any("load_state_dict" in each.text and "getattr" in each.text for each in files)
-    return False
+    goes_over_all = False
+    for node in (each for file in files for each in walk(file.tree)):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == key:
+            return True
+        if isinstance(node, ast.Call) and any(isinstance(arg, ast.Constant) and arg.value == key for arg in node.args):
+            return True
+        is_loop = isinstance(node, ast.For | ast.comprehension)
+        goes_over_all = goes_over_all or (is_loop and ".items" in ast.unparse(node.iter))
+    # Code that goes over all entries of some dictionary may load this one as well.
+    return goes_over_all and any("load_state_dict" in each.text and "getattr" in each.text for each in files)
 
 
 def _is_same_checkpoint(saved: _Saved, path: str, call: Call) -> bool:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.divergences import signed_terms
 from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.rule import FOLLOWED, Rule
 from esper_agents.review.training import backward_calls, losses_of
@@ -60,9 +61,9 @@ class EntropyOfWrongSign(Rule):
                 made = call.function.last_assignment(path, call.line)
                 if made is None or made.is_augmented or made.is_unpacked or made.block.function is not call.function:
                     continue
-                terms = list(_terms(made.value, sign=True))
-                for term in terms if len(terms) > 1 else ():
-                    if _is_entropy(term, call.function, made.line, index):
+                terms = list(signed_terms(made.value))
+                for side, term in terms if len(terms) > 1 else ():
+                    if side > 0 and _is_entropy(term, call.function, made.line, index):
                         yield self.hit(
                             term,
                             "an entropy of the policy is added to a loss that is minimised: the policy stops exploring",
@@ -70,23 +71,6 @@ class EntropyOfWrongSign(Rule):
                             confidence=Confidence.MODERATE,
                             basis=FOLLOWED,
                         )
-
-
-def _terms(node: ast.expr, *, sign: bool) -> Iterator[ast.expr]:
-    """Yield the terms of a sum that are added; those that are subtracted count as nothing."""
-    match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from _terms(left, sign=sign)
-            yield from _terms(right, sign=sign)
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            yield from _terms(left, sign=sign)
-            yield from _terms(right, sign=not sign)
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            yield from _terms(inner, sign=not sign)
-        case _ if sign:
-            yield node
-        case _:
-            yield ast.Constant(value=0)
 
 
 def _is_entropy(term: ast.expr, function: Function, line: int, index: ProjectIndex) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _END = pattern(
     r"(?:\w+_)?(?:not_?)?(?:dones?|terminals?|terminateds?|terminations?|episode_ends?|nonterminals?)(?:_\w+)?"
 )
+# State, action, reward, next state and flag, less one that may be left out.
+_TRANSITION = 4
 
 
 class EpisodesRunTogether(FileRule):
@@ -62,6 +64,7 @@ class EpisodesRunTogether(FileRule):
     def look(self, file: FileTables) -> Iterator[RuleMatch]:
         """Yield the recurrences that a flag for ends of episodes does not stop."""
         for function in file.functions:
+            yield from self._of_batch(function)
             flags = [each for each in function.parameters if _END.fullmatch(each)]
             if not flags or function.is_module:
                 continue
@@ -78,6 +81,51 @@ class EpisodesRunTogether(FileRule):
                     remedy=f"multiply what comes from the next step by `1 - {unread[0]}[t]`",
                     basis=SEEN,
                 )
+
+    def _of_batch(self, function: Function) -> Iterator[RuleMatch]:
+        """Yield a flag of a batch of transitions that a bootstrapped target does not use."""
+        for path, assignments in function.assignments.items():
+            made = assignments[0]
+            if len(assignments) > 1 or not made.is_unpacked or not _END.fullmatch(path):
+                continue
+            target = made.statement.targets[0] if isinstance(made.statement, ast.Assign) else None
+            names = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+            is_used = any(
+                isinstance(each, ast.Name) and each.id == path and isinstance(each.ctx, ast.Load)
+                for each in walk(function.node)
+            )
+            if len(names) < _TRANSITION or is_used or _is_handed_on(made, function):
+                continue
+            if any(call.tail == "backward" for call in function.calls) and _bootstraps(function, names):
+                yield self.hit(
+                    made.statement,
+                    f"{path!r} is never read, so the target of the last step of an episode counts the value of a state "
+                    "that follows its end",
+                    remedy=f"multiply the value of the next state by `1 - {path}`",
+                    basis=SEEN,
+                )
+
+
+def _is_handed_on(made: Assignment, function: Function) -> bool:
+    """Return whether what is unpacked is also used as a whole, flag included."""
+    whole = dotted(made.value)
+    uses = [each for each in walk(function.node) if isinstance(each, ast.Name) and each.id == whole]
+    return not whole.isidentifier() or len(uses) > 1
+
+
+def _bootstraps(function: Function, names: list[str]) -> bool:
+    """Return whether a reward of a batch plus something discounted is a target, here or in a method it calls."""
+    owner = function.owner
+    called = [owner.methods[call.tail] for call in function.calls if owner is not None and call.tail in owner.methods]
+    for each in (function, *called):
+        known = {*names} if each is function else {*each.parameters}
+        for node in walk(each.node):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                reward, rest = dotted(node.left), node.right
+                is_product = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mult)
+                if reward in known and is_product and any(isinstance(part, ast.Name | ast.Call) for part in walk(rest)):
+                    return True
+    return False
 
 
 def _is_backward(loop: Block) -> bool:

@@ -9,10 +9,12 @@ from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.evaluations import is_evaluation, parts_run_by, runs_of_models
 from esper_agents.review.frameworks import provides_evaluation, switches_modes
 from esper_agents.review.moded_layers import has_no_mode, holds_moded_layer, mode_changes_something
-from esper_agents.review.model.query import GradMode, evaluated_lines, runs
+from esper_agents.review.model.query import EventKind, GradMode, evaluated_lines, runs
 from esper_agents.review.model.query import Mode as ModelMode
 from esper_agents.review.model_modes import Mode, mode_events, modes_before
 from esper_agents.review.models import belongs_to_training, forward_calls, gradients_off_around
+from esper_agents.review.names import dotted, walk
+from esper_agents.review.objects import resolve
 from esper_agents.review.renamings import means_outside
 from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.unpacked import modules_handed_back
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Call, FileTables
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
+_READING = frozenset({"torch.load", "torch.hub.load_state_dict_from_url", "safetensors.torch.load_file"})
 
 
 class EvaluationInTrainingMode(Rule):
@@ -93,11 +96,19 @@ class EvaluationInTrainingMode(Rule):
         """
         for run in runs(index):
             for forward in run.forwards:
-                if (
-                    forward.acts is not True
-                    or run.mode(forward) is not ModelMode.TRAINING
-                    or not _is_only_measured(run, forward)
-                ):
+                if forward.acts is not True or run.mode(forward) is not ModelMode.TRAINING:
+                    continue
+                if _is_teacher(run, forward, index):
+                    yield self.model_match(
+                        run.place(forward, None),
+                        f"{forward.text!r} has weights from a file, gives targets without gradients, and is still in "
+                        "training mode: dropout acts on the targets, and batch norm changes its statistics",
+                        remedy=f"call `{forward.text}.eval()` once its weights are loaded",
+                        confidence=Confidence.MODERATE,
+                        severity=Severity.WARNING,
+                        regions=run.regions(forward),
+                    )
+                if not _is_only_measured(run, forward):
                     continue
                 yield self.model_match(
                     run.place(forward, None),
@@ -133,6 +144,42 @@ def _is_only_measured(run: Run, forward: ModelEvent) -> bool:
     # A mode that was set for this very run is wanted: batch statistics renewed, dropout as noise.
     since = max((setter.number for setter in run.setters(forward)), default=-1)
     return run.is_trained_before(forward, since) or run.has_loaded(forward, since)
+
+
+def _is_teacher(run: Run, forward: ModelEvent, index: ProjectIndex) -> bool:
+    """Return whether a model with weights from a file makes targets for another, and nothing ever set its mode."""
+    if forward.grad is not GradMode.OFF or not run.flows_backward(forward) or run.setters(forward):
+        return False
+    if any(each.target == forward.target and run.is_sent_backward(each) for each in run.forwards):
+        return False
+    if any(_pairs_parameters(call) for call in index.calls_ending("zip")):
+        # A moving average of the trained weights may stay in training mode, to follow their statistics.
+        return False
+    loads = [each for each in run.of_kind(EventKind.LOAD_STATE) if each.target == forward.target]
+    return len(loads) == 1 and loads[0].number < forward.number and _is_from_file(loads[0], index)
+
+
+def _pairs_parameters(call: Call) -> bool:
+    """Return whether a call goes through the parameters of two models together."""
+    return sum("parameters()" in dotted(each) for each in call.node.args) > 1
+
+
+def _is_from_file(load: ModelEvent, index: ProjectIndex) -> bool:
+    """Return whether the weights that are loaded come from a file."""
+    calls = index.files[load.path].calls_ending("load_state_dict")
+    call = next((each for each in calls if each.line == load.at.line), None)
+    state = call.argument(0, "state_dict") if call is not None else None
+    if call is None or state is None:
+        return False
+    whole = state
+    while isinstance(whole, ast.Subscript | ast.Attribute):
+        whole = whole.value
+    origins = (*index.origins(state, call.function, call.line), *index.origins(whole, call.function, call.line))
+    return any(
+        isinstance(node, ast.Call) and resolve(dotted(node.func), origin.function) in _READING
+        for origin in origins
+        for node in walk(origin.value)
+    )
 
 
 def _runs_in_training(call: Call, index: ProjectIndex) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.model.query import ModelMatch
+    from esper_agents.review.model.query import LoopRun, ModelEvent, ModelMatch, Run
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables
 
@@ -85,6 +85,15 @@ class EvaluationWithoutNoGrad(Rule):
                 loop = run.turn(forward)
                 if loop is None or (forward.path, forward.at) in off:
                     continue
+                if _is_chained(run, forward, loop):
+                    yield self.model_match(
+                        run.place(forward, None),
+                        f"{forward.text!r} runs on its own result in each round with gradients on, and nothing is sent "
+                        "backward: memory holds the graph of all rounds",
+                        remedy="decorate the function with `@torch.no_grad()`",
+                        confidence=Confidence.MODERATE,
+                        regions=run.regions(forward),
+                    )
                 if not run.is_evaluation(forward):
                     continue
                 if forward.name == "frozen" or not run.outlives(forward, loop) or run.may_be_called_elsewhere():
@@ -137,3 +146,12 @@ class EvaluationWithoutNoGrad(Rule):
             if switched
             else f"{INFERRED}: from the names and what becomes of the outputs",
         )
+
+
+def _is_chained(run: Run, forward: ModelEvent, loop: LoopRun) -> bool:
+    """Return whether each round of a sampling loop adds to one graph that is never used."""
+    if forward.name == "frozen" or not run.is_recorded(forward) or not run.is_carried(forward, loop):
+        return False
+    is_trained = any(each.target == forward.target and run.is_sent_backward(each) for each in run.forwards)
+    is_used = run.trains_in(loop) or run.is_sent_backward(forward) or run.escapes(forward)
+    return is_trained and not is_used and not run.may_be_called_elsewhere()

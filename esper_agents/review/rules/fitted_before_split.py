@@ -23,7 +23,6 @@ _FITTED = frozenset(
     {"StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PowerTransformer", "QuantileTransformer", "PCA"}
     | {"SimpleImputer", "KNNImputer", "IterativeImputer", "TruncatedSVD", "SelectKBest", "KernelPCA", "FastICA"}
 )
-_FITTING = frozenset({"fit", "fit_transform"})
 _CENTERS, _SPREADS = frozenset({"mean", "min", "nanmean", "amin"}), frozenset({"std", "max", "var", "nanstd", "amax"})
 _ROWS = ("0", "(0,)", "(0, 1)", "None", "[0]", "(0, 2)", "(0, 2, 3)", "(0, 1, 2)", "[0, 2, 3]")
 # What splits rows at random or by folds.
@@ -128,25 +127,31 @@ def _splits(function: Function) -> Iterator[tuple[int, list[ast.expr], ast.AST]]
             name = dotted(value.func) if isinstance(value, ast.Call) else ""
             if imports.get(name, name).startswith("sklearn.model_selection."):
                 yield call.line, [call.node.args[0]], call.node
-    heads: dict[str, list[tuple[str, ast.Subscript]]] = {}
+    parts: dict[str, list[tuple[str, str, ast.Subscript]]] = {}
     for assignments in function.assignments.values():
         for each in assignments:
             for path, start, end, node in _slices(each.value):
-                known = heads.setdefault(path, [])
-                for bound, other in known:
-                    is_pair = bound == (start or end) and (start != "" or end != "")
-                    is_other = (_bounds(other) or ("", ""))[0] != start
-                    if is_pair and is_other:
+                known = parts.setdefault(path, [])
+                for first, last, other in known:
+                    is_head = (not start and first and _meet(end, first)) or (
+                        not first and start and _meet(last, start)
+                    )
+                    if is_head:
                         yield min(node.lineno, other.lineno), [node.value], node
-                known.append((start or end, node))
+                known.append((start, end, node))
+
+
+def _meet(one: str, other: str) -> bool:
+    """Return whether a head and a tail of rows meet: at one bound, or where the tail begins some rows earlier."""
+    return one == other or one.startswith(f"{other} - ") or other.startswith(f"{one} - ")
 
 
 def _slices(value: ast.expr) -> Iterator[tuple[str, str, str, ast.Subscript]]:
-    """Yield the slices of rows in an expression from or up to a bound: `x[:n]`, `x[n:]`."""
+    """Yield the slices of rows in an expression, with their bounds: `x[:n]`, `x[n:m]`."""
     for node in walk(value):
         bounds = _bounds(node) if isinstance(node, ast.Subscript) else None
         path = dotted(node.value) if isinstance(node, ast.Subscript) else ""
-        if isinstance(node, ast.Subscript) and bounds is not None and path and bool(bounds[0]) != bool(bounds[1]):
+        if isinstance(node, ast.Subscript) and bounds is not None and path and any(bounds):
             yield path, *bounds, node
 
 
@@ -166,7 +171,7 @@ def _fit_of(value: ast.expr, function: Function, line: int, index: ProjectIndex,
         call = calls.get(node) if isinstance(node, ast.Call) else None
         if call is None:
             continue
-        fit = _fit_call(call) or (_fit_of_callee(call, index, steps - 1) if steps else None)
+        fit = _fit_call(call) or _own_fit(call, index) or (_fit_of_callee(call, index, steps - 1) if steps else None)
         if fit is not None:
             return fit
     for node in names if steps else ():
@@ -231,6 +236,35 @@ def _fit_call(call: Call) -> _Fit | None:
         return None
     name = _transformer(call)
     return _Fit(call.node, call.function, f"{name}.fit_transform") if name else None
+
+
+def _own_fit(call: Call, index: ProjectIndex) -> _Fit | None:
+    """Return the fit of a class of the project by which a value is scaled: `s.fit(x).transform(x)`, or in two steps."""
+    if not call.node.args or call.tail not in {"transform", "fit_transform"}:
+        return None
+    if call.tail == "fit_transform":
+        return _Fit(call.node, call.function, call.path) if _learns(call, index) else None
+    given = ast.dump(call.node.args[0])
+    for each in call.function.calls:
+        is_chained = isinstance(call.node.func, ast.Attribute) and call.node.func.value is each.node
+        is_before = is_chained or (each.receiver == call.receiver and each.line <= call.line)
+        if each.tail != "fit" or not is_before or not each.node.args or ast.dump(each.node.args[0]) != given:
+            continue
+        if _transformer(each) or _learns(each, index):
+            return _Fit(each.node, each.function, f"{_transformer(each)}.fit" if _transformer(each) else each.path)
+    return None
+
+
+def _learns(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a method of the project computes statistics over the rows that it is given, and keeps them."""
+    for called in index.callees(call):
+        rows = next((name for name in called.parameters if name not in {"self", "cls"}), "")
+        for path, assignments in called.assignments.items():
+            for made in assignments if path.startswith("self.") and rows else ():
+                found = [_is_statistic(node, rows, _CENTERS | _SPREADS, called, made.line) for node in walk(made.value)]
+                if any(found):
+                    return True
+    return False
 
 
 def _transformer(call: Call) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.conditions import names_in
+from esper_agents.review.conditions import names_in, tests_around
 from esper_agents.review.frameworks import clears_gradients_itself, repeats_as_training_step
-from esper_agents.review.model.uncleared_gradients import cleared_backwards, uncleared_steps
+from esper_agents.review.model.uncleared_gradients import cleared_backwards, discarded_gradients, uncleared_steps
 from esper_agents.review.rounds import parts_of_way, ways_to_loops
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 from esper_agents.review.training import (
@@ -18,6 +18,7 @@ from esper_agents.review.training import (
     clearings,
     clears_for,
     closures_of,
+    counts_rounds,
     discarded_by,
     inner_functions,
     is_cleared_now_and_then,
@@ -29,11 +30,14 @@ from esper_agents.review.training import (
 )
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Collection, Iterator, Sequence
 
     from esper_agents.review.blocks import Block
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.model.query import ModelMatch
+    from esper_agents.review.model.events import Frame
+    from esper_agents.review.model.ir import SourcePosition
+    from esper_agents.review.model.query import ModelEvent, ModelMatch
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
     from esper_agents.review.training import Step
@@ -108,6 +112,19 @@ class GradientsNotCleared(Rule):
                 remedy=_REMEDY,
                 confidence=Confidence.HIGH,
                 regions=(*run.regions(backward), *run.regions(found.step)),
+            )
+
+        for found in discarded_gradients(index):
+            run, clear, step = found.run, found.backward, found.step
+            decided = any(counts_rounds(*test) for test in _tests_on_the_way(step, index))
+            if not decided or any(True for _ in _tests_on_the_way(clear, index)):
+                continue
+            yield self.model_match(
+                run.place(clear, None),
+                f"gradients are cleared in every round, but `{step.text}` runs only every so many: "
+                "those of the rounds between are thrown away",
+                remedy="clear them after the step, under the same condition",
+                regions=run.regions(clear),
             )
 
     def _discarded(self, step: Step, loop: Block, others: Collection[str]) -> Iterator[RuleMatch]:
@@ -232,6 +249,21 @@ class GradientsNotCleared(Rule):
                 basis=f"{INFERRED}: a step that is made and handed back is there to be repeated",
                 severity=_severity(cleared),
             )
+
+
+def _tests_on_the_way(event: ModelEvent, index: ProjectIndex) -> Iterator[tuple[ast.expr, Function, int]]:
+    """Yield the tests that decide about an event, in its function or about the calls that lead to it from a loop."""
+    frame: Frame | None = event.frame
+    at: SourcePosition | None = event.at
+    while frame is not None and at is not None:
+        calls = index.files[frame.code.file.path].calls
+        call = next((each for each in calls if (each.line, each.node.col_offset + 1) == (at.line, at.column)), None)
+        if call is not None:
+            around = call.block.loop or call.function.block
+            yield from ((test, call.function, call.line) for test in tests_around(call.block, around))
+            if call.block.loop is not None:
+                return
+        at, frame = frame.call_at, frame.parent
 
 
 def _others(step: Step, taken: Sequence[Step], index: ProjectIndex) -> set[str]:

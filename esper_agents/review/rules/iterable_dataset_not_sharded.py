@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _ITERABLE = pattern(r"torch\.utils\.data(?:\.dataset)?\.IterableDataset")
 # Words of code that divides samples, or that takes them from a place where each comes once.
-_DIVIDES = pattern(r"(?i)worker|shard|\brank\b|world_size|queue|socket|stream|pipe|\benv\b|partition")
+_DIVIDES = pattern(
+    r"(?i)worker|\.shard\(|(?:num|n)_?shards|shard_(?:id|idx|index|rank|num|count)|\brank\b|world_size|queue|socket"
+    r"|streaming|stdin|pipe|\benv\b|partition"
+)
 # Words of code that draws samples: each worker has its own seed, so each draws others.
 _DRAWS = frozenset(
     {
@@ -125,7 +128,16 @@ def _divides(owner: Class, start: Function, index: ProjectIndex) -> bool:
     """Return whether code of a dataset may divide or draw its samples."""
     nodes: list[ast.AST] = [statement for cls in index.lineage(owner).classes for statement in cls.node.body]
     nodes += [function.node for function in index.closure(start)]
-    return bool(_DRAWS & index.reached(start)) or any(_DIVIDES.search(ast.unparse(node)) for node in nodes)
+    return bool(_DRAWS & index.reached(start)) or any(_DIVIDES.search(_code(node)) for node in nodes)
+
+
+def _code(node: ast.AST) -> str:
+    """Return the code of a statement as text, without its docstrings."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return ""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False):
+        return "\n".join(map(ast.unparse, (node.args, *node.body[1:])))
+    return ast.unparse(node)
 
 
 def _reads_all(owner: Class, start: Function, index: ProjectIndex) -> bool:
@@ -133,7 +145,7 @@ def _reads_all(owner: Class, start: Function, index: ProjectIndex) -> bool:
     for function in index.closure(start):
         for block in function.blocks:
             loop = block.node if isinstance(block.node, ast.For) else None
-            is_yielding = loop is not None and any(isinstance(each, ast.Yield) for each in walk(loop))
+            is_yielding = loop is not None and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(loop))
             if loop is not None and is_yielding and _is_same(loop.iter, owner, function, loop.lineno, index):
                 return True
         handed_on = (node.value for node in walk(function.node) if isinstance(node, ast.YieldFrom))

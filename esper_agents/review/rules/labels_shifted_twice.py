@@ -6,18 +6,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.index import argument_for
 from esper_agents.review.keyed_items import items_by_key
-from esper_agents.review.names import dotted
+from esper_agents.review.names import dotted, walk
 from esper_agents.review.objects import resolve, wrapped
 from esper_agents.review.patterns import pattern
-from esper_agents.review.rule import INFERRED, SEEN, Rule
+from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import Origin, ProjectIndex
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, FileTables, Function
 
 _CAUSAL = pattern(r"transformers\.(?:\w+\.)*\w*(?:CausalLM|LMHeadModel)(?:\.\w+)?")
 
@@ -53,7 +54,8 @@ class LabelsShiftedTwice(Rule):
     good = bad.replace("input_ids=ids[:, :-1], labels=ids[:, 1:]", "input_ids=ids, labels=ids")
 
     def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
-        """Yield the calls of causal language models with shifted labels."""
+        """Yield the calls of causal language models with shifted labels, and own models that shift them again."""
+        yield from self._in_own_model(file, index)
         for call in file.calls if "labels" in file.text or "**" in file.text else ():
             labels = next((each.value for each in call.node.keywords if each.arg == "labels"), None)
             is_spread = labels is None and any(each.arg is None for each in call.node.keywords)
@@ -74,6 +76,51 @@ class LabelsShiftedTwice(Rule):
                     confidence=Confidence.HIGH if is_sure else Confidence.MODERATE,
                     basis=SEEN if is_sure else _why(is_known=is_known),
                 )
+
+    def _in_own_model(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
+        """Yield the shift of labels in a model of the project that is given shifted ones."""
+        for function in file.functions:
+            for path, node in _shifts(function):
+                calls = [(call, argument_for(call, function, path)) for call in index.callers(function)]
+                given = [(call, value) for call, value in calls if value is not None and not _is_nothing(value)]
+                if given and all(
+                    _is_of_batch(each, call, index) or _is_shifted_here(each, call, index) for call, each in given
+                ):
+                    place = f"{given[0][0].function.file.path}:{given[0][0].line}"
+                    yield self.hit(
+                        node,
+                        f"this shifts {path!r}, which is shifted already where it comes from ({place}): the model "
+                        "learns the token after the next",
+                        remedy="shift in one place: compare all scores with the labels as they are given",
+                        confidence=Confidence.MODERATE,
+                        basis=FOLLOWED,
+                    )
+
+
+def _shifts(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the parameters that a function shifts by one against scores, each with the expression."""
+    if not any(call.tail in {"cross_entropy", "nll_loss"} for call in function.calls):
+        return
+    parts = [node for node in walk(function.node) if isinstance(node, ast.Subscript)]
+    if not any(_lacks_last(each) and dotted(each.value) not in function.parameters for each in parts):
+        return
+    for each in parts:
+        if _cut(each) == "start" and dotted(each.value) in function.parameters:
+            yield dotted(each.value), each
+
+
+def _lacks_last(part: ast.Subscript) -> bool:
+    """Return whether a part of scores lacks the last position along some axis: `logits[:, :-1]`, `x[..., :-1, :]`."""
+    axes = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+    return any(isinstance(each, ast.Slice) and each.lower is None and _is_minus_one(each.upper) for each in axes)
+
+
+def _is_minus_one(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant) and value.operand.value == 1
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _why(*, is_known: bool) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
 from esper_agents.review.conditions import are_alternatives, names_in
-from esper_agents.review.model.heap import ELEMENTS, ITEMS
 from esper_agents.review.model.knowledge import ResultKind
+from esper_agents.review.model.modules import GIVERS
 from esper_agents.review.model.query import EventKind, runs
-from esper_agents.review.model.values import Ref
 from esper_agents.review.names import dotted, root_of, tail_of, walk
 from esper_agents.review.objects import resolve
 from esper_agents.review.rule import FOLLOWED, SEEN, FileRule
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import ProjectIndex
-    from esper_agents.review.model.heap import Heap, HeapObject
+    from esper_agents.review.model.heap import HeapObject
     from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
-    from esper_agents.review.model.values import Value
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
@@ -147,31 +145,13 @@ def _owners(run: Run) -> list[_Owner]:
     heap, found = run.entry.heap, []
     for ident in dict.fromkeys(event.target for event in run.of_kind(EventKind.STEP)):
         held = heap.objects[ident] if ident >= 0 else None
-        given = held.fields.get("#parameters") if held is not None and held.kind is ResultKind.OPTIMIZER else None
-        owner = _owner_of(given, heap) if given is not None else None
-        if held is None or owner is None:
+        if held is not None and held.kind is ResultKind.SCHEDULER:
+            continue
+        models = held.fields.get(GIVERS, ()) if held is not None and held.kind is ResultKind.OPTIMIZER else ()
+        if held is None or not models:
             return []
-        found.append(_Owner(held, heap[owner]))
+        found += [_Owner(held, heap[model]) for model in models]
     return found
-
-
-def _owner_of(given: Value, heap: Heap) -> Ref | None:
-    """Return the one model whose parameters are given as they are, in a list, or in groups; None if it is not known."""
-    found: set[Ref | None] = set()
-    edge, seen = [given], set[int]()
-    for value in edge:
-        if not isinstance(value, Ref) or value.ident in seen:
-            continue
-        seen.add(value.ident)
-        fields = heap[value].fields
-        owner = fields.get("#owner")
-        if isinstance(owner, Ref):
-            found.add(owner)
-            continue
-        inner = [*(fields.get(ITEMS) or ()), *([fields[ELEMENTS]] if ELEMENTS in fields else []), fields.get("#over")]
-        inner += [fields.get("['params']")]
-        edge += [each for each in inner if each is not None]
-    return found.pop() if len(found) == 1 else None
 
 
 def _late(run: Run, owner: _Owner) -> Iterator[ModelEvent]:

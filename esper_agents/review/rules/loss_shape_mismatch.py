@@ -103,7 +103,7 @@ class LossShapeMismatch(Rule):
             input_, target = call.argument(0, "input"), call.argument(1, "target")
             if loss in BY_ELEMENT.values() and input_ is not None and target is not None and not is_asked(call):
                 columns = [is_column_of_actions(each, call) for each in (input_, target)]
-                rows = [is_row_of_best(each, call) for each in (target, input_)]
+                rows = [is_row_of_best(each, call, index) for each in (target, input_)]
                 if (columns[0] and rows[0]) or (columns[1] and rows[1]):
                     yield self._found(call, _VALUES_OF_ACTIONS)
                     continue

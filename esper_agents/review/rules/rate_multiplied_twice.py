@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _LAMBDA = "torch.optim.lr_scheduler.LambdaLR"
 _OPTIMIZERS = "torch.optim."
-_STEPS = 3
 
 
 class RateMultipliedTwice(Rule):

@@ -61,12 +61,19 @@ class SavedByEveryRank(Rule):
             is_here = wrap.function is call.function
             place = f"line {wrap.line}" if wrap.function.file is file else f"{wrap.function.file.path}:{wrap.line}"
             yield self.hit(
-                call.node,
+                _unguarded(call, wrap, index).node,
                 f"every rank of this DDP training ({place}) writes the same file, all at once",
                 remedy="write it under `if dist.get_rank() == 0:`, with a `dist.barrier()` after it if others read it",
                 confidence=Confidence.HIGH if is_here else Confidence.MODERATE,
                 basis=SEEN if is_here else FOLLOWED,
             )
+
+
+def _unguarded(save: Call, wrap: Call, index: ProjectIndex) -> Call:
+    """Return the call that lacks a test on the rank: that of the function that saves, if there is one alone."""
+    callers = index.callers(save.function) if wrap.function is not save.function else ()
+    is_near = len(callers) == 1 and callers[0].function is wrap.function
+    return callers[0] if is_near and callers[0].function.file is save.function.file else save
 
 
 def _wrapping(call: Call, index: ProjectIndex) -> Call | None:

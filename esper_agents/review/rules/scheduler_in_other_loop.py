@@ -11,7 +11,7 @@ from esper_agents.review.conditions import is_periodic, tests_around
 from esper_agents.review.index import argument_for
 from esper_agents.review.names import dotted, walk
 from esper_agents.review.rule import FOLLOWED, INFERRED, SEEN, Rule
-from esper_agents.review.training import is_optimizer_step
+from esper_agents.review.training import is_optimizer_step, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ class SchedulerInOtherLoop(Rule):
                 continue
             if found.is_per_batch and not counts_batches and _is_bound_of(length, made, found.epochs, index):
                 yield self._found(call, made, f"`{ast.unparse(length)}` epochs", "in every batch")
-            elif not found.is_per_batch and counts_batches and _goes_over_batches(found.epochs):
+            elif not found.is_per_batch and counts_batches and _goes_over_batches(found.epochs, index):
                 yield self._found(call, made, "all batches", "once an epoch")
 
     def _decaying(self, call: Call, made: Call, few: str) -> RuleMatch:
@@ -185,7 +185,7 @@ def _made(call: Call, index: ProjectIndex) -> Call | None:
     if not isinstance(call.node.func, ast.Attribute):
         return None
     found = []
-    for origin in index.origins(call.node.func.value, call.function, call.line):
+    for origin in makers(call.node.func.value, call.function, call.line, index):
         made = next((each for each in origin.function.calls if each.node is origin.value), None)
         found.append(made)
     if len(found) != 1 or found[0] is None or not found[0].name.startswith(_SCHEDULERS):
@@ -307,10 +307,16 @@ def _plain(value: ast.expr, function: Function) -> str:
     return text
 
 
-def _goes_over_batches(epochs: Block) -> bool:
-    """Return whether a loop over epochs holds a loop that trains on batches."""
+def _goes_over_batches(epochs: Block, index: ProjectIndex) -> bool:
+    """Return whether a loop over epochs holds a loop that trains on batches, or calls a function that does."""
+    calls = [each for each in epochs.function.calls if each.block.within(epochs)]
     inner = [each for each in epochs.function.blocks if each is not epochs and each.within(epochs)]
     loops = [each for each in inner if isinstance(each.node, ast.For)]
+    if any(call.tail == "backward" and any(call.block.within(loop) for loop in loops) for call in calls):
+        return True
     return any(
-        call.tail == "backward" and any(call.block.within(loop) for loop in loops) for call in epochs.function.calls
+        each.tail == "backward" and each.block.loop is not None
+        for call in calls
+        for called in index.callees(call)
+        for each in called.calls
     )

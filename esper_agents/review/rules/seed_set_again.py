@@ -5,16 +5,21 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from esper_agents.domain.finding import Category, Severity
-from esper_agents.review.rule import SEEN, FileRule
+from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.definitions import owner_of
+from esper_agents.review.hot import hot_around, is_rare
+from esper_agents.review.names import dotted, root_of, walk
+from esper_agents.review.objects import resolve
+from esper_agents.review.rule import FOLLOWED, SEEN, Rule
 from esper_agents.review.tables import Purpose
 from esper_agents.review.training import innermost_training_loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from esper_agents.review.index import ProjectIndex
     from esper_agents.review.rule import RuleMatch
-    from esper_agents.review.tables import Call, FileTables
+    from esper_agents.review.tables import Call, Class, FileTables
 
 _SEEDING = (
     "torch.manual_seed",
@@ -23,10 +28,11 @@ _SEEDING = (
     "numpy.random.seed",
     "random.seed",
 )
+_MAKING = ("numpy.random.default_rng", "numpy.random.RandomState", "random.Random")
 _SAMPLES = frozenset({"__getitem__", "__iter__", "forward", "training_step", "collate_fn"})
 
 
-class SeedSetAgain(FileRule):
+class SeedSetAgain(Rule):
     """`torch.manual_seed(0)` in a training loop, a `forward` or a `__getitem__`.
 
     ## Why it costs
@@ -62,10 +68,11 @@ class SeedSetAgain(FileRule):
         "    optimizer.step()\n"
     )
 
-    def look(self, file: FileTables) -> Iterator[RuleMatch]:
+    def check(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
         """Yield the constant seeds that are set again and again."""
         if file.purpose is Purpose.TEST:
             return
+        yield from self._generators(file, index)
         loops = innermost_training_loops(file)
         for call in file.calls_to(*_SEEDING):
             if not isinstance(call.argument(0, "seed"), ast.Constant) or not _is_whole(call):
@@ -79,6 +86,56 @@ class SeedSetAgain(FileRule):
                     remedy="set it once, before the loop",
                     basis=SEEN,
                 )
+
+    def _generators(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
+        """Yield the generators that every step makes anew with the same seed."""
+        for call in (*file.calls_to(*_MAKING), *file.calls_ending("manual_seed")):
+            seed = call.argument(0, "seed")
+            if seed is None or not (call.name in _MAKING or _is_generator(call)) or not _is_fixed(seed, call):
+                continue
+            callers = index.callers(call.function)
+            is_step = _is_hot(call, index) or (bool(callers) and all(_is_hot(each, index) for each in callers))
+            if is_step:
+                yield self.hit(
+                    call.node,
+                    f"every training step makes a generator with the seed `{ast.unparse(seed)}`: each draws the same "
+                    "random numbers",
+                    remedy="make the generator once and pass it, or let the seed depend on the step",
+                    confidence=Confidence.MODERATE,
+                    basis=FOLLOWED,
+                )
+
+
+def _is_hot(call: Call, index: ProjectIndex) -> bool:
+    """Return whether a call runs in every training step."""
+    hot = hot_around(call.block, index)
+    return hot is not None and not hot.is_epoch and not is_rare(call.block, hot.around, call.line)
+
+
+def _is_generator(call: Call) -> bool:
+    """Return whether a call seeds a generator that its function made: `torch.Generator().manual_seed(0)`."""
+    held = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    if isinstance(held, ast.Name):
+        made = call.function.last_assignment(held.id, call.line + 1)
+        held = made.value if made is not None else held
+    return isinstance(held, ast.Call) and resolve(dotted(held.func), call.function) == "torch.Generator"
+
+
+def _is_fixed(seed: ast.expr, call: Call) -> bool:
+    """Return whether a seed is the same in every call: a constant, or a setting that nothing in sight counts up."""
+    if isinstance(seed, ast.Constant):
+        return isinstance(seed.value, int)
+    path = dotted(seed)
+    owner = owner_of(call.function)
+    if not isinstance(seed, ast.Attribute) or root_of(path) != "self" or owner is None:
+        return False
+    writes = [each for method in owner.methods.values() if method.name != "__init__" for each in method.assignments]
+    return path not in writes and not any(path == each for each in _counted(owner))
+
+
+def _counted(owner: Class) -> Iterator[str]:
+    """Yield what the methods of a class add to."""
+    yield from (dotted(node.target) for node in walk(owner.node) if isinstance(node, ast.AugAssign))
 
 
 def _is_whole(call: Call) -> bool:

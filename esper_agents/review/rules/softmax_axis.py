@@ -30,6 +30,7 @@ from esper_agents.review.softmaxes import (
     read_along,
     softmaxes,
     weighs_values,
+    written,
 )
 from esper_agents.review.weights import is_over_batch, rank_of, summed_along
 
@@ -144,9 +145,21 @@ class SoftmaxAxis(Rule):
                 "over a spatial axis makes the pixels of a row compete",
                 "write `dim=1`",
             )
-        elif (read := read_along(found)) is not None and _differ(found.axis, read[1], scores):
+        else:
+            yield from self._against_choice(found, scores)
+
+    def _against_choice(self, found: Softmax, scores: Tensor) -> Iterator[RuleMatch]:
+        """Yield a softmax along another axis than that along which the best is taken before or after it."""
+        read, chosen = read_along(found), _chosen_along(found)
+        if read is not None and _differ(found.axis, read[1], scores):
             what = f"along axis {found.axis}, while line {read[0].line} takes the best along axis {read[1]}"
             yield self._wrong(found.call.node, found.call.tail, what, f"write `dim={read[1]}`")
+        elif scores.rank is not None:
+            return
+        elif read is not None and _may_differ(found.axis, read[1]):
+            yield self._unlike(found, f"line {read[0].line} takes the best", read[1])
+        elif chosen is not None and _may_differ(found.axis, chosen[1]):
+            yield self._unlike(found, f"line {chosen[0].lineno} chooses the scores", chosen[1])
 
     def _wrong(self, node: ast.expr, name: str, what: str, remedy: str) -> RuleMatch:
         return self.hit(
@@ -155,6 +168,18 @@ class SoftmaxAxis(Rule):
             remedy=remedy,
             confidence=Confidence.MODERATE,
             basis=f"{INFERRED}: from how the scores are made and read",
+        )
+
+    def _unlike(self, found: Softmax, other: str, axis: int) -> RuleMatch:
+        """Return the match of two axes that are one in a matrix alone, where the number of axes is not known."""
+        return self.hit(
+            found.call.node,
+            f"`{found.call.tail}` runs along axis {found.axis}, and {other} along axis {axis}: these are one axis only "
+            "if there are two",
+            remedy=f"write the same axis in both places: `dim={axis}`",
+            confidence=Confidence.LOW,
+            basis=f"{INFERRED}: if there are more than two axes",
+            severity=Severity.SUGGESTION,
         )
 
     def _in_sequence(self, call: Call, shapes: Interpreter) -> Iterator[RuleMatch]:
@@ -233,6 +258,27 @@ def _is_layer(origin: Origin, index: ProjectIndex, name: str) -> bool:
     while isinstance(last, Layer) and last.name == "Sequential" and last.parts:
         last = last.parts[-1]
     return isinstance(last, Layer) and last.name == name
+
+
+def _chosen_along(found: Softmax) -> tuple[ast.Call, int] | None:
+    """Return what keeps the best scores before a softmax, with its axis: `scatter` of what `topk` gives."""
+    function, node, line = found.call.function, found.scores, found.call.line
+    for _ in range(_STEPS):
+        made = function.last_assignment(node.id, line) if isinstance(node, ast.Name) else None
+        if made is None or made.is_unpacked or made.is_augmented:
+            break
+        node, line = made.value, made.line
+    if not isinstance(node, ast.Call) or dotted(node.func).rpartition(".")[2] not in {"scatter", "scatter_"}:
+        return None
+    axis = written(
+        next((each.value for each in node.keywords if each.arg == "dim"), node.args[0] if node.args else None)
+    )
+    return (node, axis) if axis is not None else None
+
+
+def _may_differ(one: int, two: int) -> bool:
+    """Return whether two axes are not the same by name, nor the only one of a vector."""
+    return one != two and {one, two} != {0, -1}
 
 
 def _differ(one: int, two: int, scores: Tensor) -> bool:

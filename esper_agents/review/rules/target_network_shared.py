@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from esper_agents.review.tables import Assignment, Call, FileTables, Function
 
 _STATE = ".state_dict()"
+_PARAMETERS, _BUFFERS = ".parameters()", ".buffers()"
 
 
 class TargetNetworkShared(Rule):
@@ -64,6 +65,38 @@ class TargetNetworkShared(Rule):
                     remedy=f"make a copy: `copy.deepcopy({ast.unparse(target.value)})`",
                     basis=FOLLOWED,
                 )
+        yield from self._averaged(file, index)
+
+    def _averaged(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
+        """Yield the moving averages of the parameters of a network that are written to the same network."""
+        done: set[ast.AST] = set()
+        for call in file.calls_ending("zip"):
+            owners = [each for each in call.node.args if dotted(each).endswith((_PARAMETERS, _BUFFERS))]
+            if len(owners) != 2:  # noqa: PLR2004 - the average and the network
+                continue
+            target, other = (each.func.value for each in owners if isinstance(each, ast.Call))  # type: ignore[attr-defined]
+            one, two = _only_maker(target, call, index), _only_maker(other, call, index)
+            if one is None or one is not two or ast.dump(target) == ast.dump(other):
+                continue
+            kept = [index.binding(dotted(each), call.function, call.line) for each in (target, other)]
+            node = next((each.statement for each in kept if each is not None), call.node)
+            if node not in done:
+                done.add(node)
+                names = " and ".join(repr(dotted(each)) for each in (target, other))
+                yield self.hit(
+                    node,
+                    f"{names} are one object, made by `{ast.unparse(one)}`: averaging its parameters "
+                    f"(line {call.line}) does nothing, and the targets come from the network that is trained",
+                    remedy="make a copy: `copy.deepcopy(...)`",
+                    basis=FOLLOWED,
+                )
+
+
+def _only_maker(value: ast.expr, call: Call, index: ProjectIndex) -> ast.expr | None:
+    """Return the call that makes the object that an expression means; None if several may."""
+    origins = index.origins(value, call.function, call.line)
+    found = origins[0].value if len(origins) == 1 else None
+    return found if isinstance(found, ast.Call) else None
 
 
 def _made(path: str, call: Call, index: ProjectIndex) -> Assignment | None:

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
-from esper_agents.review.bootstrapping import is_target, last_names, undetached
+from esper_agents.review.bootstrapping import is_environment_step, is_target, last_names, undetached
 from esper_agents.review.frameworks import repeats_as_training_step
+from esper_agents.review.model.query import EventKind, runs
 from esper_agents.review.names import walk
 from esper_agents.review.network_outputs import carries_graph, network_called
 from esper_agents.review.patterns import pattern
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from esper_agents.review.index import Origin, ProjectIndex
+    from esper_agents.review.model.query import ModelEvent, ModelMatch, Run
     from esper_agents.review.rule import RuleMatch
     from esper_agents.review.tables import Call, FileTables, Function
 
@@ -78,6 +80,24 @@ class TargetWithGraph(Rule):
                     if found.function.file is file and networks and _is_trained(function, index):
                         yield self._found(found, networks, is_here=found.function is function)
 
+    def ask(self, index: ProjectIndex) -> Iterator[ModelMatch]:
+        """Yield the targets that the network which is trained has computed, in trainings on an environment."""
+        if not any(map(is_environment_step, index.calls_ending("step"))):
+            return
+        for run in runs(index):
+            for event in run.of_kind(EventKind.TARGET):
+                network = _network_of_both(run, event)
+                if network is None or not run.is_recorded(event):
+                    continue
+                yield self.model_match(
+                    run.place(event, None),
+                    f"the target of this loss carries the graph of {network.text!r} (line {network.at.line}), which "
+                    "also makes the prediction, so the loss moves the target towards the estimate",
+                    remedy="compute the target under `with torch.no_grad():`",
+                    confidence=Confidence.MODERATE,
+                    regions=run.regions(event),
+                )
+
     def _found(self, found: Origin, networks: set[str], *, is_here: bool) -> RuleMatch:
         is_aside = all(_ASIDE.search(path) for path in networks)
         what = "this target carries the graph of the network"
@@ -92,6 +112,13 @@ class TargetWithGraph(Rule):
             basis=SEEN if is_here else FOLLOWED,
             severity=Severity.SUGGESTION if is_aside else None,
         )
+
+
+def _network_of_both(run: Run, event: ModelEvent) -> ModelEvent | None:
+    """Return a run of a network in the graph of a target, if another run of it is in that of the prediction alone."""
+    target = [each for each in run.forwards if event.graph & ~event.maybe & each.bit and not event.inputs & each.bit]
+    own = [each for each in run.forwards if event.inputs & each.bit and not event.graph & each.bit]
+    return next((each for each in target if any(each.target == other.target for other in own)), None)
 
 
 def _is_on_purpose(function: Function) -> bool:

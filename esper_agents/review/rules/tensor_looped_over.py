@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.conditions import names_in
 from esper_agents.review.elementwise import Work
 from esper_agents.review.hot import hot_around
+from esper_agents.review.names import dotted, tail_of
 from esper_agents.review.patterns import pattern
 from esper_agents.review.rule import INFERRED, SEEN, Rule, RuntimeExpectation
 from esper_agents.review.sample_loops import overs, sample_loops
@@ -26,6 +29,7 @@ _ONCE = pattern(
     r"(?:mask|bias|index|indices|grid|table|encoding|embedding|kernel|filter|window|anchors?|matrix|weights?)\w*"
     r"|(?:\w+_)?(?:plot|draw|print|show|save|visuali[sz]e|export|convert|test|debug|reference|naive|slow)(?:_\w+)?"
 )
+_PRODUCTS = frozenset({"dot", "inner", "vdot", "matmul", "cosine_similarity", "dist"})
 _COMPUTING = pattern(
     r"_?forward\w*|__call__|\w*loss\w*|training_step|compute_\w+|\w*distance\w*|\w*similarity\w*|\w*attention\w*"
 )
@@ -74,6 +78,22 @@ class TensorLoopedOver(Rule):
             if work.computes_elements():
                 done.add(outermost)
                 yield self._found(outermost, work, is_hot=_is_hot(block, index))
+        for function in file.functions if file.imports_torch else ():
+            for block in function.blocks:
+                if isinstance(block.node, ast.For) and _outermost(block) not in done and _multiplies_rows(block.node):
+                    done.add(_outermost(block))
+                    yield self._of_rows(block.node)
+
+    def _of_rows(self, loop: ast.For) -> RuleMatch:
+        rows = ast.unparse(loop.iter)
+        return self.hit(
+            loop,
+            f"each round multiplies one row of {rows!r} with the same tensor and stores one number",
+            remedy=f"write one product, `{rows} @ other`, and read the result once",
+            confidence=Confidence.MODERATE,
+            basis=f"{INFERRED}: that it is a tensor, from how its rows are used",
+            severity=Severity.SUGGESTION,
+        )
 
     def _found(self, loop: Block, work: Work, *, is_hot: bool) -> RuleMatch:
         is_sure = work.over.is_sure
@@ -88,6 +108,41 @@ class TensorLoopedOver(Rule):
             if is_hot and work.goes_over_rows and (work.depth > 1 or work.is_summed)
             else Severity.SUGGESTION,
         )
+
+
+def _multiplies_rows(loop: ast.For) -> bool:
+    """Return whether a loop stores the product of each row and another tensor, and does nothing else."""
+    match loop:
+        case ast.For(
+            target=ast.Name(id=row),
+            iter=ast.Name() | ast.Attribute(),
+            body=[ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value]))],
+        ):
+            pass
+        case _:
+            return False
+    match value:
+        case (
+            ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[])
+            | ast.Call(func=ast.Name(id="float"), args=[inner])
+        ):
+            value = inner
+        case _:
+            return False
+    factors: list[ast.expr] = []
+    match value:
+        case ast.Call(func=ast.Attribute(attr="sum"), args=[]) as call:
+            product = call.func.value  # type: ignore[attr-defined]
+            factors = [product.left, product.right] if isinstance(product, ast.BinOp) else []
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            factors = [left, right]
+        case ast.Call(func=func, args=[first, second, *_]) if tail_of(dotted(func)) in _PRODUCTS:
+            factors = [first, second]
+        case ast.Call(func=ast.Attribute(value=first, attr=tail), args=[second]) if tail in _PRODUCTS:
+            factors = [first, second]
+        case _:
+            pass
+    return any(dotted(each) == row for each in factors) and any(row not in names_in(each) for each in factors)
 
 
 def _is_hot(block: Block, index: ProjectIndex) -> bool:

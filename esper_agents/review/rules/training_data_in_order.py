@@ -80,7 +80,7 @@ class TrainingDataInOrder(Rule):
             name = dotted(data) if (data := call.argument(0, "dataset")) is not None else ""
             if known is False or _HELD_OUT.search(f"{name} {_bound(call)}".lower()) or _ORDERED.search(name.lower()):
                 continue
-            if known is None and not _shuffles_another(call):
+            if (known is None and not _shuffles_another(call)) or _is_run_without_optimizer(call):
                 continue
             yield self.hit(
                 call.node,
@@ -153,6 +153,26 @@ def _is_fixed(methods: dict[str, Function], bases: frozenset[str]) -> bool | Non
 def _bound(call: Call) -> str:
     statement = call.statement
     return " ".join(map(dotted, statement.targets)) if isinstance(statement, ast.Assign) else call.function.name
+
+
+def _is_run_without_optimizer(call: Call) -> bool:
+    """Return whether a loader is only passed along with `None` or `False` where another one is not: no training.
+
+    One function then trains and evaluates: `run_epoch(model, held_out, None)`.
+    """
+    name = _bound(call)
+    uses = [each for each in call.function.calls if name in {dotted(argument) for argument in each.node.args}]
+    return bool(uses) and all(
+        any(
+            len(other.node.args) == len(use.node.args) and other.path == use.path and other is not use
+            for other in call.function.calls
+        )
+        and any(
+            isinstance(each, ast.Constant) and each.value in {None, False}
+            for each in (*use.node.args, *(keyword.value for keyword in use.node.keywords))
+        )
+        for use in uses
+    )
 
 
 def _shuffles_another(call: Call) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 # How many steps from caller to caller are followed.
-_STEPS = 3
 
 
 _WHEN = "at the start of every round, or right after the evaluation"

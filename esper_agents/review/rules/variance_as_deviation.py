@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esper_agents.domain.finding import Category, Confidence, Severity
+from esper_agents.review.divergences import signed_terms
 from esper_agents.review.names import dotted, tail_of, walk
 from esper_agents.review.rule import INFERRED, Rule
 
@@ -114,7 +115,7 @@ def _sums(file: FileTables) -> list[ast.BinOp]:
 
 def _log_variance(node: ast.BinOp) -> str:
     """Return `L` of `1 + L - mu ** 2 - exp(L)`, with these signs or all of the others."""
-    terms = list(_terms(node, sign=True))
+    terms = [(part, side > 0) for side, part in signed_terms(node)]
     exponents = {_exponent(term): sign for term, sign in terms if _exponent(term)}
     squares = [sign for term, sign in terms if _is_square(term)]
     for path, sign in exponents.items():
@@ -123,20 +124,6 @@ def _log_variance(node: ast.BinOp) -> str:
         if plain == [not sign] and squares == [sign] and ones in ([], [not sign]):
             return path
     return ""
-
-
-def _terms(node: ast.expr, *, sign: bool) -> Iterator[tuple[ast.expr, bool]]:
-    match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from _terms(left, sign=sign)
-            yield from _terms(right, sign=sign)
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            yield from _terms(left, sign=sign)
-            yield from _terms(right, sign=not sign)
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            yield from _terms(inner, sign=not sign)
-        case _:
-            yield node, sign
 
 
 def _is_square(node: ast.expr) -> bool:
