@@ -42,6 +42,7 @@ _MOST_EARLIER, _LONGEST_EARLIER = 3, 120
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 3, 300
 _LONGEST_REMARK, _MOST_CITED = 300, 3
 _DOCUMENTED = "documented"
+_WITHHELD = "not shown here, as it contradicts the verdict; it is in the certificate"
 _STATED, _LONGEST_FACT = ("open", "description", "fine"), 300
 # The end of a sentence: a full stop and a capital letter, so that `net.py` and `0.5` are not split.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(])")
@@ -114,7 +115,6 @@ def answer_of(certificate: Certificate) -> Answer:
     model = _model(certificate)
     own = {name: _models_lines(certificate, texts) for name, texts in _models_parts(certificate)} if model else {}
     remarks = remarks_on((*ordered, *others), own.get("caveats", ()))
-    beside = {text for texts in remarks.values() for text in texts}
     return Answer(
         certificate=certificate.id,
         kind=certificate.verdict.kind,
@@ -137,7 +137,8 @@ def answer_of(certificate: Certificate) -> Answer:
         model_text=_model_text(certificate) if model else "",
         draft=_draft(certificate),
         conditions=own.get("conditions", ()),
-        caveats=tuple(each for each in own.get("caveats", ()) if each not in beside),
+        # Whole, so that the words of a text decide nothing about the form of a view.
+        caveats=tuple(own.get("caveats", ())),
         follow_ups=own.get("follow_ups", ()),
     )
 
@@ -151,9 +152,11 @@ def _models_parts(certificate: Certificate) -> Iterator[tuple[str, tuple[str, ..
 
 
 def _models_lines(certificate: Certificate, texts: Iterable[str]) -> tuple[str, ...]:
-    """Return texts of a model for the screen, without those that contradict a verdict."""
+    """Return texts of a model for the screen; one that contradicts the verdict is named, and not shown."""
     is_advice, stance = certificate.verdict.kind is QuestionType.ADVICE, certificate.verdict.stance
-    return tuple(_cut(each, _LONGEST_REMARK) for each in texts if is_advice or not contradicts(each, stance))
+    return tuple(
+        _cut(each, _LONGEST_REMARK) if is_advice or not contradicts(each, stance) else _WITHHELD for each in texts
+    )
 
 
 def _weight(finding: Finding) -> tuple[bool, int, bool, bool, int]:

@@ -118,7 +118,7 @@ def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disp
     met = replace(issued.verdict, conditions=("fix ESP101", "the model's condition: train.py is not resumed"))
     answer = answer_of(replace(issued, verdict=met))
     assert answer.because[0].remarks == (disputed,)
-    assert answer.caveats == ("Only the CPU was tried.",)
+    assert answer.caveats == (disputed, "Only the CPU was tried.")
     assert answer.conditions == ("train.py is not resumed",)
     assert answer.follow_ups == ("Add a test.",)
     approving = answer_of(replace(issued, caveats=("Everything is fine, ship it.",)))

@@ -70,13 +70,13 @@ class ScaffoldOptions:
     batch: int = option(0, "Larger first dimension of the found inputs: 128", metavar="N", least=0)
     make: str = option(
         "",
-        "Constructor arguments: dim=64; ... is chosen",
+        "Constructor arguments, ... for chosen ones",
         metavar="ARGUMENTS",
         tool_help="Arguments of the constructor: `dim=64, heads=...`, where `...` is chosen",
     )
     call: str = option(
         "",
-        "Arguments of the call: x=..., 4, mask=...",
+        "Arguments of the call, ... for chosen ones",
         metavar="ARGUMENTS",
         tool_help="Arguments of the call: `..., 4, mask=...`",
     )
