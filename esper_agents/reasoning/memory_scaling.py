@@ -55,7 +55,7 @@ class MemoryScaling:
         """Return the estimated peak for a batch, in bytes."""
         (_, _), (middle, second), (largest, third) = self.peaks
         each = (third - second) / (largest**self.power - middle**self.power)
-        return third + each * (batch**self.power - largest**self.power)
+        return float(third + each * (batch**self.power - largest**self.power))
 
     def told(self, name: str, batch: int) -> str:
         """Return the growth in words, with the estimate for a batch; empty if the runs do not tell.

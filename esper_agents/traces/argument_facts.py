@@ -237,7 +237,7 @@ def set_by_other_method(context: FactContext) -> TraceFact | None:
     owner, failing = enclosing_class(tree, frame.location.line), statement_at(tree, frame.location.line)
     read = {
         each.value.attr
-        for each in (ast.walk(failing) if failing is not None else ())
+        for each in ast.walk(failing)
         if isinstance(each, ast.Attribute) and each.attr == attribute
         if isinstance(each.value, ast.Attribute) and is_self(each.value.value)
     }

@@ -254,8 +254,7 @@ def graph_in_inference_mode(context: FactContext) -> TraceFact | None:
     if context.sources is None or not _INFERENCE.search(context.text):
         return None
     for frame in context.frames:
-        statement = statement_at(tree_of(context, frame), frame.location.line)
-        if statement is None or "autograd.grad(" not in ast.unparse(statement):
+        if "autograd.grad(" not in ast.unparse(statement_at(tree_of(context, frame), frame.location.line)):
             continue
         for other in context.frames:
             function = enclosing_function(tree_of(context, other), other.location.line)

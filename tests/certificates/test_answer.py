@@ -122,7 +122,7 @@ def test_conditions_caveats_and_follow_ups_of_a_model_are_in_the_answer_and_disp
     assert answer.conditions == ("train.py is not resumed",)
     assert answer.follow_ups == ("Add a test.",)
     approving = answer_of(replace(issued, caveats=("Everything is fine, ship it.",)))
-    assert approving.caveats == ()
+    assert approving.caveats == ("not shown here, as it contradicts the verdict; it is in the certificate",)
 
 
 def test_runs_of_a_models_code_that_a_finding_cites_are_shown_as_run():
