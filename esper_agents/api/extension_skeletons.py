@@ -276,7 +276,9 @@ def _free_code(category: Category, *, is_own: bool) -> str:
     codes = [found for rule in lint_rules() if (found := _CODE.fullmatch(rule.code))]
     used = {int(found[2]) for found in codes if found[1] == _HUNDREDS[category]}
     free = [number for number in range(1, 100) if number not in used]
-    chosen = next(each for each in free if each > max(used, default=0)) if is_own else free[-1]
+    # A code that a removed rule had is reused only if no later one is left.
+    later = [each for each in free if each > max(used, default=0)]
+    chosen = later[0] if is_own and later else free[-1]
     return f"ESP{_HUNDREDS[category]}{chosen:02}"
 
 
