@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from certificate_samples import certificate, evidence, finding, source
 
+from esper_agents.api import open_project
 from esper_agents.domain.change import BASE, DIFF, HEAD, TREE
 from esper_agents.domain.evidence import CallOutcome
 from esper_agents.domain.finding import Category, Standing
+from esper_agents.domain.memory import NoteKind, NoteState
 from esper_agents.orchestration.follow_ups import checks_again
 
 PATH = "examples/train.py"
@@ -93,3 +95,52 @@ def test_a_finding_of_another_tool_is_closed_by_the_same_call():
 
 def test_no_call_closes_what_only_a_model_said():
     assert not closes(review(), earlier=before(standing=Standing.LOCATED))
+
+
+TRAIN = """\
+from losses import loss_of
+
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss
+    return total
+"""
+LOSSES = "import torch.nn.functional as F\n\n\ndef loss_of(x, y):\n    return F.cross_entropy(x, y)\n"
+
+
+async def follow_up_states(root, *paths):
+    """Return the states of the follow-ups for the finding in `train.py` after a review of each path."""
+    async with open_project(root) as project:
+        for path in paths:
+            task = project.tasks.create("review this", [root / path], agent="pytorch-code-reviewer")
+            await (await project.tasks.submit(task)).run()
+        found = await project.memory.list(agent="pytorch-code-reviewer", kind=NoteKind.ACTION)
+    return [each.state for each in found if "ESP301" in each.text]
+
+
+@pytest.mark.anyio
+async def test_a_review_that_reads_the_file_as_context_leaves_the_follow_up_open(make_project):
+    root = make_project({"train.py": TRAIN, "losses.py": LOSSES})
+    assert await follow_up_states(root, "train.py", "losses.py") == [NoteState.CURRENT]
+    (root / "train.py").write_text(TRAIN.replace("total += loss", "total += loss.detach()"))
+    assert await follow_up_states(root, "losses.py") == [NoteState.CURRENT]
+    assert await follow_up_states(root, "train.py") == [NoteState.DONE]
+
+
+@pytest.mark.anyio
+async def test_a_review_of_another_branch_leaves_the_follow_ups_of_a_branch_open(make_project, git):
+    root = make_project({"train.py": TRAIN.replace("total += loss", "total += loss.detach()"), "losses.py": LOSSES})
+    git(root, "checkout", "-q", "-b", "lean")
+    (root / "train.py").write_text(TRAIN)
+    git(root, "commit", "-q", "-a", "-m", "lean")
+    git(root, "checkout", "-q", "main")
+    async with open_project(root) as project:
+        await (await project.tasks.submit(project.tasks.create("can I merge this?", diff="main...lean"))).run()
+    assert await follow_up_states(root) == [NoteState.CURRENT]
+    assert await follow_up_states(root, "train.py") == [NoteState.CURRENT]
