@@ -23,6 +23,7 @@ from esper_agents.orchestration.answers import (
 from esper_agents.orchestration.permissions import DENY
 from esper_agents.orchestration.session_run import hold_lease
 from esper_agents.storage import lease
+from esper_agents.storage.session_lookup import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,8 @@ class ApprovalService(Service):
         """Record the answer to a question without resuming its session.
 
         Args:
-            question_id: `qst_` identifier or a suffix of one, or the identifier of a session with exactly one question.
+            question_id: `qst_` identifier or a suffix of one, the identifier of a session with exactly one question, or
+                `latest` for the newest open question.
             text: `approve` or `deny` for an approval, else the answer.
             is_decision: Whether the text approves or denies; a question that needs words does not accept that.
             client: Name of the program that answers; empty for the current user. The answer is recorded as the
@@ -139,8 +141,10 @@ class ApprovalService(Service):
             )
 
     async def _asked(self, wanted: str, *, is_all: bool) -> tuple[str, str]:
-        if wanted.startswith("ses_") or wanted == "latest":
-            found = await self._project.sessions.get(wanted)
+        if wanted.startswith("ses_") or wanted == LATEST:
+            # The newest session may ask nothing while an older one does.
+            newest = (await self.list())[-1:] if wanted == LATEST else ()
+            found = await self._project.sessions.get(newest[0].session if newest else wanted)
             history = await self._project.sessions.history(found.id)
             return found.id, session_question(history, found, is_all=is_all)
         asked = await self._store.run(find_question, self._key, wanted)

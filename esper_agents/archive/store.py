@@ -253,13 +253,21 @@ def read(store: Store, certificate_id: str) -> bytes:
         IntegrityError: The bytes differ from those that were issued.
     """
     with store.reading() as connection:
-        ((statement, digest),) = _BYTES.rows(connection, {"wanted": certificate_id})
-    # SQLite does not enforce column types: a column may contain text.
-    if not isinstance(statement, bytes) or sha256(statement).hexdigest() != digest:
+        statement = intact_statement(connection, certificate_id)
+    if statement is None:
         raise IntegrityError(
             f"archived certificate {certificate_id} was changed after it was issued", remedy="restore a backup"
         )
     return statement
+
+
+def intact_statement(connection: Connection, certificate_id: str) -> bytes | None:
+    """Return the statement bytes of a certificate; None if there is no such one, or its bytes were changed."""
+    for statement, digest in _BYTES.rows(connection, {"wanted": certificate_id}):
+        # SQLite does not enforce column types: a column may contain text.
+        if isinstance(statement, bytes) and sha256(statement).hexdigest() == digest:
+            return statement
+    return None
 
 
 # Fewer than six digits match the end of too many IDs.

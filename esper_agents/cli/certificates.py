@@ -16,7 +16,7 @@ from esper_agents.cli.certificate_filters import Before, filter_of, headline, wi
 from esper_agents.cli.indented_output import outline, outline_command
 from esper_agents.cli.published_output import origin_of, report_reading, show_status, show_trust
 from esper_agents.cli.shared_options import HERE, CertificateArgument, JsonOption, LimitOption, ProjectOption, gathered
-from esper_agents.cli.terminal import echo, echo_json, short, width
+from esper_agents.cli.terminal import echo, echo_json, note, short, width
 from esper_agents.domain.pluralize import number_of
 from esper_agents.domain.task import short_request
 from esper_agents.errors import UsageError
@@ -122,7 +122,8 @@ def show(
     """Show a certificate.
 
     Shows the complete certificate: as text for the terminal, as the Markdown or HTML view that is published, or as its
-    in-toto statement in JSON.
+    in-toto statement in JSON. Begins with the certificate or notice that superseded or revoked it; for the published
+    views and JSON, on standard error.
 
     Examples:
       esper certificates show
@@ -179,9 +180,12 @@ async def _show(where: Path, certificate: str, style: CertificateFormat) -> None
         report_reading(project)
         entry = await project.certificates.get(certificate)
         show_trust(entry)
+        ending = (await project.certificates.endings([entry])).get(entry.id)
+        if ending and style is not CertificateFormat.TEXT:
+            note(f"{entry.id} is {ending}")
         match style:
             case CertificateFormat.TEXT:
-                await _show_text(project, entry)
+                await _show_text(project, entry, ending)
             case CertificateFormat.MARKDOWN:
                 echo((await project.certificates.markdown(entry.id)).removesuffix("\n"), is_data=True)
             case CertificateFormat.JSON:
@@ -190,8 +194,11 @@ async def _show(where: Path, certificate: str, style: CertificateFormat) -> None
                 echo((await project.certificates.html(entry.id)).removesuffix("\n"), is_data=True)
 
 
-async def _show_text(project: OpenProject, entry: CertificateSummary) -> None:
+async def _show_text(project: OpenProject, entry: CertificateSummary, ending: SupersedingEntry | None) -> None:
     text = await project.certificates.text(entry.id, width=width())
+    if ending:
+        outline(str(ending))
+        echo()
     if entry.is_trusted and (origin := origin_of(entry)):
         outline(origin)
         echo()

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from esper_agents.api import OpenProject
 
-_Question = Annotated[
-    str, typer.Argument(metavar="QUESTION", help="Question ID, or a session with one pending question")
-]
+_Question = Annotated[str, typer.Argument(metavar="QUESTION", help="Question or session ID, or `latest` open question")]
 _All = Annotated[bool, typer.Option("--all", help="Answer all approvals of the turn")]
 _LOOKED_THROUGH = 200
 

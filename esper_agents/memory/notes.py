@@ -15,7 +15,7 @@ from esper_agents.memory.words import path_key
 from esper_agents.storage.compiled_statements import Prepared, among
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -85,8 +85,9 @@ def close_actions(
     agents: Collection[str],
     examined: Collection[str],
     standing: Collection[str],
+    was_checked: Callable[[MemoryNote], bool],
 ) -> None:
-    """Mark open follow-ups as done whose finding is gone, if its agent examined all of the files again.
+    """Mark open follow-ups as done whose finding is gone, if its agent examined all of the files for it again.
 
     Args:
         transaction: The transaction.
@@ -94,6 +95,7 @@ def close_actions(
         agents: The agents that took part; findings of other agents were possibly not checked.
         examined: Paths of the files that were examined.
         standing: Fingerprints of the findings that still exist.
+        was_checked: Returns whether the files were checked again for the finding of a follow-up.
     """
     complete_index(transaction)
     connection = transaction.connection
@@ -101,7 +103,7 @@ def close_actions(
     for each in fetched(connection, project_key, known):
         is_open = each.kind is NoteKind.ACTION and each.state is NoteState.CURRENT and each.agent in agents
         was_examined = {source.path for source in each.sources} <= set(examined)
-        if is_open and was_examined and each.subject not in standing:
+        if is_open and was_examined and each.subject not in standing and was_checked(each):
             change(transaction, project_key, replace(each, state=NoteState.DONE))
 
 

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from esper_agents.domain.session import Event
 
 
-def event_lines(event: Event, printed: set[str]) -> list[tuple[str, str]]:
+def event_lines(event: Event, printed: set[str], *, all_calls: bool = False) -> list[tuple[str, str]]:
     """Return the lines that describe an event, as pairs of label and text; none for events that only mark a start.
 
     Args:
         event: The row.
         printed: Fingerprints of the findings and lines printed before; the findings of this event are added.
+        all_calls: Describe searches without a hit too.
     """
     if event.kind == "called":
-        lines = _called(event.body, printed)
+        lines = [] if not all_calls and _is_search_without_hit(event.body["evidence"]) else _called(event.body, printed)
     else:
         tell = _TELL.get(event.kind)
         lines = [line for line in (tell(event.body) if tell else []) if " ".join(line) not in printed]
@@ -52,8 +53,6 @@ def route_line(agent: str, explanation: str) -> tuple[str, str]:
 
 def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     evidence = body["evidence"]
-    if evidence["tool"] == _SEARCH and evidence["outcome"] == "completed" and not evidence["output"].get("hits"):
-        return []
     findings = [each for each in body["findings"] if each["claim"]["fingerprint"] not in printed]
     printed.update(finding["claim"]["fingerprint"] for finding in findings)
     took_ms = evidence["duration_ns"] / 1_000_000
@@ -62,7 +61,10 @@ def _called(body: JsonObject, printed: set[str]) -> list[tuple[str, str]]:
     return said + [_finding(finding["claim"]) for finding in findings[:_MOST_FINDINGS]] + _more(findings)
 
 
-# A search without a hit is not worth a line.
+def _is_search_without_hit(evidence: JsonObject) -> bool:
+    return evidence["tool"] == _SEARCH and evidence["outcome"] == "completed" and not evidence["output"].get("hits")
+
+
 _SEARCH = "search-code"
 _MOST_FINDINGS, _MOST_RULES, _MOST_PREVIEW = 12, 5, 20
 

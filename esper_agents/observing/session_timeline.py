@@ -95,7 +95,7 @@ class _Story:
             "handed-off": self._handed_off,
             "concluded": self._concluded,
         }.get(event.kind)
-        return tell(event) if tell else event_lines(event, self._told)
+        return tell(event) if tell else event_lines(event, self._told, all_calls=True)
 
     def _answered(self, _: Event) -> list[Line]:
         """Return nothing: an answer is printed with its question."""

@@ -13,6 +13,7 @@ from esper_agents.domain.ledger import CertificateIssued, RowKind
 from esper_agents.domain.memory import ACTION
 from esper_agents.memory import notes
 from esper_agents.memory.lessons import gap_action, lessons
+from esper_agents.orchestration import follow_ups
 from esper_agents.orchestration.build_certificate import certificate
 from esper_agents.orchestration.poison_session import MOST_ATTEMPTS
 from esper_agents.orchestration.session_run import session_row
@@ -61,13 +62,7 @@ def _issue(store: Store, run: SessionRun, issued: Certificate, data: bytes) -> A
         enter_unlogged(transaction, str(store.where), project_key)
         digest = archive.add(transaction, project_key, issued, data)
         sign_and_log(transaction, project_key, issued.id, data)
-        notes.close_actions(
-            transaction,
-            project_key,
-            agents={definition.agent for definition in issued.definitions},
-            examined={each.path for each in issued.examined},
-            standing={finding.claim.fingerprint for finding in issued.findings},
-        )
+        follow_ups.close_done(transaction, project_key, issued)
         if taken := issued.task.options.get(ACTION):
             notes.close_gap(transaction, project_key, taken, still_open={gap_action(gap) for gap in issued.gaps})
         notes.write(transaction, project_key, lessons(issued))

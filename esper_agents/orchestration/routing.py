@@ -52,9 +52,10 @@ def route_of(services: ProjectServices, task: Task) -> Route:
     able = None if task.options.get(REASONER) == CLAUDE else services.playbooks.keys()
     route = services.router.route(task.request, code=_code(services, task), paths=task.paths, able=able)
     for agent, reason_of in (
-        ((_COMPARING, _alternatives), (_TESTING, _tests)) if able is not None and route.agent else ()
+        ((_TESTING, _test_run), (_COMPARING, _alternatives), (_TESTING, _tests)) if able is not None else ()
     ):
         is_able = agent in services.playbooks and agent in services.agents.agents and agent != route.agent
+        is_able = is_able and (bool(route.agent) or reason_of is _test_run)
         if is_able and (reason := reason_of(services, task)):
             return replace(route, outcome=RouteOutcome.ASSIGNED, agent=agent, explanation=f"because: {reason}")
     is_unserved = not route.agent or (able is not None and route.agent not in able)
@@ -137,6 +138,13 @@ def _alternatives(services: ProjectServices, task: Task) -> str:
     about = pairs_about(request, task.request, task.paths, pairs)
     reason = "are two implementations, which a run can compare"
     return f"`{about[0].baseline}` and `{about[0].candidate}` {reason}" if about else ""
+
+
+def _test_run(_services: ProjectServices, task: Task) -> str:
+    """Return the reason to run tests; empty if the request asks for anything else."""
+    from esper_agents.requests.run_requests import asks_to_run_tests
+
+    return "the request asks to run tests" if task.change is None and asks_to_run_tests(task.request) else ""
 
 
 def _tests(_services: ProjectServices, task: Task) -> str:

@@ -12,6 +12,7 @@ from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import Material, Wish
 from esper_agents.domain.status import QuestionType
 from esper_agents.reasoning.behaviour_answer import ObservedAnswer, observed_answer
+from esper_agents.requests.run_requests import asks_to_run_tests
 from esper_agents.review.fact_query import Assessment
 from esper_agents.review.grounding.given_numbers import YOUR_NUMBERS
 
@@ -62,7 +63,7 @@ def question_first(
     request = brief.request
     # A playbook of another package says itself what it answers.
     is_own = getattr(play, "__module__", "").startswith(_OWN_PLAYBOOKS)
-    if request is None or not is_own or not _is_question(brief, request):
+    if request is None or not is_own or not _is_question(brief, request) or asks_to_run_tests(brief.task.request):
         return (yield from play(brief))
     leads = (yield from _leads(brief)) if request.grounded and not request.errors else []
     observed = (yield from observed_answer(brief, leads)) if not _is_measured(request) else ObservedAnswer()

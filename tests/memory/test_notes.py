@@ -108,9 +108,17 @@ def test_an_action_is_closed_only_when_all_its_files_were_looked_at_by_who_looks
         note("one file", kind=NoteKind.ACTION, sources=both[:1]),
         note("still there", kind=NoteKind.ACTION, sources=both[:1], subject="fingerprint"),
         note("of another agent", kind=NoteKind.ACTION, sources=both[:1], agent="other"),
+        note("not checked", kind=NoteKind.ACTION, sources=both[:1]),
     )
     with store.writing() as transaction:
-        notes.close_actions(transaction, KEY, agents={"reviewer"}, examined={"a.py"}, standing={"fingerprint"})
+        notes.close_actions(
+            transaction,
+            KEY,
+            agents={"reviewer"},
+            examined={"a.py"},
+            standing={"fingerprint"},
+            was_checked=lambda each: each.text != "not checked",
+        )
     done = [each.text for each in notes.listing(store, KEY, states=(NoteState.DONE,))]
     assert done == ["one file"]
 

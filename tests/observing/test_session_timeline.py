@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from toys import calling, calls
 
-from esper_agents.domain.agent_action import Ask, Conclude, Consult, HandOff
+from esper_agents.domain.agent_action import Ask, CallTools, Conclude, Consult, HandOff, ToolCall
 from esper_agents.domain.approval_scope import AnswerReach, ScopeKind
 from esper_agents.domain.evidence import Risk
 from esper_agents.observing.session_timeline import session_timeline, span
@@ -64,6 +64,22 @@ async def test_frames_handoffs_consults_and_approvals_are_told_with_who_and_when
     assert all(text.startswith("+") for label, text in lines if label in {"tool", "agent", "consult", "verdict"})
     # What a consulted agent does stands further in.
     assert " > 2.1 look" in labelled(lines, "tool")[1]
+
+
+async def test_every_call_has_a_line_with_or_without_a_result(box):
+    texts = ("import", "no such text", "neither is this")
+    searches = [ToolCall("search-code", {"text": text, "paths": ["train.py"]}) for text in texts]
+
+    def searching(_brief):
+        yield CallTools(tuple(searches))
+        return Conclude("searched")
+
+    box.agent("searcher", searching)
+    async with box.open() as opened:
+        outcome = await (await box.submit(opened, "searcher")).run()
+        lines = await told(opened, outcome.session)
+    assert len(labelled(lines, "tool")) == len(searches)
+    assert "search-code" in labelled(lines, "tool")[-1]
 
 
 async def test_what_waits_is_told_with_what_it_is_called(box):

@@ -73,6 +73,20 @@ async def test_a_question_is_named_by_its_end_and_not_by_too_little_of_it(carefu
         assert [each.question for each in await opened.approvals.list()] == [outcome.questions[1]]
 
 
+async def test_latest_is_the_newest_open_question_and_not_the_newest_session(toybox):
+    toybox.tool("write", risk=Risk.MEDIUM, repeatable=False)
+    toybox.tool("look")
+    toybox.agent("writer", calling("write"))
+    toybox.agent("talker", calling("look"))
+    async with toybox.open() as opened:
+        older, newer = [await asked(toybox, opened) for _ in range(2)]
+        await (await toybox.submit(opened, "talker")).run()
+        for outcome in (newer, older):
+            assert (await opened.approvals.record("latest", "deny")).session == outcome.session
+        with pytest.raises(UsageError, match="has no pending question"):
+            await opened.approvals.record("latest", "deny")
+
+
 async def test_an_end_that_fits_two_questions_is_refused(careful, monkeypatch):
     made = iter(f"qst_{number}{'ab' * 15}a" for number in range(4))
     monkeypatch.setattr("esper_agents.orchestration.permissions.new_id", lambda _prefix: next(made))

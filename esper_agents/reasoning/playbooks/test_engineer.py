@@ -5,28 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from esper_agents.domain.agent_action import CallTools, ToolCall
+from esper_agents.domain.agent_action import CallTools, Conclude, ToolCall
 from esper_agents.domain.assumption import InformationGap
-from esper_agents.domain.evidence import CallOutcome
+from esper_agents.domain.evidence import CallOutcome, is_test_run, tests_told
 from esper_agents.domain.finding import Category
 from esper_agents.domain.ledger import Refusal
 from esper_agents.domain.request import ConstraintKind
-from esper_agents.domain.status import QuestionType
+from esper_agents.domain.status import QuestionType, Stance
+from esper_agents.reasoning.investigation import completed, run
 from esper_agents.reasoning.static_specialist import SpecialistProfile, conclude_from, look, without_code
+from esper_agents.reasoning.testing import TESTING, tests_to_run
+from esper_agents.requests.run_requests import asks_to_run_tests, named_test_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from esper_agents.domain.agent_action import Conclude, Move
+    from esper_agents.domain.agent_action import Move, ToolReport
     from esper_agents.domain.evidence import Evidence
     from esper_agents.domain.frame import Brief
     from esper_agents.reasoning.static_specialist import ReviewSummary
 
+_RESULTS = "whether the tests pass"
+_TESTS_ONLY = "Passing tests show only what they execute and assert."
 _SPECIALISM = SpecialistProfile(
     categories=(Category.COMPANION,),
     searches=("def test_", "pytest.raises("),
     meanings={},
-    measured=(("whether the tests pass", "python -m pytest"),),
+    measured=((_RESULTS, "python -m pytest"),),
     why_measure="a list of cases is no test run",
     is_whole=True,
 )
@@ -39,6 +44,8 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
     """Inspect which definitions have tests and which cases they need, and draft a first test that runs."""
     if not brief.task.paths:
         return without_code(brief, _SPECIALISM)
+    if asks_to_run_tests(brief.task.request) and not brief.question:
+        return (yield from _test_run(brief))
     seen = yield from look(brief, _SPECIALISM)
     drafts = (yield from _drafts(_targets(brief, seen))) if _is_wanted(brief) else ()
     conclusion = yield from conclude_from(brief, _SPECIALISM, seen)
@@ -52,6 +59,36 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         gaps=(gap, *(each for each in conclusion.gaps if each.what != _SPECIALISM.measured[0][0])),
         caveats=("A drafted test asserts what the code does now, not what it should do.",) if _runs(last) else (),
     )
+
+
+def _test_run(brief: Brief) -> Generator[Move, Any, Conclude]:
+    """Run the tests that the request names, or all around the paths, and conclude whether they pass."""
+    around = yield from run(brief, ToolCall("related-code", {"paths": list(brief.task.paths)}))
+    calls = tests_to_run(brief, around, is_asked=True)
+    reports = yield from run(brief, *(_narrowed(brief, each, around) for each in calls))
+    ran = reports[0].evidence if reports else None
+    if ran is not None and is_test_run(ran):
+        files = ", ".join("the project" if each == "." else str(each) for each in ran.arguments["paths"])
+        return Conclude(summary=f"Ran the tests of {files}: {tests_told([ran])}.", caveats=(_TESTS_ONLY,))
+    why = ran.summary.rstrip(".") if ran is not None else "no call was made"
+    if not calls:
+        why = "the project has no tests"
+    denied = " ".join(each for each in brief.task.options.get("deny", "").split() if each != TESTING)
+    command = replace(brief.task, options={**brief.task.options, "deny": denied}).command(allow=TESTING)
+    return Conclude(
+        summary=f"No test ran: {why}. To run the tests: {command}",
+        stance=Stance.UNDECIDED,
+        below_ceiling="no test ran",
+        gaps=(InformationGap(_RESULTS, why, command, blocks_approval=True),),
+    )
+
+
+def _narrowed(brief: Brief, call: ToolCall, around: tuple[ToolReport, ...]) -> ToolCall:
+    """Return a test run limited to the test files that the request names, if it names some."""
+    related = completed(around, "related-code")
+    known = [*related.evidence.output["own_tests"], *related.evidence.output["tests"]] if related else []
+    named = named_test_files(brief.task.request, [str(each) for each in known])
+    return replace(call, arguments={**call.arguments, "paths": named}) if named else call
 
 
 def _is_wanted(brief: Brief) -> bool:

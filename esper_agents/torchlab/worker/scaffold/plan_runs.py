@@ -8,8 +8,10 @@ import inspect
 import os
 import re
 import signal
+import traceback
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -307,5 +309,12 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def described_error(error: BaseException) -> str:
-    """Return the type and the message of an exception in one line."""
+    """Return the type and the message of an exception in one line; without a message, where it was raised."""
+    if not str(error).strip():
+        return f"{type(error).__name__} without a message{_raised_in(error)}"
     return re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")[:_MOST_TEXT]
+
+
+def _raised_in(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f", raised in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

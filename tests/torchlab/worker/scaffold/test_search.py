@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 
@@ -49,6 +50,16 @@ def test_an_object_is_constructed_for_a_method():
     found = search(Counter.count, owner=Counter)
     assert (found.ended, dict(found.plan.make)["start"].text) == ("found", "4")
     assert not found.trains
+
+
+def test_an_exception_without_a_message_names_where_it_was_raised():
+    def unfinished(x):
+        raise NotImplementedError
+
+    found = search(unfinished)
+    assert found.ended != "found"
+    where = r"NotImplementedError without a message, raised in unfinished \(test_search\.py:\d+\)"
+    assert re.fullmatch(where, found.runs[-1].error)
 
 
 def test_the_exception_of_backward_is_kept():
