@@ -24,10 +24,10 @@ _OTHER_COMMANDS = {"environment", "verify"}
 # Parts of measurements that run in the user's Python, in a folder for each.
 _WORKER = "esper_agents/torchlab/worker"
 _CODE = re.compile(r"ESP(\d)(\d\d)")
-# First digit of the codes of each category.
+# First digits of the codes of each category; a later one where the codes of the first are taken.
 _HUNDREDS = {
     Category.CORRECTNESS: "1",
-    Category.SILENT_CORRECTNESS: "2",
+    Category.SILENT_CORRECTNESS: "26",
     Category.MEMORY: "3",
     Category.PERFORMANCE: "4",
     Category.COMPILE: "5",
@@ -274,12 +274,13 @@ def _free_code(category: Category, *, is_own: bool) -> str:
     from esper_agents.api.rules import lint_rules
 
     codes = [found for rule in lint_rules() if (found := _CODE.fullmatch(rule.code))]
-    used = {int(found[2]) for found in codes if found[1] == _HUNDREDS[category]}
-    free = [number for number in range(1, 100) if number not in used]
-    # A code that a removed rule had is reused only if no later one is left.
-    later = [each for each in free if each > max(used, default=0)]
-    chosen = later[0] if is_own and later else free[-1]
-    return f"ESP{_HUNDREDS[category]}{chosen:02}"
+    used = {f"{found[1]}{found[2]}" for found in codes if found[1] in _HUNDREDS[category]}
+    free = [
+        code for digit in _HUNDREDS[category] for number in range(1, 100) if (code := f"{digit}{number:02}") not in used
+    ]
+    # A code that a removed rule had is not given again.
+    chosen = next(each for each in free if each > max(used, default="")) if is_own else free[-1]
+    return f"ESP{chosen}"
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

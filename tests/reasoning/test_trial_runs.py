@@ -46,10 +46,10 @@ async def test_what_is_named_is_run_and_what_does_not_run_is_said(tmp_path):
     assert gap.command == "esper torch scaffold nets.py:Broken"
 
 
-async def test_advice_on_named_code_runs_nothing(tmp_path):
+async def test_advice_on_named_code_runs_nothing_if_the_request_says_so(tmp_path):
     (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
     async with open_project(tmp_path) as project:
-        task = project.tasks.create("what does the Good class do?", [tmp_path / "nets.py"])
+        task = project.tasks.create("what does the Good class do? don't run it", [tmp_path / "nets.py"])
         await (await project.tasks.submit(task)).run()
         certificate = await project.certificates.read("latest")
     assert "torch-scaffold" not in {each.tool for each in certificate.evidence}
