@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _PAIRS = Path(__file__).with_suffix("")
 _PAIRS_OF_A_TURN = 8
 _FASTER = 1.3
-_SETTINGS = LabSettings(timeout_s=60.0, memory_bytes=4 << 30)
+_SETTINGS = LabSettings(memory_bytes=4 << 30)
 
 
 @dataclass(frozen=True, slots=True)

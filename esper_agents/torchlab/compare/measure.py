@@ -390,6 +390,12 @@ def processor_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
+def contention(pid: int) -> float:
+    """Return how many times as long as alone a process's first thread took to run, for want of a processor."""
+    ran_ns = _main_thread_ns(pid)
+    return 1 + _queued_ns(str(pid)) / ran_ns if ran_ns else 1.0
+
+
 def _queued_ns(pid: str) -> int:
     """Return the time for which a process's first thread, or a thread, was runnable but not running.
 
