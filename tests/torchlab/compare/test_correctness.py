@@ -28,11 +28,13 @@ CHEATS = {
     "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
+    "views_of_one_buffer": ("values", "parts of one memory"),
+    "gradient_by_order_in_memory": ("gradients", "one row expanded"),
     "collector_off": ("global-state", "all calls"),
     "patches_the_measuring_code": ("patched", "all calls"),
 }
 HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_cached_mask", "honest_channels_last_inside"]
-TRAINED = {"gradient_wrong"}
+TRAINED = {"gradient_wrong", "gradient_by_order_in_memory"}
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,7 @@ def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, rows: in
         if edge is not None:
             yield edge
     yield from _passed_twice(base, tensors)
+    yield from _in_one_memory(base, tensors)
     yield from _planted(base, tensors, chance)
 
 
@@ -220,6 +221,25 @@ def _passed_twice(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase
             args, kwargs = map_tensors(inputs, change)
             yield EdgeCase("one tensor in two places", "layout", args, kwargs)
             return
+
+
+def _in_one_memory(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase]:
+    """Yield inputs that are parts of one memory, as those are that a chunk or an unbind returns."""
+    able = [number for number, each in enumerate(tensors) if _is_plain(each) and each.numel() and each.dim()]
+    alike = [each for each in able if tensors[each].dtype == tensors[able[0]].dtype]
+    if len(alike) < _TWO:
+        return
+    parts = [tensors[each].detach() for each in alike]
+    room = torch.cat([each.reshape(-1) for each in parts]).split([each.numel() for each in parts])
+    made = {at: each.view(part.shape) for at, each, part in zip(alike, room, parts, strict=True)}
+    places = iter(range(len(tensors)))
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        part = made.get(next(places))
+        return tensor if part is None else part.detach().requires_grad_(tensor.requires_grad)
+
+    args, kwargs = map_tensors(inputs, change)
+    yield EdgeCase("parts of one memory", "layout", args, kwargs)
 
 
 def _planted(inputs: Any, tensors: list[torch.Tensor], chance: torch.Generator) -> Iterator[EdgeCase]:

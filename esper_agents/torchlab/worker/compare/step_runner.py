@@ -21,6 +21,7 @@ from .rounding_noise import RoundingNoiseMode, jitter
 from .step_state import Sequence
 from .tensor_bundle import Bundle, Piece, capture, write
 from .tensor_bytes import address
+from .tensor_variants import gradient_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,7 +232,14 @@ class Stage:
         self, seen: ObservedStep, number: int, step: PlannedStep, given: Any, inputs: tuple[Any, dict[str, Any]]
     ) -> None:
         try:
-            gradients = run_backward(self.target.module, self.matching, given, inputs, step.seed)
+            gradients = run_backward(
+                self.target.module,
+                self.matching,
+                given,
+                inputs,
+                step.seed,
+                layout=gradient_layout(step.name, step.group),
+            )
         except BaseException as error:  # noqa: BLE001 - the user's backward is observed like the user's forward
             seen.backward_raised = described(self.target, error)
             return
