@@ -30,6 +30,7 @@ CHEATS = {
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
     "views_of_one_buffer": ("values", "parts of one memory"),
     "gradient_by_order_in_memory": ("gradients", "one row expanded"),
+    "wrong_in_another_thread": ("values", "another thread"),
     "collector_off": ("global-state", "all calls"),
     "patches_the_measuring_code": ("patched", "all calls"),
 }

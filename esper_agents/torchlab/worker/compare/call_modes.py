@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-EVALUATION, AUTOCAST = "evaluation", "autocast"
+EVALUATION, AUTOCAST, OTHER_THREAD = "evaluation", "autocast", "another thread"
 
 
 def _autocast() -> contextlib.AbstractContextManager[Any]:
@@ -22,7 +23,27 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "no_grad": torch.no_grad,
     "inference mode": torch.inference_mode,
     AUTOCAST: _autocast,
+    OTHER_THREAD: contextlib.nullcontext,
 }
+
+
+def in_another_thread(call: Callable[[], Any]) -> Any:
+    """Return what a call returns in a thread of its own, as in a server; raise what it raises there."""
+    given: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(call())
+        except BaseException as error:  # noqa: BLE001 - the user's error belongs to the caller, whatever its type
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return given[0]
 
 
 @contextlib.contextmanager

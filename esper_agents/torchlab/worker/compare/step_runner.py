@@ -14,7 +14,7 @@ from ..target.backward import run_backward
 from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
-from .call_modes import called_in
+from .call_modes import OTHER_THREAD, called_in, in_another_thread
 from .float64_reference import Float64Mode, eagerly, widen
 from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
@@ -137,7 +137,11 @@ class Stage:
 
     def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
         gc.collect(0)
+        # The modes of runs with other numbers hold for their own thread.
+        is_apart = step.mode == OTHER_THREAD and not self._is_wide and self._jitter_seed is None
         with called_in(step.mode, self.target.module):
+            if is_apart:
+                return in_another_thread(lambda: self.target.call(*args, **kwargs))
             return self.target.call(*args, **kwargs)
 
     def finish(self) -> ObservedEnd:
