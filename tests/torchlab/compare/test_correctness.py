@@ -31,6 +31,7 @@ CHEATS = {
     "views_of_one_buffer": ("values", "parts of one memory"),
     "gradient_by_order_in_memory": ("gradients", "one row expanded"),
     "wrong_in_another_thread": ("values", "another thread"),
+    "default_of_an_argument_changed": ("values", "defaults of arguments"),
     "collector_off": ("global-state", "all calls"),
     "patches_the_measuring_code": ("patched", "all calls"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,32 @@ def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int |
         edge = _changed(name, "further", base, change)
         if edge is not None:
             yield edge
+
+
+def without_defaults(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EdgeCase | None:
+    """Return the inputs without the arguments that have a default; None if there are none, or it is not known.
+
+    Args:
+        call: The baseline.
+        args: Positional arguments of a plain call.
+        kwargs: Its keyword arguments.
+    """
+    try:
+        parameters = inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return None
+    optional = [_is_optional(each) for each in parameters.values()]
+    needed = optional.index(True) if True in optional else len(args)
+    fewer = {
+        name: each for name, each in kwargs.items() if name not in parameters or not _is_optional(parameters[name])
+    }
+    if len(args) <= needed and len(fewer) == len(kwargs):
+        return None
+    return EdgeCase("defaults of arguments", "further", args[:needed], fewer)
+
+
+def _is_optional(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty
 
 
 def _of_rows(change: Change, rows: int | None) -> Change:

@@ -15,7 +15,7 @@ from ..results import MissingPart, described
 from ..target import module_state as parameters
 from ..target.input_spec import TargetError
 from .call_modes import MODES
-from .edge_cases import EdgeCase, derive, derive_further, with_rows
+from .edge_cases import EdgeCase, derive, derive_further, with_rows, without_defaults
 from .float64_reference import coarsest_of
 from .input_probe import Probe, chance_of, needs_template
 from .observe import own_path
@@ -264,7 +264,10 @@ class _Planner:
         if not self._asks and self._target.kind != "step":
             ways.insert(0, ("requires_grad", partial(self._add, "requires_grad", "further", "plain 1", asks=True)))
         args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
-        ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs, rows=self._rows)]
+        edges = [*derive_further(args, kwargs, rows=self._rows)]
+        if (shorter := without_defaults(self._target.call, args, kwargs)) is not None:
+            edges.insert(0, shorter)
+        ways += [(edge.name, partial(self._add_edge, edge)) for edge in edges]
         if self._asks:
             self._plan.missing.append(MissingPart("second derivatives", "only first ones are compared"))
         if torch.get_num_threads() == 1:
