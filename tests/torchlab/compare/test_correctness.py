@@ -99,6 +99,22 @@ def test_a_cheat_of_timed_calls_is_not_accepted(lab, name):
         assert {failed_check.check for failed_check in result.failed_checks} == {TIMED[name]}
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("wrong_in_a_copy", "a copy of the module"),
+        ("weights_of_the_first_instance", "a copy of the module"),
+        ("wrong_for_another_default_dtype", "float64 by default"),
+        ("integers_overflow", "integers larger than yours"),
+    ],
+)
+def test_what_is_not_held_against_a_candidate_is_listed_as_not_tested(lab, name, kind):
+    with Correctness(lab, arms_of(name), seed=4, train=False, allow=()) as correctness:
+        checks = correctness.checks(lambda _what, _fraction: None)
+    assert all(check.is_passed for check in checks)
+    assert kind in {each.what for each in correctness.notes.missing}
+
+
 def test_a_gradient_that_is_missing_for_an_empty_batch_is_a_note(tmp_path):
     (tmp_path / "pair.py").write_text(
         """

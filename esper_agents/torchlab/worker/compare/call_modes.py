@@ -12,10 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 EVALUATION, AUTOCAST, OTHER_THREAD = "evaluation", "autocast", "another thread"
+# A copy of the module, whose parameters have changed since: neither its own address nor its class may decide.
+COPY = "a copy of the module"
+OTHER_DEFAULT = "float64 by default"
 
 
 def _autocast() -> contextlib.AbstractContextManager[Any]:
     return torch.autocast("cuda" if torch.cuda.is_initialized() else "cpu", dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def _float64_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 # By the name that reports show.
@@ -24,6 +37,7 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "inference mode": torch.inference_mode,
     AUTOCAST: _autocast,
     OTHER_THREAD: contextlib.nullcontext,
+    OTHER_DEFAULT: _float64_by_default,
 }
 
 

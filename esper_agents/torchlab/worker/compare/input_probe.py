@@ -68,9 +68,7 @@ class Probe:
         with _at_most(seconds), called_in(step.mode, module):
             given = self.target.call(*args, **kwargs)
             if step.has_backward:
-                run_backward(
-                    module, None, given, inputs, step.seed, layout=gradient_layout(step.name, step.group)
-                )
+                run_backward(module, None, given, inputs, step.seed, layout=gradient_layout(step.name, step.group))
         return given, inputs
 
     def refusal(self, step: PlannedStep) -> BaselineRefusal | None:

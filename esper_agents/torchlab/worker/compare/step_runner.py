@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import random
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ..target.backward import run_backward
 from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
-from .call_modes import OTHER_THREAD, called_in, in_another_thread
+from .call_modes import COPY, OTHER_THREAD, called_in, in_another_thread
 from .float64_reference import Float64Mode, eagerly, widen
 from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
@@ -82,10 +83,15 @@ class Stage:
         inputs = self._inputs(step)
         before = capture(inputs, is_whole=True)
         aftermath.seed(step.seed)
+        try:
+            # Outside of the modes of other runs, which change how a copy is made.
+            call = self._callee(step)
+        except Exception as error:  # noqa: BLE001 - the user's class may say what a copy of it is
+            return ObservedStep(step.name, described(self.target, error))
         with self._precision(step.name):
             modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
-                given = self._call(step, *inputs)
+                given = self._call(step, call, *inputs)
             except BaseException as error:  # noqa: BLE001 - any error of user code is an observation
                 self._sequence.held = None
                 return ObservedStep(step.name, described(self.target, error))
@@ -135,14 +141,21 @@ class Stage:
         else:
             yield
 
-    def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _call(self, step: PlannedStep, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         gc.collect(0)
         # The modes of runs with other numbers hold for their own thread.
         is_apart = step.mode == OTHER_THREAD and not self._is_wide and self._jitter_seed is None
         with called_in(step.mode, self.target.module):
-            if is_apart:
-                return in_another_thread(lambda: self.target.call(*args, **kwargs))
-            return self.target.call(*args, **kwargs)
+            return in_another_thread(lambda: call(*args, **kwargs)) if is_apart else call(*args, **kwargs)
+
+    def _callee(self, step: PlannedStep) -> Any:
+        """Return what a step calls: the target, or a copy of its module whose parameters have changed since."""
+        module = self.target.module
+        if step.mode != COPY or module is None or self.matching is None:
+            return self.target.call
+        copied = copy.deepcopy(module)
+        parameters.write(copied, self.matching, self._values("state 1"), "copy")
+        return copied
 
     def finish(self) -> ObservedEnd:
         """Return the final observations: outputs that changed later, and the process state."""
