@@ -29,7 +29,7 @@ CHEATS = {
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
     "views_of_one_buffer": ("values", "parts of one memory"),
-    "gradient_by_order_in_memory": ("gradients", "one row expanded"),
+    "gradient_by_order_in_memory": ("gradients", "transposed memory"),
     "wrong_in_another_thread": ("values", "another thread"),
     "default_of_an_argument_changed": ("values", "defaults of arguments"),
     "collector_off": ("global-state", "all calls"),
