@@ -268,15 +268,16 @@ class Correctness:
             _CandidateError: The candidate hung, crashed or raised.
             WorkerError: The baseline did.
         """
+        run_s = self._limits.run_s or (self.bounds.run_s if run.arm == 1 else None)
         try:
             if run.error is not None:
                 raise run.error
-            run_s = self._limits.run_s or (self.bounds.run_s if run.arm == 1 else None)
             reply = run.answered(run_s)
         except WorkerError as error:
             if run.arm == 1:
                 at, detail = run.last_step or "its first call", error.problem
-                if error.outcome is WorkerFailureKind.HANG and run_s is not None and run.took_s >= run_s:
+                has_hung = error.outcome is WorkerFailureKind.HANG and error is not run.error
+                if has_hung and run_s is not None and run.took_s >= run_s:
                     detail = f"its calls take more than {run_s:.3g} s together; --timeout allows more"
                 if error.outcome is WorkerFailureKind.OUT_OF_MEMORY and self.bounds.memory_bytes is not None:
                     detail += f"; it may use {self.bounds.memory_bytes / (1 << 30):.1f} GiB, by what A uses"

@@ -120,6 +120,17 @@ def test_a_candidate_whose_calls_take_too_long_together_is_told_apart_from_a_han
     assert failed.detail == "its calls take more than 4 s together; --timeout allows more"
 
 
+def test_a_candidate_that_cannot_be_imported_in_time_is_said_to_give_no_answer(project):
+    (project / "late.py").write_text("import time\n\ntime.sleep(600)\n")
+    arms = [Arm(TargetSpec(f"{file}.py:double", ("randn(64,64)",)), project) for file in ("ops", "late")]
+    with (
+        Lab(project, LabSettings(timeout_s=4.0)) as lab,
+        Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness,
+    ):
+        (failed,) = correctness.checks(lambda *_: None)
+    assert failed.detail == "late.py:double gave no answer within 4 s"
+
+
 def test_a_longer_timeout_and_more_memory_lengthen_the_limits(project):
     settings = LabSettings(timeout_s=240, memory_bytes=32 << 30)
     arms = [Arm(TargetSpec("ops.py:double", ("randn(64,64)",)), project) for _ in range(2)]
