@@ -73,6 +73,7 @@ class OutsideConfirmation:
         most_idle_share: Maximum processor share of an idle candidate beyond that of the baseline.
         most_waiting: Ratio of wall time to processor time above which the baseline waits.
         most_late_share: Maximum share of the saving that is spent when results are looked at.
+        least_saved_alone: Minimum share of the saving that a call on its own must be able to have.
         most_other_threads: Maximum share of the baseline's processor time that other threads use, with one thread.
     """
 
@@ -81,6 +82,7 @@ class OutsideConfirmation:
     most_idle_share: float
     most_waiting: float
     most_late_share: float = 1.0
+    least_saved_alone: float = 0.0
     most_other_threads: float = 1.0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from esper_agents.domain.codec import plain
 from esper_agents.errors import UsageError
-from esper_agents.torchlab.compare.measure import Referee, started, usable_processors
+from esper_agents.torchlab.compare.measure import Referee, contention, started, usable_processors
 from esper_agents.torchlab.compare.result import RUNS, ComparisonNotes, StatedTolerances
 from esper_agents.torchlab.lab import LabSettings
 from esper_agents.torchlab.target import TargetSpec
@@ -38,6 +38,8 @@ _MOST_BUDGET_S = 10.0
 # A step of the candidate may take as long as this many of the longest step of the baseline, and at least this long;
 # longer if its file names a compiler, which its first call may import and run.
 _MOST_RUNS, _LEAST_STEP_S, _LEAST_COMPILING_S, _LEAST_LOAD_S = 25.0, 5.0, 60.0, 15.0
+# Where other programs use the processors, the limits are longer by what the baseline waited for one, up to this factor.
+_MOST_CONTENTION = 4.0
 # A phase of a timing has a pilot of three calls.
 _STEPS_OF_A_PHASE = 6
 # Memory of the candidate, as a multiple of the baseline's peak, and at least this much.
@@ -78,11 +80,13 @@ class CandidateBounds:
 
     Attributes:
         step_s: Time of one step; that of the lab if None.
+        run_s: Time of all steps; that of the lab if None.
         load_s: Time to import the target; that of the lab if None.
         memory_bytes: Memory; that of the lab if None.
     """
 
     step_s: float | None = None
+    run_s: float | None = None
     load_s: float | None = None
     memory_bytes: int | None = None
 
@@ -113,10 +117,16 @@ class _Observation:
     last_step: str = ""
     longest_s: float = 0.0
     _begun: float = 0.0
+    _asked: float = 0.0
+
+    @property
+    def took_s(self) -> float:
+        """Time since the run began."""
+        return time.monotonic() - self._asked
 
     def answered(self, run_s: float | None) -> WorkerReply:
         """Return the reply, and note how long each step took."""
-        self._begun = time.monotonic()
+        self._begun = self._asked = time.monotonic()
         reply = self.worker.answer(timeout_s=run_s, silence_s=self.silence_s, tell=self._step)
         self._step(self.last_step, 1.0)
         return reply
@@ -258,13 +268,17 @@ class Correctness:
             _CandidateError: The candidate hung, crashed or raised.
             WorkerError: The baseline did.
         """
+        run_s = self._limits.run_s or (self.bounds.run_s if run.arm == 1 else None)
         try:
             if run.error is not None:
                 raise run.error
-            reply = run.answered(self._limits.run_s)
+            reply = run.answered(run_s)
         except WorkerError as error:
             if run.arm == 1:
                 at, detail = run.last_step or "its first call", error.problem
+                has_hung = error.outcome is WorkerFailureKind.HANG and error is not run.error
+                if has_hung and run_s is not None and run.took_s >= run_s:
+                    detail = f"its calls take more than {run_s:.3g} s together; --timeout allows more"
                 if error.outcome is WorkerFailureKind.OUT_OF_MEMORY and self.bounds.memory_bytes is not None:
                     detail += f"; it may use {self.bounds.memory_bytes / (1 << 30):.1f} GiB, by what A uses"
                 raise _CandidateError(EquivalenceCheck(RUNS, at, is_passed=False, detail=detail)) from error
@@ -279,12 +293,16 @@ class Correctness:
     def _bound(self, run: _Observation) -> None:
         """Bound the candidate's processes by what the baseline took."""
         settings = self._lab.settings
-        share_of_time = max(1.0, settings.timeout_s / LabSettings().timeout_s)
+        crowding = min(contention(run.worker.pid), _MOST_CONTENTION)
+        share_of_time = crowding * max(1.0, settings.timeout_s / LabSettings().timeout_s)
         share_of_memory = max(1.0, settings.memory_bytes / LabSettings().memory_bytes)
-        least_s = _LEAST_COMPILING_S if _may_compile(self._arms[1], run.file) else _LEAST_STEP_S
+        is_compiling = _may_compile(self._arms[1], run.file)
+        least_s = _LEAST_COMPILING_S if is_compiling else _LEAST_STEP_S
         step_s = min(share_of_time * max(least_s, _MOST_RUNS * run.longest_s), settings.timeout_s)
         self.bounds = CandidateBounds(
             step_s,
+            # Each further dtype, layout and mode may be compiled again: that is progress, no hang.
+            settings.timeout_s + (share_of_time * _LEAST_COMPILING_S if is_compiling else 0.0),
             min(share_of_time * max(_LEAST_LOAD_S, _MOST_RUNS * run.loaded_s), settings.timeout_s),
             int(share_of_memory * max(_LEAST_MEMORY_BYTES, _MOST_MEMORY * run.worker.peak_bytes())),
         )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from esper_agents.torchlab.worker_handle import WorkerHandle, WorkerReply
 
 _PILOT_CALLS = 3
+_MOST_SINGLES = 8
 _RECHECKED = 2
 # Calls of a batch whose results are asked for when it is done, and of them those that are judged.
 _MOST_KEPT, _JUDGED = 48, 3
@@ -82,6 +83,7 @@ class _Side:
     other_threads_ns: list[int] = field(default_factory=list)
     kept_processor_ns: list[int] = field(default_factory=list)
     empty_run_ns: list[int] = field(default_factory=list)
+    single_run_ns: list[int] = field(default_factory=list)
     idle_ns: int = 0
     idle_wall_ns: int = 0
     _left: tuple[int, int] | None = None
@@ -117,6 +119,11 @@ class _Side:
         for _ in range(_EMPTY_RUNS):
             self.ask({"phase": "prepare", "calls": 0, "lead_in": 0, "draw": [0, 0], "seed": 0, "shifts": []})
             self.empty_run_ns.append(self._run()[1])
+
+    def time_single(self, request: JsonObject, files: tuple[int, ...]) -> None:
+        """Time a batch of one call."""
+        self.ask({**request, "phase": "prepare", "calls": 1, "lead_in": 0, "draw": [0, 1]}, files)
+        self.single_run_ns.append(self._run()[1])
 
     def _run(self) -> tuple[_TimedReply, int]:
         """Run the batch that is ready; return the reply, and its time without what others took from both processes.
@@ -154,6 +161,7 @@ class _Side:
             other_threads_ns=tuple(self.other_threads_ns),
             kept_processor_ns=tuple(self.kept_processor_ns),
             empty_run_ns=tuple(self.empty_run_ns),
+            single_run_ns=tuple(self.single_run_ns),
         )
 
 
@@ -284,6 +292,8 @@ def replicate(
             sides[number].time_nothing()
         rechecked: list[EquivalenceCheck] = []
         for number in range(plan.quads * 2):
+            if number < _MOST_SINGLES and sum(plan.calls) + sum(plan.lead_in) > len(arms):
+                _time_singles(sides, chance)
             inputs_seed = _time_pair(sides, plan, order[2 * number : 2 * number + 2], chance)
             if number in rechecked_after:
                 every = [*range(min(plan.lead_in)), *(max(plan.lead_in) + each for each in range(min(plan.calls)))]
@@ -303,6 +313,19 @@ def replicate(
             candidate=sides[1].times(),
             rechecked=tuple(rechecked),
         )
+
+
+def _time_singles(sides: tuple[_Side, _Side], chance: random.Random) -> None:
+    """Time one call of each arm on its own: what an arm saves by treating a batch as one, a single call lacks."""
+    seed = chance.getrandbits(31)
+    made = sides[0].ask({"phase": "draw", "seed": seed, "calls": 1}).reply
+    try:
+        for number in chance.sample((0, 1), 2):
+            shifts = [chance.randrange(_MOST_SHIFT) for _ in range(_SHIFTS)]
+            sides[number].time_single({"seed": seed, "shifts": shifts}, made.files)
+    finally:
+        for file in made.files:
+            os.close(file)
 
 
 def _time_pair(sides: tuple[_Side, _Side], plan: TimingPlan, order: str, chance: random.Random) -> int:
@@ -388,6 +411,12 @@ def _processor(lab: Lab, chance: random.Random) -> int | None:
 def processor_clock(pid: int) -> int:
     """Return the clock of a process's processor time, all its threads together (see clock_getcpuclockid(3))."""
     return (~pid << 3) | 2
+
+
+def contention(pid: int) -> float:
+    """Return how many times as long as alone a process's first thread took to run, for want of a processor."""
+    ran_ns = _main_thread_ns(pid)
+    return 1 + _queued_ns(str(pid)) / ran_ns if ran_ns else 1.0
 
 
 def _queued_ns(pid: str) -> int:

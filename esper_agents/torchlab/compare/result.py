@@ -108,6 +108,7 @@ class ArmTimes:
         kept_processor_ns: Processor time to show what a call had done for the first time, beyond that to show it
             again.
         empty_run_ns: The same of batches without calls.
+        single_run_ns: The same of batches of one call.
     """
 
     batch_ns: tuple[int, ...]
@@ -122,6 +123,7 @@ class ArmTimes:
     other_threads_ns: tuple[int, ...] = ()
     kept_processor_ns: tuple[int, ...] = ()
     empty_run_ns: tuple[int, ...] = ()
+    single_run_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

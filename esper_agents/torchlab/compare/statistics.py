@@ -52,9 +52,7 @@ def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: floa
     Source:
         Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd edition, section 3.3.
     """
-    walsh = sorted((one + other) / 2 for one, other in combinations_with_replacement(log_ratios, 2))
-    if not 0 <= rank < len(walsh) / 2:
-        raise ValueError(f"no interval of rank {rank} from {len(log_ratios)} replicates")
+    walsh = _walsh_averages(log_ratios, rank)
     middle = (walsh[(len(walsh) - 1) // 2] + walsh[len(walsh) // 2]) / 2
     return Interval(
         rounded(math.exp(middle)),
@@ -62,6 +60,26 @@ def speedup_interval(log_ratios: Sequence[float], *, rank: int, resolution: floa
         rounded(math.exp(walsh[-1 - rank]) * (1 + resolution)),
         rounded(confidence(len(log_ratios), rank)),
     )
+
+
+def upper_bound(differences: Sequence[float], *, rank: int) -> float:
+    """Return the upper signed-rank bound of differences.
+
+    Args:
+        differences: One for each replicate pair of fresh processes.
+        rank: Number of Walsh averages above the bound.
+
+    Raises:
+        ValueError: Too few replicates for that rank.
+    """
+    return _walsh_averages(differences, rank)[-1 - rank]
+
+
+def _walsh_averages(replicates: Sequence[float], rank: int) -> list[float]:
+    walsh = sorted((one + other) / 2 for one, other in combinations_with_replacement(replicates, 2))
+    if not 0 <= rank < len(walsh) / 2:
+        raise ValueError(f"no interval of rank {rank} from {len(replicates)} replicates")
+    return walsh
 
 
 def confidence(replicates: int, rank: int) -> float:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from esper_agents.torchlab.compare.result import ComparisonOutcome, ComparisonVerdict
-from esper_agents.torchlab.compare.statistics import Interval, speedup_interval
+from esper_agents.torchlab.compare.statistics import Interval, speedup_interval, upper_bound
 from esper_agents.torchlab.report import rounded
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ def _doubts(measured: ComparisonMeasurements) -> Iterator[str]:
         processor = _share_saved(samples, lambda arm: arm.processor_ns)
         if processor < limits.least_saved_processor:
             yield f"of the time that it claims to save, {processor:.0%} is gone from its processor time"
+    alone = _share_saved_alone(measured)
+    if alone is not None and alone < limits.least_saved_alone:
+        why = "it saves in a row of calls only"
+        yield f"of the time that it claims to save, a single call saves {alone:.0%} at most: {why}"
     yield from _doubts_of_work_beside(measured)
     started = max(sample.candidate.processes_started for sample in samples)
     if started > max(sample.baseline.processes_started for sample in samples):
@@ -163,6 +167,23 @@ def _share_saved(samples: Sequence[TimedReplicate], clock: Callable[[ArmTimes], 
         confirmed = baseline - (max(min(clock(sample.candidate)), 1) - beside) / calls[1]
         shares.append(confirmed / (baseline - candidate) if baseline > candidate else 1.0)
     return median(shares)
+
+
+def _share_saved_alone(measured: ComparisonMeasurements) -> float | None:
+    """Return the largest share of the saving that calls on their own may have; None if none was timed.
+
+    A candidate that treats a row of calls as one has no saving then. The first call after a pause is slower in both
+    arms, often more so in the one with more operations.
+    """
+    samples = [each for each in measured.samples if each.baseline.single_run_ns and each.candidate.single_run_ns]
+    looks = measured.rules.looks
+    reached = [each for each in zip(looks.replicates, looks.ranks, strict=True) if each[0] <= len(samples)]
+    if not reached:
+        return None
+    needed, rank = reached[-1]
+    saved = [min(each.baseline.single_run_ns) - min(each.candidate.single_run_ns) for each in samples[:needed]]
+    claimed = median(baseline - candidate for baseline, candidate in (each.call_ns for each in samples[:needed]))
+    return upper_bound(saved, rank=rank) / claimed if claimed > 0 else None
 
 
 def _late_share(samples: Sequence[TimedReplicate]) -> float:

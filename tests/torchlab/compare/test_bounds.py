@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from esper_agents.torchlab.compare import correctness as correctness_module
 from esper_agents.torchlab.compare.compare import ComparisonRequest, compare
 from esper_agents.torchlab.compare.correctness import Correctness
 from esper_agents.torchlab.compare.measure import Arm
@@ -39,6 +40,11 @@ def waits(x):
     return x * 2
 
 
+def dawdles(x):
+    time.sleep(0.2)
+    return x * 2
+
+
 def slow(x):
     for _ in range(40):
         x.abs()
@@ -46,6 +52,11 @@ def slow(x):
 
 
 """
+
+
+@pytest.fixture(autouse=True)
+def _a_machine_to_itself(monkeypatch):
+    monkeypatch.setattr(correctness_module, "contention", lambda _pid: 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +88,47 @@ def test_a_candidate_that_does_not_end_is_given_up_at_a_limit_that_follows_from_
 
 
 @pytest.mark.parametrize(
-    ("code", "step_s"), [("", 5.0), ("# torch.compile is not used\n", 60.0)], ids=["plain", "names a compiler"]
+    ("code", "step_s", "run_s"),
+    [("", 5.0, 120.0), ("# torch.compile is not used\n", 60.0, 180.0)],
+    ids=["plain", "names a compiler"],
 )
-def test_a_step_may_take_longer_if_the_file_names_a_compiler(tmp_path, code, step_s):
+def test_a_step_and_all_together_may_take_longer_if_the_file_names_a_compiler(tmp_path, code, step_s, run_s):
     (tmp_path / "ops.py").write_text(_OPS + code)
     arms = [Arm(TargetSpec("ops.py:double", ("randn(64,64)",)), tmp_path) for _ in range(2)]
     with Lab(tmp_path) as lab, Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness:
         assert all(check.is_passed for check in correctness.checks(lambda *_: None))
-        assert correctness.bounds.step_s == step_s
+        assert (correctness.bounds.step_s, correctness.bounds.run_s) == (step_s, run_s)
         assert correctness.bounds.memory_bytes >= 4 << 30
         assert correctness.arms[1].memory_bytes == correctness.bounds.memory_bytes
+
+
+def test_limits_are_longer_where_the_baseline_waits_for_a_processor(project, monkeypatch):
+    monkeypatch.setattr(correctness_module, "contention", lambda _pid: 3.0)
+    arms = [Arm(TargetSpec("ops.py:double", ("randn(64,64)",)), project) for _ in range(2)]
+    with Lab(project) as lab, Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness:
+        correctness.checks(lambda *_: None)
+    assert correctness.bounds.step_s == 15
+
+
+def test_a_candidate_whose_calls_take_too_long_together_is_told_apart_from_a_hang(project):
+    arms = [Arm(TargetSpec(f"ops.py:{name}", ("randn(64,64)",)), project) for name in ("double", "dawdles")]
+    with (
+        Lab(project, LabSettings(timeout_s=4.0)) as lab,
+        Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness,
+    ):
+        (failed,) = correctness.checks(lambda *_: None)
+    assert failed.detail == "its calls take more than 4 s together; --timeout allows more"
+
+
+def test_a_candidate_that_cannot_be_imported_in_time_is_said_to_give_no_answer(project):
+    (project / "late.py").write_text("import time\n\ntime.sleep(600)\n")
+    arms = [Arm(TargetSpec(f"{file}.py:double", ("randn(64,64)",)), project) for file in ("ops", "late")]
+    with (
+        Lab(project, LabSettings(timeout_s=4.0)) as lab,
+        Correctness(lab, (arms[0], arms[1]), seed=0, train=False, allow=()) as correctness,
+    ):
+        (failed,) = correctness.checks(lambda *_: None)
+    assert failed.detail == "late.py:double gave no answer within 4 s"
 
 
 def test_a_longer_timeout_and_more_memory_lengthen_the_limits(project):

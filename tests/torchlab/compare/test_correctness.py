@@ -28,11 +28,15 @@ CHEATS = {
     "wrong_for_twice_the_rows": ("values", "leading dimension 128"),
     "wrong_in_inference_mode": ("values", "inference mode"),
     "wrong_for_a_row_of_nan": ("values", "a row of NaN"),
+    "views_of_one_buffer": ("values", "parts of one memory"),
+    "gradient_by_order_in_memory": ("gradients", "transposed memory"),
+    "wrong_in_another_thread": ("values", "another thread"),
+    "default_of_an_argument_changed": ("values", "defaults of arguments"),
     "collector_off": ("global-state", "all calls"),
     "patches_the_measuring_code": ("patched", "all calls"),
 }
 HONEST = ["honest_rounded", "honest_one_weight_for_three", "honest_cached_mask", "honest_channels_last_inside"]
-TRAINED = {"gradient_wrong"}
+TRAINED = {"gradient_wrong", "gradient_by_order_in_memory"}
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +97,22 @@ def test_a_cheat_of_timed_calls_is_not_accepted(lab, name):
     assert result.verdict.outcome is not ComparisonOutcome.FASTER
     if TIMED[name] is not None:
         assert {failed_check.check for failed_check in result.failed_checks} == {TIMED[name]}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("wrong_in_a_copy", "a copy of the module"),
+        ("weights_of_the_first_instance", "a copy of the module"),
+        ("wrong_for_another_default_dtype", "float64 by default"),
+        ("integers_overflow", "integers larger than yours"),
+    ],
+)
+def test_what_is_not_held_against_a_candidate_is_listed_as_not_tested(lab, name, kind):
+    with Correctness(lab, arms_of(name), seed=4, train=False, allow=()) as correctness:
+        checks = correctness.checks(lambda _what, _fraction: None)
+    assert all(check.is_passed for check in checks)
+    assert kind in {each.what for each in correctness.notes.missing}
 
 
 def test_a_gradient_that_is_missing_for_an_empty_batch_is_a_note(tmp_path):

@@ -287,3 +287,24 @@ def test_equal_faults_are_one_reason_with_the_number_of_other_inputs():
         "values on plain 1: 3 of 9 are off, the worst at [1, 2]: 1.5 became -2e-07 (and on 1 other input)",
         "dtype on plain 1: has dtype float32 in A and float64 in B",
     ]
+
+
+@pytest.mark.parametrize(
+    ("alone_ns", "outcome"), [((20_000, 10_000), "faster as claimed"), ((20_000, 19_000), "not shown")]
+)
+def test_what_a_row_of_calls_saves_a_single_call_must_save_too(alone_ns, outcome):
+    found = by_the_lab(measured(20_000, 10_000))
+    for number, sample in enumerate(found["samples"]):
+        for name, each in zip(("baseline", "candidate"), alone_ns, strict=True):
+            sample[name]["single_run_ns"] = [each + 400 * (number % 3), each + 9_000]
+    verdict = judge(found)
+    assert verdict["outcome"] == outcome
+    assert ("saves in a row of calls only" in verdict["because"][0]) == (outcome == "not shown")
+
+
+def test_single_calls_that_scatter_by_more_than_the_saving_are_no_doubt():
+    found = by_the_lab(measured(20_000, 10_000))
+    for number, sample in enumerate(found["samples"]):
+        sample["baseline"]["single_run_ns"] = [90_000 + 30_000 * (-1) ** number]
+        sample["candidate"]["single_run_ns"] = [90_000]
+    assert judge(found)["outcome"] == "faster as claimed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,11 +11,24 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-EVALUATION, AUTOCAST = "evaluation", "autocast"
+EVALUATION, AUTOCAST, OTHER_THREAD = "evaluation", "autocast", "another thread"
+# A copy of the module, whose parameters have changed since: neither its own address nor its class may decide.
+COPY = "a copy of the module"
+OTHER_DEFAULT = "float64 by default"
 
 
 def _autocast() -> contextlib.AbstractContextManager[Any]:
     return torch.autocast("cuda" if torch.cuda.is_initialized() else "cpu", dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def _float64_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 # By the name that reports show.
@@ -22,7 +36,28 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "no_grad": torch.no_grad,
     "inference mode": torch.inference_mode,
     AUTOCAST: _autocast,
+    OTHER_THREAD: contextlib.nullcontext,
+    OTHER_DEFAULT: _float64_by_default,
 }
+
+
+def in_another_thread(call: Callable[[], Any]) -> Any:
+    """Return what a call returns in a thread of its own, as in a server; raise what it raises there."""
+    given: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(call())
+        except BaseException as error:  # noqa: BLE001 - the user's error belongs to the caller, whatever its type
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return given[0]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def derive(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, rows: in
         if edge is not None:
             yield edge
     yield from _passed_twice(base, tensors)
+    yield from _in_one_memory(base, tensors)
     yield from _planted(base, tensors, chance)
 
 
@@ -103,6 +105,32 @@ def derive_further(args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int |
         edge = _changed(name, "further", base, change)
         if edge is not None:
             yield edge
+
+
+def without_defaults(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EdgeCase | None:
+    """Return the inputs without the arguments that have a default; None if there are none, or it is not known.
+
+    Args:
+        call: The baseline.
+        args: Positional arguments of a plain call.
+        kwargs: Its keyword arguments.
+    """
+    try:
+        parameters = inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return None
+    optional = [_is_optional(each) for each in parameters.values()]
+    needed = optional.index(True) if True in optional else len(args)
+    fewer = {
+        name: each for name, each in kwargs.items() if name not in parameters or not _is_optional(parameters[name])
+    }
+    if len(args) <= needed and len(fewer) == len(kwargs):
+        return None
+    return EdgeCase("defaults of arguments", "further", args[:needed], fewer)
+
+
+def _is_optional(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty
 
 
 def _of_rows(change: Change, rows: int | None) -> Change:
@@ -220,6 +248,25 @@ def _passed_twice(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase
             args, kwargs = map_tensors(inputs, change)
             yield EdgeCase("one tensor in two places", "layout", args, kwargs)
             return
+
+
+def _in_one_memory(inputs: Any, tensors: list[torch.Tensor]) -> Iterator[EdgeCase]:
+    """Yield inputs that are parts of one memory, as those are that a chunk or an unbind returns."""
+    able = [number for number, each in enumerate(tensors) if _is_plain(each) and each.numel() and each.dim()]
+    alike = [each for each in able if tensors[each].dtype == tensors[able[0]].dtype]
+    if len(alike) < _TWO:
+        return
+    parts = [tensors[each].detach() for each in alike]
+    room = torch.cat([each.reshape(-1) for each in parts]).split([each.numel() for each in parts])
+    made = {at: each.view(part.shape) for at, each, part in zip(alike, room, parts, strict=True)}
+    places = iter(range(len(tensors)))
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        part = made.get(next(places))
+        return tensor if part is None else part.detach().requires_grad_(tensor.requires_grad)
+
+    args, kwargs = map_tensors(inputs, change)
+    yield EdgeCase("parts of one memory", "layout", args, kwargs)
 
 
 def _planted(inputs: Any, tensors: list[torch.Tensor], chance: torch.Generator) -> Iterator[EdgeCase]:

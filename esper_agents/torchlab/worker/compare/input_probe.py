@@ -16,6 +16,7 @@ from . import background_work as aftermath
 from .call_modes import called_in
 from .result import BaselineRefusal
 from .tensor_bytes import address
+from .tensor_variants import gradient_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ class Probe:
         with _at_most(seconds), called_in(step.mode, module):
             given = self.target.call(*args, **kwargs)
             if step.has_backward:
-                run_backward(module, None, given, inputs, step.seed)
+                run_backward(module, None, given, inputs, step.seed, layout=gradient_layout(step.name, step.group))
         return given, inputs
 
     def refusal(self, step: PlannedStep) -> BaselineRefusal | None:

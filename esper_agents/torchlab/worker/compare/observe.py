@@ -11,6 +11,7 @@ from ..results import described
 from ..target import module_state
 from . import background_work as aftermath
 from . import process_fingerprint as fingerprint
+from .call_modes import COPY
 from .call_surroundings import settle
 from .observations import planned_steps
 from .patched_functions import is_by_user, replaced_of_ours
@@ -92,4 +93,5 @@ def _code_of(call: Any) -> str:
 
 def _is_possible(step: PlannedStep, matching: module_state.Matching | None) -> bool:
     """Return whether a step can run: changing parameters requires that all of them have a counterpart."""
-    return step.group != "parameters" or (matching is not None and not matching.unmatched)
+    changes = step.group == "parameters" or step.mode == COPY
+    return not changes or (matching is not None and not matching.unmatched)

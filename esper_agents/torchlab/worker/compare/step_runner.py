@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import random
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from ..target.backward import run_backward
 from ..target.call_results import described, overwrite, reused
 from ..target.pytrees import tensors_of
 from . import background_work as aftermath
-from .call_modes import called_in
+from .call_modes import COPY, OTHER_THREAD, called_in, in_another_thread
 from .float64_reference import Float64Mode, eagerly, widen
 from .plan_step import ObservedEnd, ObservedStep, PlannedStep
 from .rounding_noise import RoundingNoiseMode, jitter
 from .step_state import Sequence
 from .tensor_bundle import Bundle, Piece, capture, write
 from .tensor_bytes import address
+from .tensor_variants import gradient_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +83,15 @@ class Stage:
         inputs = self._inputs(step)
         before = capture(inputs, is_whole=True)
         aftermath.seed(step.seed)
+        try:
+            # Outside of the modes of other runs, which change how a copy is made.
+            call = self._callee(step)
+        except Exception as error:  # noqa: BLE001 - the user's class may say what a copy of it is
+            return ObservedStep(step.name, described(self.target, error))
         with self._precision(step.name):
             modes, clocks = aftermath.modes(), aftermath.clocks_ns()
             try:
-                given = self._call(step, *inputs)
+                given = self._call(step, call, *inputs)
             except BaseException as error:  # noqa: BLE001 - any error of user code is an observation
                 self._sequence.held = None
                 return ObservedStep(step.name, described(self.target, error))
@@ -134,10 +141,21 @@ class Stage:
         else:
             yield
 
-    def _call(self, step: PlannedStep, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _call(self, step: PlannedStep, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         gc.collect(0)
+        # The modes of runs with other numbers hold for their own thread.
+        is_apart = step.mode == OTHER_THREAD and not self._is_wide and self._jitter_seed is None
         with called_in(step.mode, self.target.module):
-            return self.target.call(*args, **kwargs)
+            return in_another_thread(lambda: call(*args, **kwargs)) if is_apart else call(*args, **kwargs)
+
+    def _callee(self, step: PlannedStep) -> Any:
+        """Return what a step calls: the target, or a copy of its module whose parameters have changed since."""
+        module = self.target.module
+        if step.mode != COPY or module is None or self.matching is None:
+            return self.target.call
+        copied = copy.deepcopy(module)
+        parameters.write(copied, self.matching, self._values("state 1"), "copy")
+        return copied
 
     def finish(self) -> ObservedEnd:
         """Return the final observations: outputs that changed later, and the process state."""
@@ -231,7 +249,14 @@ class Stage:
         self, seen: ObservedStep, number: int, step: PlannedStep, given: Any, inputs: tuple[Any, dict[str, Any]]
     ) -> None:
         try:
-            gradients = run_backward(self.target.module, self.matching, given, inputs, step.seed)
+            gradients = run_backward(
+                self.target.module,
+                self.matching,
+                given,
+                inputs,
+                step.seed,
+                layout=gradient_layout(step.name, step.group),
+            )
         except BaseException as error:  # noqa: BLE001 - the user's backward is observed like the user's forward
             seen.backward_raised = described(self.target, error)
             return

@@ -55,6 +55,16 @@ LAYOUTS: tuple[tuple[str, Change], ...] = (
 )
 
 
+def gradient_layout(step: str, group: str) -> Change | None:
+    """Return a function that lays out the incoming gradients of a step; None where they are contiguous.
+
+    That of a sum is one number expanded, and that of a transposed output has transposed memory.
+    """
+    if group != "layout":
+        return None
+    return _expanded if step == "one row expanded" else _transposed
+
+
 def numbers(chance: torch.Generator) -> Iterator[tuple[str, Change]]:
     """Yield functions that give tensors other numbers: ties, extremes, cancellation, other distributions."""
     yield "zeros", torch.zeros_like

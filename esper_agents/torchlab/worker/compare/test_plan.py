@@ -14,8 +14,8 @@ import torch
 from ..results import MissingPart, described
 from ..target import module_state as parameters
 from ..target.input_spec import TargetError
-from .call_modes import MODES
-from .edge_cases import EdgeCase, derive, derive_further, with_rows
+from .call_modes import COPY, MODES
+from .edge_cases import EdgeCase, derive, derive_further, with_rows, without_defaults
 from .float64_reference import coarsest_of
 from .input_probe import Probe, chance_of, needs_template
 from .observe import own_path
@@ -264,11 +264,20 @@ class _Planner:
         if not self._asks and self._target.kind != "step":
             ways.insert(0, ("requires_grad", partial(self._add, "requires_grad", "further", "plain 1", asks=True)))
         args, kwargs = self._probe.inputs(self._step("plain 1", "plain", "plain 1", asks=False))
-        ways += [(edge.name, partial(self._add_edge, edge)) for edge in derive_further(args, kwargs, rows=self._rows)]
+        if self._target.call is self._target.module and "state 1" in self._plan.pieces:
+            ways.append(
+                (COPY, partial(self._add, COPY, "further", "plain 1", mode=COPY, has_backward=False, **is_quiet))
+            )
+        edges = [*derive_further(args, kwargs, rows=self._rows)]
+        if (shorter := without_defaults(self._target.call, args, kwargs)) is not None:
+            edges.insert(0, shorter)
+        ways += [(edge.name, partial(self._add_edge, edge)) for edge in edges]
         if self._asks:
             self._plan.missing.append(MissingPart("second derivatives", "only first ones are compared"))
         if torch.get_num_threads() == 1:
             self._plan.missing.append(MissingPart("several threads", "torch has one thread here"))
+        if any(tensor["dtype"].startswith(("int", "uint")) for tensor in self._plan.pieces["plain 1"].tensors):
+            self._plan.missing.append(MissingPart("integers larger than yours", "they may be no valid indices"))
         self._plan.missing.append(MissingPart("an empty last dimension", "an input of yours with one tests it"))
         for name, add in ways:
             if time.monotonic() > ends:

@@ -10,6 +10,8 @@ from .module_state import state_of
 from .pytrees import tensors_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .module_state import Matching
 
 _engine: Any = torch.autograd.Variable._execution_engine  # noqa: SLF001 - see below
@@ -27,7 +29,13 @@ def backward(roots: list[torch.Tensor], incoming: list[torch.Tensor]) -> None:
 
 
 def run_backward(
-    module: torch.nn.Module | None, matching: Matching | None, given: Any, inputs: Any, seed: int
+    module: torch.nn.Module | None,
+    matching: Matching | None,
+    given: Any,
+    inputs: Any,
+    seed: int,
+    *,
+    layout: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> dict[str, Any] | None:
     """Run backward and return the gradients of the inputs and parameters; None if no output requires them.
 
@@ -37,6 +45,7 @@ def run_backward(
         given: Output.
         inputs: Inputs.
         seed: Seed of the incoming gradients.
+        layout: Gives the incoming gradients another memory layout.
     """
     roots = [each for each in tensors_of(given) if each.requires_grad]
     if not roots:
@@ -46,7 +55,8 @@ def run_backward(
     leaves = [each for each in tensors_of(inputs) if each.requires_grad and each.is_leaf]
     for leaf in leaves:
         leaf.grad = None
-    backward(roots, incoming(roots, seed))
+    wanted = incoming(roots, seed)
+    backward(roots, wanted if layout is None else [layout(each) for each in wanted])
     found: dict[str, Any] = {"inputs": [_plain(leaf.grad) for leaf in leaves], "parameters": {}}
     if module is not None and matching is not None:
         own = state_of(module)
