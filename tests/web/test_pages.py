@@ -75,6 +75,14 @@ async def test_the_list_shows_status_request_and_counts_and_filters_by_them(page
         assert pages.judged.id not in (await pages.get(f"/?{query}")).text, query
 
 
+@pytest.mark.parametrize("shown", [lambda name: name, lambda name: name[-12:], lambda name: f" {name} "])
+async def test_a_search_for_an_identifier_opens_the_certificate(pages, shown):
+    answer = await pages.get(f"/?q={quote(shown(pages.judged.id))}")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/certificates/{pages.judged.id}"
+    assert "0 certificates" in await text_of(pages, "/?q=crt_" + "0" * 32)
+
+
 async def test_the_signer_is_a_filter_by_the_name_of_the_key(pages):
     project = await pages.project()
     (counted,) = (await project.browsing.counts()).signers

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from starlette.responses import RedirectResponse
 
 from esper_agents.domain.status import Status
 from esper_agents.errors import NotFoundError
 from esper_agents.web.pages.query import chosen_filters, filter_of, text_of
-from esper_agents.web.rendering import KIND_NAMES, address
+from esper_agents.web.rendering import KIND_NAMES, address, part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from esper_agents.api import CertificateSummary, Filter, OpenProject, SearchHit, ValueCount, ValueCounts
     from esper_agents.web.site import ArchiveSite
 
+# A whole identifier, or its end as lists show it.
+_ID = re.compile(r"crt_[0-9a-f]{32}|[0-9a-f]{12,32}")
 # Each row of a search reads its record for the passage.
 _ROWS, _SEARCH_ROWS = 25, 15
 _HEADINGS = {
@@ -82,6 +87,8 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
     """Return the list of certificates."""
     chosen, before = chosen_filters(request), text_of(request, "before")
     wanted = filter_of(chosen)
+    if _ID.fullmatch(wanted.words.strip()) and (found := await _named(project, wanted.words.strip())):
+        return RedirectResponse(f"/certificates/{part(found)}", status_code=303)
     most = _SEARCH_ROWS if wanted.words else _ROWS
     hits = await _hits(project, wanted, before, most + 1)
     entries = [entry for entry, _ in hits[:most]]
@@ -105,6 +112,14 @@ async def listing(request: Request, site: ArchiveSite, project: OpenProject) -> 
         newest=address("/", **chosen) if before else "",
         statuses=tuple(map(str, Status)) if site.exported else (),
     )
+
+
+async def _named(project: OpenProject, identifier: str) -> str:
+    """Return the certificate with an identifier or the end of one; empty if there is none."""
+    try:
+        return (await project.certificates.get(identifier)).id
+    except NotFoundError:
+        return ""
 
 
 async def standings_of(project: OpenProject, entries: Sequence[CertificateSummary]) -> dict[str, str]:
