@@ -136,7 +136,10 @@ async def test_a_revoked_certificate_says_so_with_the_reason(pages):
     await project.certificates.revoke(pages.judged.id, "the data was wrong")
     shown = await text_of(pages, "/certificates/latest")
     assert "Authentic, but revoked" in shown
-    assert "the data was wrong" in shown
+    begin = shown.partition("Because")[0]
+    assert "NO LONGER VALID" in begin
+    assert "revoked" in begin
+    assert "the data was wrong" in begin
 
 
 async def test_the_list_names_revoked_and_superseded_certificates(pages):

@@ -112,6 +112,7 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
     certificate = presentation.view.certificate
     verification = await site.verify(project, entry)
     history = await project.browsing.question_history(entry, certificate)
+    ending = (await project.certificates.endings((entry,))).get(entry.id)
     return await site.render(
         project,
         "certificate.html.j2",
@@ -120,7 +121,8 @@ async def show(request: Request, site: ArchiveSite, project: OpenProject) -> Res
         view=presentation.view,
         answer=presentation.view.answer,
         because=presentation.view.reasons,
-        tone=presentation.tone if entry.is_trusted else "open",
+        ending=str(ending) if ending is not None else "",
+        tone=presentation.tone if entry.is_trusted and ending is None else "open",
         signer_key=(key := (await project.browsing.keys_of((entry,))).get(entry.id, "")),
         signer=site.key_names(project).get(key, key or "unknown"),
         measurements=presentation.measurements,
