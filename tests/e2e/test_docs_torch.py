@@ -76,6 +76,7 @@ def run(place, words):
 def test_the_page_shows_every_command():
     listed = {each.name for each in shown()}
     assert listed == {
+        "behaviour",
         "explain",
         "export",
         "nan",
