@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from esper_agents.domain.session import SessionState
 from esper_agents.domain.status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from esper_agents.api import OpenProject, Session, SessionResult
     from esper_agents.domain.answer import Answer, AnswerLine
@@ -85,20 +86,40 @@ async def _show_open(project: OpenProject, outcome: SessionResult) -> None:
     show_waiting(outcome.session, [question for question in outcome.questions if question.id in still_open])
 
 
-async def _run(session: Session, shown: Collection[str], *, is_told: bool) -> SessionResult:
-    loop = asyncio.get_running_loop()
+@contextmanager
+def _stoppable(session: Session) -> Iterator[None]:
+    """Stop a session after its current step at the first signal, and at once at the second."""
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+
+    def end(_number: int, _frame: object) -> None:
+        # Python drops an exception that it raises while it collects garbage: the task ends all the same.
+        if running is not None:
+            loop.call_soon_threadsafe(running.cancel)
+        raise KeyboardInterrupt
 
     def stop() -> None:
         session.stop(at_once=True)
-        # The second signal stops at once.
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+            signal.signal(each, end)
         sys.stderr.write("stopping after the current step (Ctrl-C again to stop now)\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop)
     try:
+        yield
+    except asyncio.CancelledError:
+        if signal.getsignal(signal.SIGINT) is end:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            if not loop.remove_signal_handler(each):
+                signal.signal(each, signal.default_int_handler)
+
+
+async def _run(session: Session, shown: Collection[str], *, is_told: bool) -> SessionResult:
+    with _stoppable(session):
         if not is_told:
             return await session.run()
         is_attended = is_interactive()
@@ -112,9 +133,6 @@ async def _run(session: Session, shown: Collection[str], *, is_told: bool) -> Se
                 if ticking:
                     ticking.cancel()
                 await telling
-    finally:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
 
 
 async def _report_activity(teller: Narrator) -> None:
