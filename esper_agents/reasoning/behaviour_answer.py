@@ -39,12 +39,10 @@ class ObservedAnswer:
     Attributes:
         text: The answer in sentences; empty if nothing was observed.
         caveat: What the answer depends on.
-        problems: Statements about calls that raised or returned NaN or infinity.
     """
 
     text: str = ""
     caveat: str = ""
-    problems: tuple[str, ...] = ()
 
 
 @cache
@@ -115,7 +113,6 @@ def _told(target: ChosenTarget, topics: Iterable[str], evidence: Evidence) -> Ob
     if not said:
         return ObservedAnswer()
     name = target.shown.rpartition(":")[2]
-    problems = tuple(str(each["said"]) for each in statements if isinstance(each, dict) and each.get("is_problem"))
     kept: list[str] = []
     for each in dict.fromkeys(said[:_MOST_STATEMENTS]):
         if kept and len("; ".join((*kept, each))) > _LONGEST:
@@ -123,4 +120,4 @@ def _told(target: ChosenTarget, topics: Iterable[str], evidence: Evidence) -> Ob
         kept.append(each)
     text = f"Calls of `{name}` show: {'; '.join(kept)}."
     caveat = f"Observed in calls of {target.ran}; other arguments may take another path."
-    return ObservedAnswer(text, caveat, problems)
+    return ObservedAnswer(text, caveat)

@@ -34,12 +34,10 @@ class MemoryScaling:
     Attributes:
         peaks: Bytes by batch size, the batch doubling each time.
         place: Line of the peak at the largest batch; empty if unknown.
-        reports: Reports of the runs.
     """
 
     peaks: tuple[tuple[int, int], ...]
     place: str
-    reports: tuple[ToolReport, ...]
 
     @property
     def power(self) -> int:
@@ -57,7 +55,7 @@ class MemoryScaling:
         each = (third - second) / (largest**self.power - middle**self.power)
         return float(third + each * (batch**self.power - largest**self.power))
 
-    def told(self, name: str, batch: int) -> str:
+    def in_words(self, name: str, batch: int) -> str:
         """Return the growth in words, with the estimate for a batch; empty if the runs do not tell.
 
         Args:
@@ -87,7 +85,6 @@ def memory_scaling(brief: Brief, target: ChosenTarget) -> Generator[Move, Any, M
     if not (is_asked and target.definition and {_SCAFFOLD, _MEMORY} <= offered):
         return None
     peaks: list[tuple[int, int]] = []
-    reports: list[ToolReport] = []
     place = ""
     stated = {name: text for name, text in stated_arguments(brief, target.definition).items() if name != "shape"}
     for batch in _BATCHES:
@@ -100,9 +97,8 @@ def memory_scaling(brief: Brief, target: ChosenTarget) -> Generator[Move, Any, M
         if ran is None or not isinstance(peak, int) or not peak:
             return None
         peaks.append((batch, peak))
-        reports += [made, ran]
         place = next((str(finding.claim.location) for finding in ran.findings), "")
-    return MemoryScaling(tuple(peaks), place, tuple(reports))
+    return MemoryScaling(tuple(peaks), place)
 
 
 def _has_batch(made: ToolReport, batch: int) -> bool:

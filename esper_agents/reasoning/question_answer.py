@@ -76,6 +76,8 @@ def question_first(
         return Conclude(summary=first, caveats=(caveat,), risks=_LOW_RISK)
     seen: list[Evidence] = []
     conclusion = yield from _watched(play(brief), seen)
+    if observed.caveat:
+        conclusion = replace(conclusion, caveats=(*conclusion.caveats, observed.caveat))
     # What an inspection of the topic found is nearer to a cause than the lines that the words refer to.
     has_candidate = any(fact.assessment in _CANDIDATES for fact in facts_of(seen))
     is_computed = bool(leads) and YOUR_NUMBERS in leads[0].text

@@ -89,12 +89,12 @@ def play(brief: Brief) -> Generator[Move, Any, Conclude]:
         brief, done, has_suggestions=False, caveats=_caveats(target, first), next_steps=steps
     )
     name = target.shown.rpartition(":")[2]
-    told = scaling.told(name, stated_batch(brief)) if scaling is not None else ""
-    if not told:
+    growth = scaling.in_words(name, stated_batch(brief)) if scaling is not None else ""
+    if not growth:
         return conclusion
     # That reading found nothing is no answer beside what the runs show.
     rest = conclusion.summary if seen.mine else done.summary
-    return replace(conclusion, summary=f"{told} {rest}")
+    return replace(conclusion, summary=f"{growth} {rest}")
 
 
 def _memory(target: ChosenTarget, *, steps: int, train: bool) -> ToolCall:

@@ -88,7 +88,7 @@ class SeedSetAgain(Rule):
                 )
 
     def _generators(self, file: FileTables, index: ProjectIndex) -> Iterator[RuleMatch]:
-        """Yield the generators that every step makes anew with the same seed."""
+        """Yield the generators that every step makes again with the same seed."""
         for call in (*file.calls_to(*_MAKING), *file.calls_ending("manual_seed")):
             seed = call.argument(0, "seed")
             if seed is None or not (call.name in _MAKING or _is_generator(call)) or not _is_fixed(seed, call):
